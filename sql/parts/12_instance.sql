@@ -1,0 +1,44 @@
+/*
+ * 12_instance: which database this is, and roles.
+ *
+ * taskq.instance has one row in a database where the extension was created.
+ * The row is dumped, so a restored copy has two; one made by CREATE DATABASE
+ * ... TEMPLATE has a row with another database's OID.  Both stay still until
+ * taskq_activate().
+ */
+CREATE TABLE taskq.instance (
+    instance uuid NOT NULL,
+    database_oid pg_catalog.oid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT instance_pkey PRIMARY KEY (instance)
+);
+COMMENT ON TABLE taskq.instance IS
+    'Identity of this database; more than one row, or another OID, marks a copy that has not been activated';
+COMMENT ON COLUMN taskq.instance.instance IS 'Random number of this installation';
+COMMENT ON COLUMN taskq.instance.database_oid IS 'The database that the row was made in';
+COMMENT ON COLUMN taskq.instance.created_at IS 'When the row was made';
+COMMENT ON CONSTRAINT instance_pkey ON taskq.instance IS 'One row for each installation';
+
+INSERT INTO taskq.instance (instance, database_oid, created_at)
+SELECT pg_catalog.gen_random_uuid(), d.oid, pg_catalog.clock_timestamp()
+  FROM pg_catalog.pg_database d
+ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+/* Roles are interned: rows of other tables carry role_id. */
+CREATE SEQUENCE taskq.role_id_seq AS integer;
+COMMENT ON SEQUENCE taskq.role_id_seq IS 'Numbers of taskq.role';
+
+CREATE TABLE taskq.role (
+    role_id integer NOT NULL,
+    name pg_catalog.text NOT NULL COLLATE "C",
+    oid pg_catalog.oid NOT NULL,
+    CONSTRAINT role_pkey PRIMARY KEY (role_id),
+    CONSTRAINT role_oid_key UNIQUE (oid)
+);
+COMMENT ON TABLE taskq.role IS
+    'Roles named by tasks, queues, workers and grants; a dropped role keeps its row and has no rights';
+COMMENT ON COLUMN taskq.role.role_id IS 'Number by which other rows refer to the role';
+COMMENT ON COLUMN taskq.role.name IS 'Name, kept current by the background worker';
+COMMENT ON COLUMN taskq.role.oid IS 'OID in this cluster';
+COMMENT ON CONSTRAINT role_pkey ON taskq.role IS 'Looked up by number';
+COMMENT ON CONSTRAINT role_oid_key ON taskq.role IS 'One row for each role; interning';

@@ -1,0 +1,130 @@
+/*
+ * 18_task: live tasks, and what of them is large.
+ *
+ * The columns that a claim changes (token to state) are fixed in width, not
+ * null and side by side, and no index or predicate uses them, so that a
+ * claim is a heap-only update; TqTaskFixed in core/task.h is the image of
+ * the fixed part.  Half of each page is left free for such updates.
+ */
+CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
+COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
+CREATE SEQUENCE taskq.timeline_seq AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE taskq.timeline_seq IS
+    'Timeline on which task ids were last moved on; 0 before the first task';
+
+CREATE TABLE taskq.task (
+    task_id bigint NOT NULL,
+    lane_id bigint NOT NULL,
+    available_at timestamp with time zone NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    token bigint NOT NULL,
+    version bigint NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    worker_id integer NOT NULL,
+    attempt integer NOT NULL,
+    state smallint NOT NULL,
+    priority smallint NOT NULL,
+    queue_id integer NOT NULL,
+    max_attempts integer NOT NULL,
+    submitted_by integer NOT NULL,
+    run_as integer NOT NULL,
+    reason smallint NOT NULL,
+    descent smallint NOT NULL,
+    flags smallint NOT NULL,
+    large smallint NOT NULL,
+    deadline timestamp with time zone,
+    wake_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    workflow_id bigint,
+    step_id integer,
+    reference pg_catalog.text COLLATE "C",
+    key pg_catalog.text COLLATE "C",
+    correlation_id pg_catalog.text COLLATE "C",
+    tags pg_catalog.text[],
+    options jsonb,
+    payload jsonb,
+    data bytea,
+    headers jsonb,
+    result jsonb,
+    checkpoint jsonb,
+    errors jsonb,
+    message pg_catalog.text,
+    CONSTRAINT task_pkey PRIMARY KEY (task_id)
+) WITH (
+    fillfactor = 50,
+    vacuum_truncate = off,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 5000
+);
+COMMENT ON TABLE taskq.task IS 'Live tasks';
+COMMENT ON COLUMN taskq.task.task_id IS 'Number of the task';
+COMMENT ON COLUMN taskq.task.lane_id IS 'Queue and set of tags';
+COMMENT ON COLUMN taskq.task.available_at IS 'Position among the tasks of its lane and priority; infinity while blocked or suspended';
+COMMENT ON COLUMN taskq.task.run_at IS 'When it is or was due';
+COMMENT ON COLUMN taskq.task.created_at IS 'When it was submitted';
+COMMENT ON COLUMN taskq.task.token IS 'Fencing token of the newest claim; 0 before the first';
+COMMENT ON COLUMN taskq.task.version IS 'Raised by every change';
+COMMENT ON COLUMN taskq.task.claimed_at IS 'When it was claimed; -infinity while it is not';
+COMMENT ON COLUMN taskq.task.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
+COMMENT ON COLUMN taskq.task.worker_id IS 'Who claimed it; 0 is nobody';
+COMMENT ON COLUMN taskq.task.attempt IS 'Executions begun';
+COMMENT ON COLUMN taskq.task.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
+COMMENT ON COLUMN taskq.task.priority IS 'Higher is claimed first';
+COMMENT ON COLUMN taskq.task.queue_id IS 'The queue';
+COMMENT ON COLUMN taskq.task.max_attempts IS 'Executions allowed; -1 is any number';
+COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
+COMMENT ON COLUMN taskq.task.run_as IS 'Role that last decided what it runs';
+COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 is none';
+COMMENT ON COLUMN taskq.task.descent IS 'Worst outcome that it was moved out of; 0 is none';
+COMMENT ON COLUMN taskq.task.flags IS '1: a worker died holding it';
+COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns that stand in taskq.large';
+COMMENT ON COLUMN taskq.task.deadline IS 'A waiting task is dead past it';
+COMMENT ON COLUMN taskq.task.wake_at IS 'Due time that a timer must watch';
+COMMENT ON COLUMN taskq.task.cancel_requested_at IS 'When a running task was asked to stop';
+COMMENT ON COLUMN taskq.task.workflow_id IS 'Workflow instance';
+COMMENT ON COLUMN taskq.task.step_id IS 'Step of it';
+COMMENT ON COLUMN taskq.task.reference IS 'Unique among the live tasks of the queue';
+COMMENT ON COLUMN taskq.task.key IS 'Unit of work that it is about';
+COMMENT ON COLUMN taskq.task.correlation_id IS 'Inherited by everything that comes from it';
+COMMENT ON COLUMN taskq.task.tags IS 'Capabilities that a worker must have, sorted';
+COMMENT ON COLUMN taskq.task.options IS 'Options of its own';
+COMMENT ON COLUMN taskq.task.payload IS 'What is to be done';
+COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes beside the payload';
+COMMENT ON COLUMN taskq.task.headers IS 'Words around the payload';
+COMMENT ON COLUMN taskq.task.result IS 'What came out';
+COMMENT ON COLUMN taskq.task.checkpoint IS 'Where the next attempt goes on';
+COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
+COMMENT ON COLUMN taskq.task.message IS 'Words of whoever moved it last';
+COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'A task by its id: finishing, looking';
+CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id);
+COMMENT ON INDEX taskq.task_dispatch_idx IS 'Claims walk it from the head of each matching lane';
+CREATE UNIQUE INDEX task_reference_idx ON taskq.task (queue_id, reference) WHERE reference IS NOT NULL;
+COMMENT ON INDEX taskq.task_reference_idx IS 'One live task of a reference; look-up by reference';
+CREATE INDEX task_key_idx ON taskq.task (queue_id, key, task_id) WHERE key IS NOT NULL;
+COMMENT ON INDEX taskq.task_key_idx IS 'Tasks of a key, in their order';
+CREATE INDEX task_deadline_idx ON taskq.task (deadline) WHERE deadline IS NOT NULL;
+COMMENT ON INDEX taskq.task_deadline_idx IS 'The deadline duty';
+CREATE INDEX task_workflow_idx ON taskq.task (workflow_id) WHERE workflow_id IS NOT NULL;
+COMMENT ON INDEX taskq.task_workflow_idx IS 'Steps of a workflow';
+CREATE INDEX task_correlation_idx ON taskq.task (correlation_id) WHERE correlation_id IS NOT NULL;
+COMMENT ON INDEX taskq.task_correlation_idx IS 'Look-up by correlation id';
+CREATE INDEX task_wake_idx ON taskq.task (wake_at) WHERE wake_at IS NOT NULL;
+COMMENT ON INDEX taskq.task_wake_idx IS 'The earliest due time, for the timer';
+
+CREATE TABLE taskq.large (
+    task_id bigint NOT NULL,
+    part smallint NOT NULL,
+    doc jsonb,
+    raw bytea,
+    CONSTRAINT large_pkey PRIMARY KEY (task_id, part)
+);
+COMMENT ON TABLE taskq.large IS
+    'Columns of tasks, live and finished, that do not fit into their rows';
+COMMENT ON COLUMN taskq.large.task_id IS 'The task';
+COMMENT ON COLUMN taskq.large.part IS
+    'Which column: 0 payload, 1 data, 2 headers, 3 result, 4 checkpoint, 5 errors, 6 message';
+COMMENT ON COLUMN taskq.large.doc IS 'The value of a jsonb column';
+COMMENT ON COLUMN taskq.large.raw IS 'The value of data, or of message in the database''s encoding';
+COMMENT ON CONSTRAINT large_pkey ON taskq.large IS 'The parts of a task';

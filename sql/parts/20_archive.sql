@@ -1,0 +1,213 @@
+/*
+ * 20_archive: finished tasks.
+ *
+ * Sixteen leaves rotate: they hold rows that live as long as the setting
+ * taskq.retention says, finishing fills the current one, and the retention
+ * duty truncates whole leaves.  archive_keep holds all rows whose time is
+ * another one (expires_at), which are deleted in batches.  No leaf is ever
+ * made or dropped at run time.  The columns are those of taskq.task, in the
+ * same order, and four more.
+ */
+CREATE TABLE taskq.archive (
+    task_id bigint NOT NULL,
+    lane_id bigint NOT NULL,
+    available_at timestamp with time zone NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    token bigint NOT NULL,
+    version bigint NOT NULL,
+    claimed_at timestamp with time zone NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    worker_id integer NOT NULL,
+    attempt integer NOT NULL,
+    state smallint NOT NULL,
+    priority smallint NOT NULL,
+    queue_id integer NOT NULL,
+    max_attempts integer NOT NULL,
+    submitted_by integer NOT NULL,
+    run_as integer NOT NULL,
+    reason smallint NOT NULL,
+    descent smallint NOT NULL,
+    flags smallint NOT NULL,
+    large smallint NOT NULL,
+    deadline timestamp with time zone,
+    wake_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    workflow_id bigint,
+    step_id integer,
+    reference pg_catalog.text COLLATE "C",
+    key pg_catalog.text COLLATE "C",
+    correlation_id pg_catalog.text COLLATE "C",
+    tags pg_catalog.text[],
+    options jsonb,
+    payload jsonb,
+    data bytea,
+    headers jsonb,
+    result jsonb,
+    checkpoint jsonb,
+    errors jsonb,
+    message pg_catalog.text,
+    bucket smallint NOT NULL,
+    finished_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    recreated_as bigint
+) PARTITION BY LIST (bucket);
+COMMENT ON TABLE taskq.archive IS 'Finished tasks';
+COMMENT ON COLUMN taskq.archive.task_id IS 'Number of the task';
+COMMENT ON COLUMN taskq.archive.lane_id IS 'Queue and set of tags';
+COMMENT ON COLUMN taskq.archive.available_at IS 'Position among the tasks of its lane and priority; infinity while blocked or suspended';
+COMMENT ON COLUMN taskq.archive.run_at IS 'When it is or was due';
+COMMENT ON COLUMN taskq.archive.created_at IS 'When it was submitted';
+COMMENT ON COLUMN taskq.archive.token IS 'Fencing token of the newest claim; 0 before the first';
+COMMENT ON COLUMN taskq.archive.version IS 'Raised by every change';
+COMMENT ON COLUMN taskq.archive.claimed_at IS 'When it was claimed; -infinity while it is not';
+COMMENT ON COLUMN taskq.archive.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
+COMMENT ON COLUMN taskq.archive.worker_id IS 'Who claimed it; 0 is nobody';
+COMMENT ON COLUMN taskq.archive.attempt IS 'Executions begun';
+COMMENT ON COLUMN taskq.archive.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
+COMMENT ON COLUMN taskq.archive.priority IS 'Higher is claimed first';
+COMMENT ON COLUMN taskq.archive.queue_id IS 'The queue';
+COMMENT ON COLUMN taskq.archive.max_attempts IS 'Executions allowed; -1 is any number';
+COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
+COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last decided what it runs';
+COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 is none';
+COMMENT ON COLUMN taskq.archive.descent IS 'Worst outcome that it was moved out of; 0 is none';
+COMMENT ON COLUMN taskq.archive.flags IS '1: a worker died holding it';
+COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns that stand in taskq.large';
+COMMENT ON COLUMN taskq.archive.deadline IS 'A waiting task is dead past it';
+COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time that a timer must watch';
+COMMENT ON COLUMN taskq.archive.cancel_requested_at IS 'When a running task was asked to stop';
+COMMENT ON COLUMN taskq.archive.workflow_id IS 'Workflow instance';
+COMMENT ON COLUMN taskq.archive.step_id IS 'Step of it';
+COMMENT ON COLUMN taskq.archive.reference IS 'Unique among the live tasks of the queue';
+COMMENT ON COLUMN taskq.archive.key IS 'Unit of work that it is about';
+COMMENT ON COLUMN taskq.archive.correlation_id IS 'Inherited by everything that comes from it';
+COMMENT ON COLUMN taskq.archive.tags IS 'Capabilities that a worker must have, sorted';
+COMMENT ON COLUMN taskq.archive.options IS 'Options of its own';
+COMMENT ON COLUMN taskq.archive.payload IS 'What is to be done';
+COMMENT ON COLUMN taskq.archive.data IS 'Opaque bytes beside the payload';
+COMMENT ON COLUMN taskq.archive.headers IS 'Words around the payload';
+COMMENT ON COLUMN taskq.archive.result IS 'What came out';
+COMMENT ON COLUMN taskq.archive.checkpoint IS 'Where the next attempt goes on';
+COMMENT ON COLUMN taskq.archive.errors IS 'Errors of the last ten attempts';
+COMMENT ON COLUMN taskq.archive.message IS 'Words of whoever moved it last';
+COMMENT ON COLUMN taskq.archive.bucket IS 'Leaf: 0 to 15 rotate, 16 is kept';
+COMMENT ON COLUMN taskq.archive.finished_at IS 'When it finished';
+COMMENT ON COLUMN taskq.archive.expires_at IS 'When it may be removed; null in rotating leaves, infinity for ever';
+COMMENT ON COLUMN taskq.archive.recreated_as IS 'The task that runs in its place';
+
+CREATE TABLE taskq.archive_00 PARTITION OF taskq.archive
+    (CONSTRAINT archive_00_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (0);
+COMMENT ON TABLE taskq.archive_00 IS 'Finished tasks, leaf 0 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_00_pkey ON taskq.archive_00 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_01 PARTITION OF taskq.archive
+    (CONSTRAINT archive_01_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (1);
+COMMENT ON TABLE taskq.archive_01 IS 'Finished tasks, leaf 1 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_01_pkey ON taskq.archive_01 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_02 PARTITION OF taskq.archive
+    (CONSTRAINT archive_02_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (2);
+COMMENT ON TABLE taskq.archive_02 IS 'Finished tasks, leaf 2 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_02_pkey ON taskq.archive_02 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_03 PARTITION OF taskq.archive
+    (CONSTRAINT archive_03_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (3);
+COMMENT ON TABLE taskq.archive_03 IS 'Finished tasks, leaf 3 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_03_pkey ON taskq.archive_03 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_04 PARTITION OF taskq.archive
+    (CONSTRAINT archive_04_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (4);
+COMMENT ON TABLE taskq.archive_04 IS 'Finished tasks, leaf 4 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_04_pkey ON taskq.archive_04 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_05 PARTITION OF taskq.archive
+    (CONSTRAINT archive_05_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (5);
+COMMENT ON TABLE taskq.archive_05 IS 'Finished tasks, leaf 5 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_05_pkey ON taskq.archive_05 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_06 PARTITION OF taskq.archive
+    (CONSTRAINT archive_06_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (6);
+COMMENT ON TABLE taskq.archive_06 IS 'Finished tasks, leaf 6 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_06_pkey ON taskq.archive_06 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_07 PARTITION OF taskq.archive
+    (CONSTRAINT archive_07_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (7);
+COMMENT ON TABLE taskq.archive_07 IS 'Finished tasks, leaf 7 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_07_pkey ON taskq.archive_07 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_08 PARTITION OF taskq.archive
+    (CONSTRAINT archive_08_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (8);
+COMMENT ON TABLE taskq.archive_08 IS 'Finished tasks, leaf 8 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_08_pkey ON taskq.archive_08 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_09 PARTITION OF taskq.archive
+    (CONSTRAINT archive_09_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (9);
+COMMENT ON TABLE taskq.archive_09 IS 'Finished tasks, leaf 9 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_09_pkey ON taskq.archive_09 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_10 PARTITION OF taskq.archive
+    (CONSTRAINT archive_10_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (10);
+COMMENT ON TABLE taskq.archive_10 IS 'Finished tasks, leaf 10 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_10_pkey ON taskq.archive_10 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_11 PARTITION OF taskq.archive
+    (CONSTRAINT archive_11_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (11);
+COMMENT ON TABLE taskq.archive_11 IS 'Finished tasks, leaf 11 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_11_pkey ON taskq.archive_11 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_12 PARTITION OF taskq.archive
+    (CONSTRAINT archive_12_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (12);
+COMMENT ON TABLE taskq.archive_12 IS 'Finished tasks, leaf 12 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_12_pkey ON taskq.archive_12 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_13 PARTITION OF taskq.archive
+    (CONSTRAINT archive_13_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (13);
+COMMENT ON TABLE taskq.archive_13 IS 'Finished tasks, leaf 13 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_13_pkey ON taskq.archive_13 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_14 PARTITION OF taskq.archive
+    (CONSTRAINT archive_14_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (14);
+COMMENT ON TABLE taskq.archive_14 IS 'Finished tasks, leaf 14 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_14_pkey ON taskq.archive_14 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_15 PARTITION OF taskq.archive
+    (CONSTRAINT archive_15_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (15);
+COMMENT ON TABLE taskq.archive_15 IS 'Finished tasks, leaf 15 of 16 that rotate';
+COMMENT ON CONSTRAINT archive_15_pkey ON taskq.archive_15 IS 'A finished task by its id';
+CREATE TABLE taskq.archive_keep PARTITION OF taskq.archive
+    (CONSTRAINT archive_keep_pkey PRIMARY KEY (task_id))
+    FOR VALUES IN (16);
+COMMENT ON TABLE taskq.archive_keep IS 'Finished tasks with a retention of their own';
+COMMENT ON CONSTRAINT archive_keep_pkey ON taskq.archive_keep IS 'A finished task by its id';
+
+CREATE INDEX archive_queue_idx ON taskq.archive (queue_id, task_id);
+COMMENT ON INDEX taskq.archive_queue_idx IS 'Listing the finished tasks of a queue';
+CREATE INDEX archive_finished_idx ON taskq.archive (finished_at);
+COMMENT ON INDEX taskq.archive_finished_idx IS 'When a leaf''s newest row finished';
+CREATE INDEX archive_state_idx ON taskq.archive (queue_id, state, task_id) WHERE state OPERATOR(pg_catalog.<>) 5;
+COMMENT ON INDEX taskq.archive_state_idx IS 'Listing dead and cancelled tasks';
+CREATE INDEX archive_reference_idx ON taskq.archive (queue_id, reference) WHERE reference IS NOT NULL;
+COMMENT ON INDEX taskq.archive_reference_idx IS 'Look-up by reference';
+CREATE INDEX archive_key_idx ON taskq.archive (queue_id, key, task_id) WHERE key IS NOT NULL;
+COMMENT ON INDEX taskq.archive_key_idx IS 'Look-up by key';
+CREATE INDEX archive_correlation_idx ON taskq.archive (correlation_id) WHERE correlation_id IS NOT NULL;
+COMMENT ON INDEX taskq.archive_correlation_idx IS 'Look-up by correlation id';
+CREATE INDEX archive_workflow_idx ON taskq.archive (workflow_id) WHERE workflow_id IS NOT NULL;
+COMMENT ON INDEX taskq.archive_workflow_idx IS 'Steps of a workflow';
+CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
+COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'The retention duty';
+
+/* Where finishing goes; no row means leaf 0, never moved on. */
+CREATE TABLE taskq.archive_rotation (
+    only_row boolean NOT NULL,
+    bucket smallint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT archive_rotation_pkey PRIMARY KEY (only_row)
+);
+COMMENT ON TABLE taskq.archive_rotation IS 'The leaf of the archive that is being filled';
+COMMENT ON COLUMN taskq.archive_rotation.only_row IS 'Always true';
+COMMENT ON COLUMN taskq.archive_rotation.bucket IS 'Number of the leaf';
+COMMENT ON COLUMN taskq.archive_rotation.since IS 'Since when';
+COMMENT ON CONSTRAINT archive_rotation_pkey ON taskq.archive_rotation IS 'One row';

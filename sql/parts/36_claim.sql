@@ -1,0 +1,18 @@
+/*
+ * 36_claim: tasks are handed out.
+ *
+ * Needs work on the queue.  Updates rows of taskq.task; waits for nobody.
+ */
+CREATE FUNCTION taskq_claim(
+    queue text DEFAULT 'default',
+    worker text DEFAULT NULL,
+    max_tasks integer DEFAULT 1,
+    lease interval DEFAULT NULL,
+    wait interval DEFAULT '0',
+    tags text[] DEFAULT NULL,
+    claim_order text DEFAULT NULL
+) RETURNS SETOF taskq.claimed
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_claim';
+COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text) IS
+    'Takes up to max_tasks tasks of a queue, highest priority first, then in the queue''s order; each comes with the token under which it is held';

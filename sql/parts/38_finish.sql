@@ -1,0 +1,92 @@
+/*
+ * 38_finish: an attempt ends, or says that it goes on.
+ *
+ * Needs work on the task's queue.  All raise TQ001 when the task is not
+ * held under that token.  Each writes the task's row and waits for whoever
+ * is writing it.
+ */
+CREATE FUNCTION taskq_complete(
+    task_id bigint,
+    token bigint,
+    result jsonb DEFAULT NULL,
+    keep boolean DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_complete';
+COMMENT ON FUNCTION taskq_complete(bigint, bigint, jsonb, boolean) IS
+    'The task is done; keep false leaves no trace, true keeps it even where the queue keeps none';
+
+CREATE FUNCTION taskq_fail(
+    task_id bigint,
+    token bigint,
+    error text,
+    retryable boolean DEFAULT true,
+    retry_in interval DEFAULT NULL,
+    detail jsonb DEFAULT NULL
+) RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_fail';
+COMMENT ON FUNCTION taskq_fail(bigint, bigint, text, boolean, interval, jsonb) IS
+    'The attempt failed: pending again after the queue''s backoff or retry_in, dead when attempts are used up or not retryable; returns the state';
+
+CREATE FUNCTION taskq_release(
+    task_id bigint,
+    token bigint,
+    delay interval DEFAULT '0',
+    reason text DEFAULT NULL,
+    result jsonb DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_release';
+COMMENT ON FUNCTION taskq_release(bigint, bigint, interval, text, jsonb) IS
+    'Gives the task back, due after delay; costs no attempt';
+
+CREATE FUNCTION taskq_suspend(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_suspend';
+COMMENT ON FUNCTION taskq_suspend(bigint, bigint, text) IS
+    'Parks the task until somebody retries or cancels it; costs no attempt';
+
+CREATE FUNCTION taskq_filter(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_filter';
+COMMENT ON FUNCTION taskq_filter(bigint, bigint, text) IS
+    'The task turned out to be irrelevant';
+
+CREATE FUNCTION taskq_extend(
+    task_id bigint,
+    token bigint,
+    lease interval DEFAULT NULL,
+    OUT lease_until timestamp with time zone,
+    OUT cancel boolean
+) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_extend';
+COMMENT ON FUNCTION taskq_extend(bigint, bigint, interval) IS
+    'Holds the task until now + lease (the queue''s lease by default); cancel tells that it was asked to stop';
+
+CREATE FUNCTION taskq_progress(
+    task_id bigint,
+    token bigint,
+    progress real DEFAULT NULL,
+    message text DEFAULT NULL,
+    OUT lease_until timestamp with time zone,
+    OUT cancel boolean
+) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_progress';
+COMMENT ON FUNCTION taskq_progress(bigint, bigint, real, text) IS
+    'Tells how far the task is, 0 to 1, and up to 120 bytes of words; kept in memory only';
+
+CREATE FUNCTION taskq_checkpoint(
+    task_id bigint,
+    token bigint,
+    checkpoint jsonb,
+    progress real DEFAULT NULL,
+    OUT lease_until timestamp with time zone,
+    OUT cancel boolean
+) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_checkpoint';
+COMMENT ON FUNCTION taskq_checkpoint(bigint, bigint, jsonb, real) IS
+    'Stores where the next attempt goes on; kept over retries';

@@ -1,0 +1,37 @@
+/*
+ * 40_worker: workers.
+ *
+ * Need work on some queue (EXECUTE), and the name must be free or belong to
+ * the caller's role.  A heartbeat writes no row.
+ */
+CREATE FUNCTION taskq_register(
+    worker text,
+    queues text[] DEFAULT NULL,
+    tags text[] DEFAULT '{}',
+    max_running integer DEFAULT NULL,
+    bound boolean DEFAULT false,
+    info jsonb DEFAULT NULL,
+    keep boolean DEFAULT false
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_register';
+COMMENT ON FUNCTION taskq_register(text, text[], text[], integer, boolean, jsonb, boolean) IS
+    'A new process has this name; what a former one still held goes back, and the number of these tasks is returned';
+
+CREATE FUNCTION taskq_heartbeat(worker text) RETURNS taskq.heartbeat
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_heartbeat';
+COMMENT ON FUNCTION taskq_heartbeat(text) IS
+    'A sign of life; answers which tasks to stop and when to beat again; TQ007 for a worker that was declared dead';
+
+CREATE FUNCTION taskq_deregister(worker text) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_deregister';
+COMMENT ON FUNCTION taskq_deregister(text) IS
+    'The worker leaves; its running tasks go back at once, costing no attempt, and their number is returned';
+
+CREATE FUNCTION taskq.worker_seen(worker_id integer) RETURNS timestamp with time zone
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    AS 'MODULE_PATHNAME', 'taskq_worker_seen';
+COMMENT ON FUNCTION taskq.worker_seen(integer) IS
+    'When a registered worker gave its last sign of life; null when that is not known';

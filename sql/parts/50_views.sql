@@ -1,0 +1,116 @@
+/*
+ * 50_views: what everybody may look at, as far as rights allow.
+ */
+CREATE VIEW taskq.tasks WITH (security_barrier) AS
+SELECT a.task_id, a.queue, a.state, a.reason,
+       CASE WHEN p.allowed THEN a.message END AS message,
+       a.priority, a.attempt, a.max_attempts, a.token, a.version, a.key,
+       a.reference, a.tags,
+       CASE WHEN p.allowed THEN a.payload END AS payload,
+       CASE WHEN p.allowed THEN a.data END AS data,
+       CASE WHEN p.allowed THEN a.headers END AS headers,
+       a.correlation_id,
+       CASE WHEN p.allowed THEN a.result END AS result,
+       CASE WHEN p.allowed THEN a.error END AS error,
+       CASE WHEN p.allowed THEN a.errors END AS errors,
+       CASE WHEN p.allowed THEN a.checkpoint END AS checkpoint,
+       a.progress, a.worker, a.created_at, a.run_at, a.deadline,
+       a.claimed_at, a.lease_until, a.finished_at, a.cancel_requested_at,
+       a.submitted_by, a.run_as, a.descent, a.recreated_as, a.workflow_id,
+       a.step
+  FROM taskq.task_all a
+ CROSS JOIN LATERAL (SELECT taskq.may_read_payload(a.queue_id) AS allowed) p
+ WHERE taskq.may_read(a.queue_id);
+COMMENT ON VIEW taskq.tasks IS 'Tasks, live and finished, that current_user may read';
+
+CREATE VIEW taskq.queues WITH (security_barrier) AS
+SELECT q.name COLLATE "default" AS queue,
+       r.name COLLATE "default" AS owner,
+       q.paused_at IS NOT NULL
+         AND (q.paused_until IS NULL
+              OR q.paused_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) AS paused,
+       coalesce(l.pending, 0) AS pending,
+       coalesce(l.ready, 0) AS ready,
+       coalesce(l.blocked, 0) AS blocked,
+       coalesce(l.running, 0) AS running,
+       coalesce(l.suspended, 0) AS suspended,
+       coalesce(f.done, 0) AS done,
+       coalesce(f.dead, 0) AS dead,
+       pg_catalog.clock_timestamp() AS counted_at,
+       l.oldest_ready_age,
+       coalesce(l.active_workers, 0) AS active_workers,
+       q.options
+  FROM taskq.queue q
+  LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) q.owner_role
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1) AS pending,
+              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1
+                    AND t.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS ready,
+              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 2) AS blocked,
+              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 3) AS running,
+              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 4) AS suspended,
+              pg_catalog.count(DISTINCT t.worker_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 3
+                    AND t.worker_id OPERATOR(pg_catalog.<>) 0) AS active_workers,
+              pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.min(t.available_at)
+                    FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1
+                    AND t.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS oldest_ready_age
+         FROM taskq.task t
+        WHERE t.queue_id OPERATOR(pg_catalog.=) q.queue_id) l
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 5) AS done,
+              pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 6) AS dead
+         FROM taskq.archive a
+        WHERE a.queue_id OPERATOR(pg_catalog.=) q.queue_id) f
+ WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
+   AND taskq.may_read(q.queue_id);
+COMMENT ON VIEW taskq.queues IS
+    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready';
+
+CREATE FUNCTION taskq.may_see_worker(role_id integer) RETURNS boolean
+    LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_may_see_worker';
+COMMENT ON FUNCTION taskq.may_see_worker(integer) IS
+    'May current_user see workers that the role registered?';
+
+CREATE VIEW taskq.workers WITH (security_barrier) AS
+SELECT w.name COLLATE "default" AS worker,
+       CASE WHEN w.state OPERATOR(pg_catalog.=) 2 THEN 'dead'
+            WHEN w.state OPERATOR(pg_catalog.=) 4 THEN 'deregistered'
+            WHEN s.seen OPERATOR(pg_catalog.<)
+                 (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
+                  pg_catalog.current_setting('taskq.stale_threshold')::interval) THEN 'stale'
+            ELSE 'active'
+       END AS state,
+       w.queues,
+       w.tags,
+       (SELECT pg_catalog.count(*) FROM taskq.task t
+         WHERE t.worker_id OPERATOR(pg_catalog.=) w.worker_id
+           AND t.state OPERATOR(pg_catalog.=) 3) AS running,
+       NULL::integer AS max_running,
+       false AS bound,
+       r.name COLLATE "default" AS role,
+       w.registered_at,
+       coalesce(s.seen, w.ended_at) AS last_seen,
+       w.info
+  FROM taskq.worker w
+  LEFT JOIN taskq.role r USING (role_id)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN w.state OPERATOR(pg_catalog.=) 1
+                   THEN taskq.worker_seen(w.worker_id) END AS seen) s
+ WHERE w.state OPERATOR(pg_catalog.<>) 3
+   AND taskq.may_see_worker(w.role_id);
+COMMENT ON VIEW taskq.workers IS
+    'Registered workers and those of the past, of the roles that current_user may see; last_seen is null when that is not known';
+
+CREATE VIEW taskq.settings AS
+SELECT s.name,
+       s.setting AS value,
+       s.unit,
+       s.source,
+       CASE WHEN s.min_val IS NOT NULL
+            THEN pg_catalog.concat(s.min_val, ' to ', s.max_val)
+            WHEN s.vartype OPERATOR(pg_catalog.=) 'bool' THEN 'on, off'
+       END AS range
+  FROM pg_catalog.pg_settings s
+ WHERE pg_catalog.starts_with(s.name, 'taskq.');
+COMMENT ON VIEW taskq.settings IS 'Settings of the extension';

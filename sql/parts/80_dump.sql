@@ -1,0 +1,30 @@
+/*
+ * 80_dump: what pg_dump takes along.
+ *
+ * All rows that users or the extension make at run time, and the identity of
+ * the installation.
+ */
+DO $$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT c.oid
+          FROM pg_catalog.pg_class c
+         WHERE c.relnamespace OPERATOR(pg_catalog.=) 'taskq'::pg_catalog.regnamespace
+           AND (c.relkind OPERATOR(pg_catalog.=) 'S'
+                OR c.relname OPERATOR(pg_catalog.=) ANY (ARRAY[
+                   'instance', 'role', 'queue', 'lane', 'queue_grant',
+                   'worker', 'task', 'large', 'archive_rotation',
+                   'archive_keep',
+                   'archive_00', 'archive_01', 'archive_02', 'archive_03',
+                   'archive_04', 'archive_05', 'archive_06', 'archive_07',
+                   'archive_08', 'archive_09', 'archive_10', 'archive_11',
+                   'archive_12', 'archive_13', 'archive_14', 'archive_15'
+                   ]::pg_catalog.name[]))
+         ORDER BY c.relname
+    LOOP
+        PERFORM pg_catalog.pg_extension_config_dump(item.oid, '');
+    END LOOP;
+END
+$$;

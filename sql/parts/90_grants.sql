@@ -1,0 +1,64 @@
+/*
+ * 90_grants: who may what.
+ *
+ * Everybody may look at the filtered views, and execute what they call.
+ * EXECUTE on functions comes through taskq_grant alone.
+ */
+INSERT INTO taskq.function_right (function, rights) VALUES
+    ('taskq_submit', 1),
+    ('taskq_submit_many', 1),
+    ('taskq_claim', 2),
+    ('taskq_complete', 2),
+    ('taskq_fail', 2),
+    ('taskq_release', 2),
+    ('taskq_suspend', 2),
+    ('taskq_filter', 2),
+    ('taskq_extend', 2),
+    ('taskq_progress', 2),
+    ('taskq_checkpoint', 2),
+    ('taskq_register', 2),
+    ('taskq_heartbeat', 2),
+    ('taskq_deregister', 2),
+    ('taskq_get', 4),
+    ('taskq_get_many', 4),
+    ('taskq_list', 4),
+    ('taskq_cancel', 8),
+    ('taskq_retry', 8),
+    ('taskq_create_queue', 8),
+    ('taskq_alter_queue', 8),
+    ('taskq_drop_queue', 8),
+    ('taskq_pause', 8),
+    ('taskq_resume', 8),
+    ('taskq_grant', 8),
+    ('taskq_revoke', 8),
+    ('taskq_run_reapers', 8),
+    ('taskq_check', 8);
+
+DO $$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN
+        SELECT p.oid::pg_catalog.regprocedure AS name
+          FROM pg_catalog.pg_proc p
+          JOIN pg_catalog.pg_depend d
+            ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+           AND d.objid OPERATOR(pg_catalog.=) p.oid
+           AND d.deptype OPERATOR(pg_catalog.=) 'e'
+          JOIN pg_catalog.pg_extension e
+            ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+           AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+           AND e.extname OPERATOR(pg_catalog.=) 'taskq'
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', item.name);
+    END LOOP;
+END
+$$;
+
+GRANT USAGE ON SCHEMA taskq TO PUBLIC;
+GRANT SELECT ON taskq.tasks, taskq.queues, taskq.workers, taskq.settings TO PUBLIC;
+GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
+    taskq.may_read(integer), taskq.may_read_payload(integer),
+    taskq.may_see_worker(integer), taskq.worker_seen(integer),
+    taskq.task_progress(bigint, bigint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;

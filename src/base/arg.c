@@ -1,0 +1,289 @@
+/*
+ * arg.c
+ *		Arguments of SQL functions, checked as the contract says.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+static bool has_control_character(const char *word);
+static int	compare_strings(const void *a, const void *b);
+
+/*
+ * The name of a queue or worker; if_null NULL means that it is required.
+ */
+char *
+tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
+			const char *if_null)
+{
+	char	   *name;
+
+	if (PG_ARGISNULL(n))
+	{
+		if (if_null == NULL)
+			tq_error_required(what);
+		return pstrdup(if_null);
+	}
+	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	tq_arg_check_word(name, what, TQ_MAX_NAME);
+	return name;
+}
+
+/* An optional word such as a key; NULL when it was not given. */
+char *
+tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
+{
+	char	   *word;
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	word = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	tq_arg_check_word(word, what, max);
+	return word;
+}
+
+/* A caller's free text, cut to the length that is kept; NULL if not given. */
+char *
+tq_arg_message(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	return tq_arg_cut(text_to_cstring(PG_GETARG_TEXT_PP(n)),
+					  TQ_MAX_ERROR_TEXT);
+}
+
+/* An optional word of a fixed list, which the caller compares. */
+char *
+tq_arg_keyword(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	return text_to_cstring(PG_GETARG_TEXT_PP(n));
+}
+
+int64
+tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what)
+{
+	if (PG_ARGISNULL(n))
+		tq_error_required(what);
+	return PG_GETARG_INT64(n);
+}
+
+bool
+tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null)
+{
+	return PG_ARGISNULL(n) ? if_null : PG_GETARG_BOOL(n);
+}
+
+/* An interval as microseconds, from min to ten years. */
+int64
+tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
+			int64 if_null)
+{
+	if (PG_ARGISNULL(n))
+		return if_null;
+	return tq_arg_interval_span(PG_GETARG_INTERVAL_P(n), what, min);
+}
+
+/* A time at most ten years away; false when it was not given. */
+bool
+tq_arg_time(FunctionCallInfo fcinfo, int n, const char *what,
+			TimestampTz *time)
+{
+	TimestampTz now = tq_clock_wall();
+
+	if (PG_ARGISNULL(n))
+		return false;
+	*time = PG_GETARG_TIMESTAMPTZ(n);
+	if (TIMESTAMP_NOT_FINITE(*time))
+		tq_error_invalid(what, "must be finite", NULL);
+	if (*time > now + TQ_MAX_SPAN || *time < now - TQ_MAX_SPAN)
+		tq_error_invalid(what, "is more than ten years away", NULL);
+	return true;
+}
+
+Jsonb *
+tq_arg_jsonb(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : PG_GETARG_JSONB_P(n);
+}
+
+/* Tags, sorted, each once; false when they were not given. */
+bool
+tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
+{
+	Datum	   *values;
+	int			count;
+
+	tags->count = 0;
+	tags->tags = NULL;
+	if (PG_ARGISNULL(n))
+		return false;
+	values = tq_arg_array(fcinfo, n, "tags", TEXTOID, &count);
+	tags->tags = palloc(sizeof(char *) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		char	   *tag = TextDatumGetCString(values[i]);
+
+		tq_arg_check_word(tag, "tag", TQ_MAX_TAG);
+		tags->tags[i] = tag;
+	}
+	tags->count = count;
+	tq_arg_tags_sort(tags);
+	if (tags->count > TQ_MAX_TAGS)
+		tq_error_too_large("list of tags", tags->count, TQ_MAX_TAGS);
+	return true;
+}
+
+/* The elements of a one-dimensional array without nulls. */
+Datum *
+tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
+			 int *count)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(n);
+	int16		length;
+	bool		by_value;
+	char		align;
+	Datum	   *values;
+	bool	   *nulls;
+
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("%s must be a one-dimensional array", what)));
+	get_typlenbyvalalign(element, &length, &by_value, &align);
+	deconstruct_array(array, element, length, by_value, align,
+					  &values, &nulls, count);
+	for (int i = 0; i < *count; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("%s must not contain null", what)));
+	}
+	return values;
+}
+
+/* 1 to max bytes without control characters. */
+void
+tq_arg_check_word(const char *word, const char *what, int max)
+{
+	size_t		length = strlen(word);
+
+	if (length == 0)
+		tq_error_invalid(what, "must not be empty", NULL);
+	if (length > (size_t) max)
+		tq_error_too_large(what, (int64) length, max);
+	if (has_control_character(word))
+		tq_error_invalid(what, "must not contain control characters", NULL);
+}
+
+/* A month counts 30 days, as everywhere in the server's interval sums. */
+int64
+tq_arg_interval_span(Interval *interval, const char *what, int64 min)
+{
+	double		span = ((double) interval->month * DAYS_PER_MONTH +
+						(double) interval->day) * (double) USECS_PER_DAY +
+		(double) interval->time;
+
+	if (span < (double) min)
+		tq_error_invalid(what, min > 0 ? "must be positive" :
+						 "must not be negative", NULL);
+	if (span > (double) TQ_MAX_SPAN)
+		tq_error_invalid(what, "must not exceed ten years", NULL);
+	return (int64) span;
+}
+
+/* The text, cut at a character's boundary if it is longer than max bytes. */
+char *
+tq_arg_cut(const char *text, int max)
+{
+	int			length = (int) strlen(text);
+
+	if (length > max)
+		length = pg_mbcliplen(text, length, max);
+	return pnstrdup(text, length);
+}
+
+/* The tags as text[]; the empty set is a null pointer, for a null column. */
+Datum
+tq_arg_tags_datum(const TqTags *tags)
+{
+	Datum	   *values;
+
+	if (tags->count == 0)
+		return (Datum) 0;
+	values = palloc(sizeof(Datum) * tags->count);
+	for (int i = 0; i < tags->count; i++)
+		values[i] = CStringGetTextDatum(tags->tags[i]);
+	return PointerGetDatum(construct_array(values, tags->count, TEXTOID, -1,
+										   false, TYPALIGN_INT));
+}
+
+/* Are all of some in all?  Both are sorted. */
+bool
+tq_arg_tags_subset(const TqTags *some, const TqTags *all)
+{
+	int			j = 0;
+
+	for (int i = 0; i < some->count; i++)
+	{
+		int			order = 1;
+
+		while (j < all->count &&
+			   (order = strcmp(some->tags[i], all->tags[j])) > 0)
+			j++;
+		if (j >= all->count || order != 0)
+			return false;
+	}
+	return true;
+}
+
+void
+tq_arg_tags_sort(TqTags *tags)
+{
+	int			kept = 0;
+
+	if (tags->count < 2)
+		return;
+	qsort(tags->tags, tags->count, sizeof(char *), compare_strings);
+	for (int i = 1; i < tags->count; i++)
+	{
+		if (strcmp(tags->tags[kept], tags->tags[i]) != 0)
+			tags->tags[++kept] = tags->tags[i];
+	}
+	tags->count = kept + 1;
+}
+
+/* C0, DEL, and in UTF-8 C1. */
+static bool
+has_control_character(const char *word)
+{
+	bool		utf8 = GetDatabaseEncoding() == PG_UTF8;
+
+	for (const unsigned char *p = (const unsigned char *) word; *p; p++)
+	{
+		if (*p < 0x20 || *p == 0x7f)
+			return true;
+		if (utf8 && *p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)
+			return true;
+	}
+	return false;
+}
+
+static int
+compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(char *const *) a, *(char *const *) b);
+}

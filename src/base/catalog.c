@@ -1,0 +1,190 @@
+/*
+ * catalog.c
+ *		Where the extension's own objects are in this database.
+ *
+ * OIDs are looked up once and forgotten by invalidation callbacks.  Two
+ * empty tables carry the news between sessions: whoever changes a queue, a
+ * lane or a grant invalidates the relcache entry of taskq.queue_change, and
+ * for workers that of taskq.worker_change.  The server delivers that when
+ * the change commits (at COMMIT PREPARED too), and to the changing session
+ * itself at once and again when it rolls back; here each delivery raises a
+ * generation number, against which caches compare themselves.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "base/catalog.h"
+
+#define TASK_COLUMNS 38			/* of the SQL that this library goes with */
+
+static TqCatalog catalog;
+static bool catalog_valid = false;
+static uint64 queue_generation = 1;
+static uint64 worker_generation = 1;
+
+static Oid	relation_oid(Oid schema, const char *name);
+static void catalog_load(void);
+static void relation_changed(Datum arg, Oid relid);
+static void schema_changed(Datum arg, int cacheid, uint32 hashvalue);
+
+void
+tq_catalog_init(void)
+{
+	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
+}
+
+/* The OIDs; an error when the extension is not in this database. */
+const TqCatalog *
+tq_catalog(void)
+{
+	if (!catalog_valid)
+		catalog_load();
+	return &catalog;
+}
+
+/* Is the extension in this database? */
+bool
+tq_catalog_present(void)
+{
+	return OidIsValid(get_extension_oid("taskq", true));
+}
+
+/* A type of schema taskq. */
+Oid
+tq_catalog_type(const char *name)
+{
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+									   CStringGetDatum(name),
+									   ObjectIdGetDatum(tq_catalog()->schema));
+
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type taskq.%s does not exist", name)));
+	return type;
+}
+
+uint64
+tq_catalog_queue_generation(void)
+{
+	return queue_generation;
+}
+
+uint64
+tq_catalog_worker_generation(void)
+{
+	return worker_generation;
+}
+
+/* Tell every session, when this transaction commits, to read queues again. */
+void
+tq_catalog_announce_queue(void)
+{
+	CacheInvalidateRelcacheByRelid(tq_catalog()->queue_change);
+	queue_generation++;
+}
+
+void
+tq_catalog_announce_worker(void)
+{
+	CacheInvalidateRelcacheByRelid(tq_catalog()->worker_change);
+	worker_generation++;
+}
+
+/* Drop what this session has learned about queues, workers, roles. */
+void
+tq_catalog_forget(void)
+{
+	queue_generation++;
+	worker_generation++;
+}
+
+static Oid
+relation_oid(Oid schema, const char *name)
+{
+	Oid			relid = get_relname_relid(name, schema);
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation taskq.%s does not exist", name),
+				 errhint("The extension is being changed, or was made by another version of it: try again, or run ALTER EXTENSION taskq UPDATE.")));
+	return relid;
+}
+
+static void
+catalog_load(void)
+{
+	TqCatalog	found;
+	Relation	task;
+	int			columns;
+
+	found.schema = get_namespace_oid("taskq", true);
+	if (!OidIsValid(found.schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension taskq is not installed in this database"),
+				 errhint("Run CREATE EXTENSION taskq.")));
+	found.task = relation_oid(found.schema, "task");
+	found.task_pkey = relation_oid(found.schema, "task_pkey");
+	found.task_dispatch = relation_oid(found.schema, "task_dispatch_idx");
+	found.task_reference = relation_oid(found.schema, "task_reference_idx");
+	found.archive = relation_oid(found.schema, "archive");
+	for (int i = 0; i < TQ_LEAVES; i++)
+	{
+		char		name[NAMEDATALEN];
+
+		snprintf(name, sizeof(name), "archive_%02d", i);
+		found.leaf[i] = relation_oid(found.schema, name);
+	}
+	found.leaf[TQ_LEAF_KEEP] = relation_oid(found.schema, "archive_keep");
+	found.queue_change = relation_oid(found.schema, "queue_change");
+	found.worker_change = relation_oid(found.schema, "worker_change");
+	found.task_id_seq = relation_oid(found.schema, "task_id_seq");
+	found.timeline_seq = relation_oid(found.schema, "timeline_seq");
+
+	task = table_open(found.task, AccessShareLock);
+	columns = RelationGetNumberOfAttributes(task);
+	found.owner = task->rd_rel->relowner;
+	table_close(task, AccessShareLock);
+	if (columns != TASK_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the objects of extension taskq in this database are of another version than its library"),
+				 errhint("Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
+
+	catalog = found;
+	catalog_valid = true;
+}
+
+/* Relcache callback; InvalidOid means all. */
+static void
+relation_changed(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == catalog.queue_change)
+		queue_generation++;
+	if (!OidIsValid(relid) || relid == catalog.worker_change)
+		worker_generation++;
+	if (!OidIsValid(relid) || relid == catalog.task)
+		catalog_valid = false;
+}
+
+/* Syscache callback: some schema was made, renamed or dropped. */
+static void
+schema_changed(Datum arg, int cacheid, uint32 hashvalue)
+{
+	catalog_valid = false;
+	queue_generation++;
+	worker_generation++;
+}

@@ -1,0 +1,103 @@
+/*
+ * clock.c
+ *		Wall clock, monotonic clock, dispatch clock.
+ *
+ * The dispatch clock decides what is due: readiness, leases, timers.  It is
+ * the monotonic clock plus the largest distance to the wall clock that was
+ * ever seen, so it follows the wall clock's steps forward and ignores its
+ * steps backward: a task that was due stays due, and a lease never becomes
+ * longer.  The distance is one atomic number, in shared memory when the
+ * library is preloaded, else in the process.
+ *
+ * All times are microseconds.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include <time.h>
+
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+
+static pg_atomic_uint64 local_offset;
+static pg_atomic_uint64 *offset_at = NULL;
+
+#ifdef TASKQ_DEBUG
+/* Moves the wall clock, for tests of its steps. */
+static int	debug_skew = 0;
+#endif
+
+static void raise_offset(int64 offset);
+
+void
+tq_clock_init(void)
+{
+#ifdef TASKQ_DEBUG
+	DefineCustomIntVariable("taskq.debug_clock_skew",
+							"Seconds by which the wall clock is shifted.",
+							NULL, &debug_skew, 0, -1000000, 1000000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+#endif
+	pg_atomic_init_u64(&local_offset, 0);
+	if (offset_at == NULL)
+		offset_at = &local_offset;
+}
+
+/* Use shared memory from now on. */
+void
+tq_clock_attach(pg_atomic_uint64 *shared_offset, bool found)
+{
+	if (!found)
+		pg_atomic_init_u64(shared_offset, 0);
+	offset_at = shared_offset;
+}
+
+TimestampTz
+tq_clock_wall(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+#ifdef TASKQ_DEBUG
+	now += (int64) debug_skew * USECS_PER_SEC;
+#endif
+	return now;
+}
+
+int64
+tq_clock_monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64) ts.tv_sec * USECS_PER_SEC + ts.tv_nsec / 1000;
+}
+
+TimestampTz
+tq_clock_dispatch(void)
+{
+	int64		monotonic = tq_clock_monotonic();
+
+	raise_offset(tq_clock_wall() - monotonic);
+	return monotonic + (int64) pg_atomic_read_u64(offset_at);
+}
+
+/* From now on the dispatch clock shows at least this time. */
+void
+tq_clock_not_before(TimestampTz at)
+{
+	raise_offset(at - tq_clock_monotonic());
+}
+
+static void
+raise_offset(int64 offset)
+{
+	uint64		seen = pg_atomic_read_u64(offset_at);
+
+	while ((int64) seen < offset)
+	{
+		if (pg_atomic_compare_exchange_u64(offset_at, &seen, (uint64) offset))
+			break;
+	}
+}

@@ -1,0 +1,94 @@
+/*
+ * compat.h
+ *		What differs between the supported server versions, 15 to 18.
+ *
+ * Every file of the extension takes this header first, and no other file
+ * tests a version number.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_COMPAT_H
+#define TQ_COMPAT_H
+
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "taskq supports PostgreSQL 15 to 18"
+#endif
+
+/*
+ * Working under search_path = pg_catalog, pg_temp.  The level that
+ * tq_compat_path_enter returns goes back to tq_compat_path_leave; an error
+ * in between is undone by the server's own abort processing.
+ */
+#if PG_VERSION_NUM >= 170000
+static inline int
+tq_compat_path_enter(void)
+{
+	int			level = NewGUCNestLevel();
+
+	RestrictSearchPath();
+	return level;
+}
+
+static inline void
+tq_compat_path_leave(int level)
+{
+	AtEOXact_GUC(false, level);
+}
+#else
+static inline int
+tq_compat_path_enter(void)
+{
+	OverrideSearchPath path = {0};
+
+	path.addCatalog = true;
+	path.addTemp = false;
+	PushOverrideSearchPath(&path);
+	return 0;
+}
+
+static inline void
+tq_compat_path_leave(int level)
+{
+	PopOverrideSearchPath();
+}
+#endif
+
+/* Does an update need new entries in the indexes? */
+#if PG_VERSION_NUM >= 160000
+typedef TU_UpdateIndexes TqIndexUpdate;
+#define TQ_INDEX_UPDATE_NONE	TU_None
+#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict, arb) \
+	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb, \
+						  false)
+#else
+typedef bool TqIndexUpdate;
+#define TQ_INDEX_UPDATE_NONE	false
+#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict, arb) \
+	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb)
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define tq_compat_check_index(rri, slot, estate, tid, arb) \
+	ExecCheckIndexConstraints(rri, slot, estate, tid, NULL, arb)
+#define tq_compat_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
+#else
+#define tq_compat_check_index(rri, slot, estate, tid, arb) \
+	ExecCheckIndexConstraints(rri, slot, estate, tid, arb)
+#define tq_compat_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+#endif							/* TQ_COMPAT_H */

@@ -1,0 +1,85 @@
+/*
+ * guc.c
+ *		The settings of the extension.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/guc.h"
+
+int			tq_guc_node_id = 0;
+bool		tq_guc_auto_create_queues = true;
+int			tq_guc_stale_threshold = 30 * 1000;
+int			tq_guc_dead_threshold = 120 * 1000;
+int			tq_guc_reaper_interval = 15 * 1000;
+int			tq_guc_deadline_interval = 30 * 1000;
+int			tq_guc_retention_interval = 10 * 60;
+int			tq_guc_retention = 7 * 24 * 60 * 60;
+int			tq_guc_retention_batch = 500;
+int			tq_guc_max_lanes = 1000;
+int			tq_guc_max_workers = 2000;
+int			tq_guc_max_running_tracked = 65536;
+
+static void
+define_int(const char *name, const char *short_desc, int *variable,
+		   int min, int max, GucContext context, int flags)
+{
+	DefineCustomIntVariable(name, short_desc, NULL, variable, *variable,
+							min, max, context, flags, NULL, NULL, NULL);
+}
+
+/* Sizes of shared memory: only the server's start can set them. */
+static void
+define_at_start(const char *name, const char *short_desc, int *variable,
+				int min, int max)
+{
+	if (process_shared_preload_libraries_in_progress)
+		define_int(name, short_desc, variable, min, max, PGC_POSTMASTER, 0);
+}
+
+void
+tq_guc_init(void)
+{
+	define_int("taskq.node_id",
+			   "Number of this server, the upper ten bits of task ids.",
+			   &tq_guc_node_id, 0, 1023, PGC_SIGHUP, 0);
+	DefineCustomBoolVariable("taskq.auto_create_queues",
+							 "Creates a queue with its first task.",
+							 NULL, &tq_guc_auto_create_queues, true,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	define_int("taskq.stale_threshold",
+			   "Silence after which a worker is shown as stale.",
+			   &tq_guc_stale_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
+	define_int("taskq.dead_threshold",
+			   "Silence after which a worker is declared dead.",
+			   &tq_guc_dead_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
+	define_int("taskq.reaper_interval",
+			   "Time between two looks for silent workers.",
+			   &tq_guc_reaper_interval, 10, 3600 * 1000, PGC_SIGHUP,
+			   GUC_UNIT_MS);
+	define_int("taskq.deadline_interval",
+			   "Time between two looks for waiting tasks past their deadline.",
+			   &tq_guc_deadline_interval, 10, 3600 * 1000, PGC_SIGHUP,
+			   GUC_UNIT_MS);
+	define_int("taskq.retention_interval",
+			   "Time between two removals of finished tasks.",
+			   &tq_guc_retention_interval, 1, 24 * 3600, PGC_SIGHUP,
+			   GUC_UNIT_S);
+	define_int("taskq.retention",
+			   "How long finished tasks are kept; 0 switches the duty off.",
+			   &tq_guc_retention, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
+	define_int("taskq.retention_batch",
+			   "Rows that one transaction of the retention duty removes.",
+			   &tq_guc_retention_batch, 1, 100000, PGC_SIGHUP, 0);
+	define_int("taskq.max_lanes",
+			   "Different sets of tags that a queue may have.",
+			   &tq_guc_max_lanes, 1, 100000, PGC_SUSET, 0);
+	define_at_start("taskq.max_workers",
+					"Registered workers that may be alive in all databases.",
+					&tq_guc_max_workers, 1, 1000000);
+	define_at_start("taskq.max_running_tracked",
+					"Running tasks whose ends are watched without a scan.",
+					&tq_guc_max_running_tracked, 128, 100000000);
+}
+

@@ -1,0 +1,189 @@
+/*
+ * spi.c
+ *		SQL of our own, run as the extension's owner.
+ *
+ * Between tq_spi_enter and tq_spi_leave the current user is the owner of
+ * taskq.task and search_path is pg_catalog alone, which also keeps saved
+ * plans from being analysed anew under each caller's path.  Nothing of the
+ * caller's may be evaluated in between, and nothing may wait for long.  An
+ * error needs no care: the server's abort restores user, path and SPI.
+ *
+ * Rows of the last statement are read with tq_spi_get and its relatives
+ * before the next statement runs.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/spi.h"
+
+static void prepare(TqStmt *stmt);
+static char *null_map(const TqStmt *stmt, const bool *nulls);
+static uint64 check_result(TqStmt *stmt, int result, int expected);
+
+void
+tq_spi_enter(TqSpi *spi)
+{
+	Oid			owner = tq_catalog()->owner;
+
+	spi->caller = CurrentMemoryContext;
+	GetUserIdAndSecContext(&spi->userid, &spi->seccontext);
+	SetUserIdAndSecContext(owner,
+						   spi->seccontext | SECURITY_LOCAL_USERID_CHANGE);
+	spi->path = tq_compat_path_enter();
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+}
+
+void
+tq_spi_leave(TqSpi *spi)
+{
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	tq_compat_path_leave(spi->path);
+	SetUserIdAndSecContext(spi->userid, spi->seccontext);
+}
+
+/*
+ * Run a statement that may write; it sees all that this transaction did.
+ * expected is an SPI_OK_... code; the number of rows is returned.
+ */
+uint64
+tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
+		   long limit)
+{
+	prepare(stmt);
+	return check_result(stmt,
+						SPI_execute_plan(stmt->plan, (Datum *) args,
+										 null_map(stmt, nulls), false, limit),
+						expected);
+}
+
+/*
+ * Run a SELECT against what is committed now, whatever the isolation level
+ * of the transaction (and what it did itself).
+ */
+uint64
+tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
+{
+	uint64		rows;
+
+	prepare(stmt);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	rows = check_result(stmt,
+						SPI_execute_plan(stmt->plan, (Datum *) args,
+										 null_map(stmt, nulls), true, limit),
+						SPI_OK_SELECT);
+	PopActiveSnapshot();
+	return rows;
+}
+
+/*
+ * Run a SELECT planned for these very arguments: for statements whose
+ * conditions are switched by arguments.
+ */
+uint64
+tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
+			bool read_only)
+{
+	return check_result(stmt,
+						SPI_execute_with_args(stmt->text, stmt->nargs,
+											  stmt->types, (Datum *) args,
+											  null_map(stmt, nulls),
+											  read_only, 0),
+						SPI_OK_SELECT);
+}
+
+Datum
+tq_spi_get(uint64 row, int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc,
+						 column, isnull);
+}
+
+int64
+tq_spi_int8(uint64 row, int column, int64 if_null)
+{
+	bool		isnull;
+	Datum		value = tq_spi_get(row, column, &isnull);
+
+	return isnull ? if_null : DatumGetInt64(value);
+}
+
+int32
+tq_spi_int4(uint64 row, int column, int32 if_null)
+{
+	bool		isnull;
+	Datum		value = tq_spi_get(row, column, &isnull);
+
+	return isnull ? if_null : DatumGetInt32(value);
+}
+
+bool
+tq_spi_bool(uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = tq_spi_get(row, column, &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
+/* A text column as a string in the caller's memory; NULL for null. */
+char *
+tq_spi_text(TqSpi *spi, uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = tq_spi_get(row, column, &isnull);
+	MemoryContext mine;
+	char	   *result;
+
+	if (isnull)
+		return NULL;
+	mine = MemoryContextSwitchTo(spi->caller);
+	result = TextDatumGetCString(value);
+	MemoryContextSwitchTo(mine);
+	return result;
+}
+
+static void
+prepare(TqStmt *stmt)
+{
+	if (stmt->plan != NULL)
+		return;
+	stmt->plan = SPI_prepare(stmt->text, stmt->nargs, stmt->types);
+	if (stmt->plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", stmt->text,
+			 SPI_result_code_string(SPI_result));
+	SPI_keepplan(stmt->plan);
+}
+
+static char *
+null_map(const TqStmt *stmt, const bool *nulls)
+{
+	char	   *map;
+
+	if (nulls == NULL)
+		return NULL;
+	map = palloc(stmt->nargs + 1);
+	for (int i = 0; i < stmt->nargs; i++)
+		map[i] = nulls[i] ? 'n' : ' ';
+	map[stmt->nargs] = '\0';
+	return map;
+}
+
+static uint64
+check_result(TqStmt *stmt, int result, int expected)
+{
+	if (result != expected)
+		elog(ERROR, "statement \"%s\" ended with %s, not %s", stmt->text,
+			 SPI_result_code_string(result),
+			 SPI_result_code_string(expected));
+	return SPI_processed;
+}

@@ -1,0 +1,127 @@
+/*
+ * types.c
+ *		The words behind the numbers of types.h.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "base/types.h"
+
+static const char *const state_names[] = {
+	[TQ_STATE_PENDING] = "pending",
+	[TQ_STATE_BLOCKED] = "blocked",
+	[TQ_STATE_RUNNING] = "running",
+	[TQ_STATE_SUSPENDED] = "suspended",
+	[TQ_STATE_DONE] = "done",
+	[TQ_STATE_DEAD] = "dead",
+	[TQ_STATE_CANCELLED] = "cancelled",
+	[TQ_STATE_FILTERED] = "filtered",
+	[TQ_STATE_REDUNDANT] = "redundant",
+	[TQ_STATE_RECREATED] = "recreated"
+};
+
+static const char *const reason_names[] = {
+	[TQ_REASON_NONE] = NULL,
+	[TQ_REASON_EXHAUSTED] = "exhausted",
+	[TQ_REASON_REJECTED] = "rejected",
+	[TQ_REASON_DEADLINE] = "deadline",
+	[TQ_REASON_WORKER_DEAD] = "worker_dead",
+	[TQ_REASON_LEASE_EXPIRED] = "lease_expired",
+	[TQ_REASON_TIMEOUT] = "timeout",
+	[TQ_REASON_POISON] = "poison",
+	[TQ_REASON_STALE] = "stale",
+	[TQ_REASON_DEPENDENCY_FAILED] = "dependency_failed",
+	[TQ_REASON_DELETED] = "deleted",
+	[TQ_REASON_MANUAL] = "manual",
+	[TQ_REASON_HELD] = "held"
+};
+
+PG_FUNCTION_INFO_V1(taskq_state_name);
+PG_FUNCTION_INFO_V1(taskq_reason_name);
+
+/*
+ * The word of a state's number; NULL for a number that is none, as it may
+ * stand in a row that was written by hand.
+ */
+Datum
+taskq_state_name(PG_FUNCTION_ARGS)
+{
+	const char *name;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	name = tq_state_name((TqState) PG_GETARG_INT16(0));
+	if (name == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(name));
+}
+
+/* The word of a reason's number; NULL for none and for unknown numbers. */
+Datum
+taskq_reason_name(PG_FUNCTION_ARGS)
+{
+	const char *name;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	name = tq_reason_name((TqReason) PG_GETARG_INT16(0));
+	if (name == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(name));
+}
+
+const char *
+tq_state_name(TqState state)
+{
+	if (!TQ_STATE_IS_VALID(state))
+		return NULL;
+	return state_names[state];
+}
+
+bool
+tq_state_parse(const char *word, TqState *state)
+{
+	for (int i = TQ_STATE_FIRST; i <= TQ_STATE_LAST; i++)
+	{
+		if (strcmp(word, state_names[i]) == 0)
+		{
+			*state = (TqState) i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* All states in one line, for hints. */
+const char *
+tq_state_words(void)
+{
+	return "pending, blocked, running, suspended, done, dead, cancelled, "
+		"filtered, redundant, recreated";
+}
+
+const char *
+tq_reason_name(TqReason reason)
+{
+	if (reason < TQ_REASON_NONE || reason > TQ_REASON_LAST)
+		return NULL;
+	return reason_names[reason];
+}
+
+bool
+tq_reason_parse(const char *word, TqReason *reason)
+{
+	for (int i = TQ_REASON_NONE + 1; i <= TQ_REASON_LAST; i++)
+	{
+		if (strcmp(word, reason_names[i]) == 0)
+		{
+			*reason = (TqReason) i;
+			return true;
+		}
+	}
+	return false;
+}

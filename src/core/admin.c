@@ -1,0 +1,525 @@
+/*
+ * admin.c
+ *		Queues and rights: create, alter, drop, pause, resume, grant, revoke.
+ *
+ * Every change is announced to all sessions (base/catalog.c).  drop_queue
+ * waits for submits in flight by the lock on taskq.queue_change that each
+ * insertion of a task takes; it tries for 50 ms at a time, so that the
+ * submits behind it never wait for long, and gives up after 5 s.
+ *
+ * taskq_grant is the one door to rights: it writes taskq.queue_grant and
+ * grants EXECUTE on what the right needs.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "base/arg.h"
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/large.h"
+#include "core/queue.h"
+#include "core/role.h"
+#include "core/row.h"
+#include "core/xact.h"
+
+#define DROP_TRY_MS		50		/* one try to get the lock */
+#define DROP_PAUSE_MS	50		/* between two tries */
+#define DROP_LIMIT_MS	5000	/* all tries */
+
+PG_FUNCTION_INFO_V1(taskq_create_queue);
+PG_FUNCTION_INFO_V1(taskq_alter_queue);
+PG_FUNCTION_INFO_V1(taskq_drop_queue);
+PG_FUNCTION_INFO_V1(taskq_pause);
+PG_FUNCTION_INFO_V1(taskq_resume);
+PG_FUNCTION_INFO_V1(taskq_grant);
+PG_FUNCTION_INFO_V1(taskq_revoke);
+
+static TqStmt stmt_create = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, $3, $4)"
+	" ON CONFLICT (name) DO NOTHING",
+4, {TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID}, NULL};
+
+static TqStmt stmt_create_all = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (0, '*', $1, '{}', $2) ON CONFLICT DO NOTHING",
+2, {INT4OID, TIMESTAMPTZOID}, NULL};
+
+static TqStmt stmt_options = {
+	"SELECT options FROM taskq.queue WHERE queue_id = $1 FOR UPDATE",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_alter = {
+	"UPDATE taskq.queue SET options = $2 WHERE queue_id = $1",
+2, {INT4OID, JSONBOID}, NULL};
+
+static TqStmt stmt_pause = {
+	"UPDATE taskq.queue SET paused_at = $2, pause_reason = $3,"
+	"       paused_until = $4 WHERE queue_id = $1",
+4, {INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID}, NULL};
+
+static TqStmt stmt_any_live = {
+	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_drop_live = {
+	"WITH gone AS (DELETE FROM taskq.task WHERE queue_id = $1"
+	"              RETURNING task_id),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"           WHERE l.task_id = g.task_id)"
+	"SELECT task_id FROM gone",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_drop_finished = {
+	"WITH gone AS (DELETE FROM taskq.archive WHERE queue_id = $1"
+	"              RETURNING task_id),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"           WHERE l.task_id = g.task_id)"
+	"SELECT count(*) FROM gone",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_drop_rest = {
+	"WITH lanes AS (DELETE FROM taskq.lane WHERE queue_id = $1),"
+	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
+	"DELETE FROM taskq.queue WHERE queue_id = $1",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_grant = {
+	"INSERT INTO taskq.queue_grant AS g (queue_id, role_id, rights)"
+	" VALUES ($1, $2, $3)"
+	" ON CONFLICT (queue_id, role_id)"
+	" DO UPDATE SET rights = g.rights | excluded.rights",
+3, {INT4OID, INT4OID, INT4OID}, NULL};
+
+static TqStmt stmt_revoke = {
+	"UPDATE taskq.queue_grant SET rights = rights & ~$3"
+	" WHERE queue_id = $1 AND role_id = $2",
+3, {INT4OID, INT4OID, INT4OID}, NULL};
+
+static TqStmt stmt_revoked = {
+	"DELETE FROM taskq.queue_grant WHERE rights = 0",
+0, {0}, NULL};
+
+static TqStmt stmt_rights_left = {
+	"SELECT coalesce(bit_or(rights), 0) FROM taskq.queue_grant"
+	" WHERE role_id = $1",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_functions = {
+	"SELECT p.oid, f.rights FROM taskq.function_right f"
+	"  JOIN pg_proc p ON p.proname = f.function"
+	"  JOIN pg_depend d ON d.classid = 'pg_proc'::regclass"
+	"                  AND d.objid = p.oid AND d.deptype = 'e'"
+	"                  AND d.refclassid = 'pg_extension'::regclass"
+	"                  AND d.refobjid = $1",
+1, {OIDOID}, NULL};
+
+static int32 queue_to_change(const char *name, TqRight right);
+static int32 row_of_all_queues(void);
+static void lock_out_submits(void);
+static int	parse_rights(FunctionCallInfo fcinfo, int n);
+static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
+static void change_execute(Oid role, int rights, bool grant);
+static void grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
+
+Datum
+taskq_create_queue(PG_FUNCTION_ARGS)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb	   *options = tq_arg_jsonb(fcinfo, 1);
+	bool		if_not_exists = tq_arg_bool(fcinfo, 2, false);
+	Jsonb	   *empty = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
+														   CStringGetDatum("{}")));
+	TqCall		call;
+	TqSpi		spi;
+	Datum		args[4];
+	bool		created;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	tq_call_begin(&call, "taskq_create_queue()");
+	tq_role_require_all(TQ_RIGHT_MANAGE);
+	options = tq_options_merge(empty, options != NULL ? options : empty);
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
+	args[2] = JsonbPGetDatum(options);
+	args[3] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	created = tq_spi_run(&stmt_create, args, NULL, SPI_OK_INSERT, 0) > 0;
+	tq_spi_leave(&spi);
+	if (!created && !if_not_exists)
+		tq_error_queue_exists(name);
+	if (created)
+		tq_catalog_announce_queue();
+	tq_call_end(&call);
+	PG_RETURN_BOOL(created);
+}
+
+Datum
+taskq_alter_queue(PG_FUNCTION_ARGS)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb	   *changes = tq_arg_jsonb(fcinfo, 1);
+	TqCall		call;
+	TqSpi		spi;
+	Datum		args[2];
+	Jsonb	   *before;
+	MemoryContext mine;
+	bool		isnull;
+
+	if (changes == NULL)
+		tq_error_required("options");
+	tq_call_begin(&call, "taskq_alter_queue()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_options, args, NULL, SPI_OK_SELECT, 0) == 0)
+		tq_error_no_such_queue(name);
+	mine = MemoryContextSwitchTo(spi.caller);
+	before = (Jsonb *) PG_DETOAST_DATUM_COPY(tq_spi_get(0, 1, &isnull));
+	args[1] = JsonbPGetDatum(tq_options_merge(before, changes));
+	MemoryContextSwitchTo(mine);
+	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_worker();
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_drop_queue(PG_FUNCTION_ARGS)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	bool		force = tq_arg_bool(fcinfo, 1, false);
+	TqCall		call;
+	TqSpi		spi;
+	Datum		arg;
+	int64		removed = 0;
+	bool		live;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	tq_call_begin(&call, "taskq_drop_queue()");
+	arg = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	lock_out_submits();
+	tq_call_snapshot();
+	TQ_DEBUG_POINT("drop_queue_locked");
+
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_any_live, &arg, NULL, SPI_OK_SELECT, 0);
+	live = tq_spi_bool(0, 1);
+	if (live && !force)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("queue \"%s\" has live tasks", name),
+				 errhint("Finish or cancel them, or use force => true.")));
+	if (live)
+	{
+		uint64		rows = tq_spi_run(&stmt_drop_live, &arg, NULL,
+									  SPI_OK_SELECT, 0);
+
+		for (uint64 i = 0; i < rows; i++)
+			tq_xact_stopped(tq_spi_int8(i, 1, 0));
+		removed += (int64) rows;
+	}
+	tq_spi_run(&stmt_drop_finished, &arg, NULL, SPI_OK_SELECT, 0);
+	removed += tq_spi_int8(0, 1, 0);
+	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_call_end(&call);
+	PG_RETURN_INT64(removed);
+}
+
+Datum
+taskq_pause(PG_FUNCTION_ARGS)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char	   *reason = tq_arg_message(fcinfo, 1);
+	TimestampTz until = 0;
+	bool		has_until = tq_arg_time(fcinfo, 2, "until", &until);
+	TqCall		call;
+	TqSpi		spi;
+	Datum		args[4];
+	bool		nulls[4] = {false};
+
+	if (has_until && until <= tq_clock_wall())
+		tq_error_invalid("until", "is in the past", NULL);
+	tq_call_begin(&call, "taskq_pause()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = TimestampTzGetDatum(tq_clock_wall());
+	nulls[2] = reason == NULL;
+	args[2] = nulls[2] ? (Datum) 0 : CStringGetTextDatum(reason);
+	args[3] = TimestampTzGetDatum(until);
+	nulls[3] = !has_until;
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_resume(PG_FUNCTION_ARGS)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	TqCall		call;
+	TqSpi		spi;
+	Datum		args[4];
+	bool		nulls[4] = {false, true, true, true};
+
+	tq_call_begin(&call, "taskq_resume()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = args[2] = args[3] = (Datum) 0;
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_grant(PG_FUNCTION_ARGS)
+{
+	grant_or_revoke(fcinfo, true);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_revoke(PG_FUNCTION_ARGS)
+{
+	grant_or_revoke(fcinfo, false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * The number of a queue that current_user may change; '*' is 0, and its row
+ * is made if it is missing.
+ */
+static int32
+queue_to_change(const char *name, TqRight right)
+{
+	TqQueue    *queue;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+	{
+		tq_role_require_all(right);
+		return row_of_all_queues();
+	}
+	queue = tq_queue_find(name);
+	if (queue == NULL)
+		tq_error_no_such_queue(name);
+	tq_role_require(queue, right);
+	return queue->queue_id;
+}
+
+static int32
+row_of_all_queues(void)
+{
+	TqSpi		spi;
+	Datum		args[2];
+
+	args[0] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
+	args[1] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_create_all, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	return 0;
+}
+
+/*
+ * Wait for submits in flight and keep later ones out until the transaction
+ * ends.  Trying for short times only: whoever waits for this lock stops
+ * every producer behind it.
+ */
+static void
+lock_out_submits(void)
+{
+	Oid			relid = tq_catalog()->queue_change;
+	int64		begin = tq_clock_monotonic();
+
+	for (;;)
+	{
+		int64		now;
+
+		for (int waited = 0; waited < DROP_TRY_MS; waited += 5)
+		{
+			if (ConditionalLockRelationOid(relid, ShareRowExclusiveLock))
+				return;
+			(void) WaitLatch(MyLatch,
+							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 5L, PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+		now = tq_clock_monotonic();
+		if (now - begin >= (int64) DROP_LIMIT_MS * 1000)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("transactions that submit tasks did not end in time"),
+					 errhint("Try again when long transactions have ended.")));
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 DROP_PAUSE_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+static void
+grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
+{
+	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	int			rights;
+	int			left;
+	TqCall		call;
+	TqSpi		spi;
+	Datum		args[3];
+	Oid			role;
+
+	if (PG_ARGISNULL(1))
+		tq_error_required("role");
+	rights = parse_rights(fcinfo, 2);
+	tq_call_begin(&call, grant ? "taskq_grant()" : "taskq_revoke()");
+
+	/* Two concurrent GRANTs on one function fail with an internal error. */
+	LockRelationOid(get_relname_relid("queue_grant", tq_catalog()->schema),
+					ShareRowExclusiveLock);
+	tq_queue_refresh();
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = Int32GetDatum(role_argument(fcinfo, 1, &role));
+	args[2] = Int32GetDatum(rights);
+	tq_spi_enter(&spi);
+	if (grant)
+		tq_spi_run(&stmt_grant, args, NULL, SPI_OK_INSERT, 0);
+	else
+	{
+		tq_spi_run(&stmt_revoke, args, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_run(&stmt_revoked, NULL, NULL, SPI_OK_DELETE, 0);
+		tq_spi_run(&stmt_rights_left, &args[1], NULL, SPI_OK_SELECT, 0);
+		left = tq_spi_int4(0, 1, 0);
+		rights &= ~left;
+	}
+	if (rights != 0)
+		change_execute(role, rights, grant);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_call_end(&call);
+}
+
+static int
+parse_rights(FunctionCallInfo fcinfo, int n)
+{
+	int			rights = 0;
+	int			count;
+	Datum	   *words;
+
+	if (PG_ARGISNULL(n))
+		tq_error_required("rights");
+	words = tq_arg_array(fcinfo, n, "rights", TEXTOID, &count);
+	if (count == 0)
+		tq_error_invalid("rights", "must not be empty",
+						 "Allowed: submit, work, read, manage.");
+	for (int i = 0; i < count; i++)
+	{
+		char	   *word = TextDatumGetCString(words[i]);
+
+		if (strcmp(word, "submit") == 0)
+			rights |= TQ_RIGHT_SUBMIT;
+		else if (strcmp(word, "work") == 0)
+			rights |= TQ_RIGHT_WORK;
+		else if (strcmp(word, "read") == 0)
+			rights |= TQ_RIGHT_READ;
+		else if (strcmp(word, "manage") == 0)
+			rights |= TQ_RIGHT_MANAGE;
+		else
+			tq_error_invalid("rights", "has an unknown value",
+							 "Allowed: submit, work, read, manage.");
+	}
+	return rights;
+}
+
+/* The number of the role; 0 and InvalidOid for public. */
+static int32
+role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
+{
+	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+
+	*role = InvalidOid;
+	if (strcmp(name, "public") == 0)
+		return 0;
+	*role = get_role_oid(name, false);
+	return tq_role_intern(*role);
+}
+
+/*
+ * Grant or revoke EXECUTE on every function that needs one of the rights
+ * (and, for revoking, none that the role still has).  Runs as the owner.
+ */
+static void
+change_execute(Oid role, int rights, bool grant)
+{
+	Datum		arg = ObjectIdGetDatum(get_extension_oid("taskq", false));
+	uint64		rows = tq_spi_run(&stmt_functions, &arg, NULL, SPI_OK_SELECT,
+								  0);
+	GrantStmt  *stmt = makeNode(GrantStmt);
+	RoleSpec   *grantee = makeNode(RoleSpec);
+	AccessPriv *privilege = makeNode(AccessPriv);
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int			needed = tq_spi_int4(i, 2, 0);
+		bool		isnull;
+		Oid			function = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
+		ObjectWithArgs *object;
+		Oid		   *types;
+		int			count;
+
+		/* a function that any right gives stays until the last is gone */
+		if (grant ? (needed & rights) == 0 : (needed & ~rights) != 0)
+			continue;
+		object = makeNode(ObjectWithArgs);
+		object->objname = list_make2(makeString(get_namespace_name(get_func_namespace(function))),
+									 makeString(get_func_name(function)));
+		(void) get_func_signature(function, &types, &count);
+		for (int a = 0; a < count; a++)
+			object->objargs = lappend(object->objargs,
+									  makeTypeNameFromOid(types[a], -1));
+		stmt->objects = lappend(stmt->objects, object);
+	}
+	if (stmt->objects == NIL)
+		return;
+	grantee->roletype = OidIsValid(role) ? ROLESPEC_CSTRING : ROLESPEC_PUBLIC;
+	if (OidIsValid(role))
+		grantee->rolename = GetUserNameFromId(role, false);
+	privilege->priv_name = "execute";
+	stmt->is_grant = grant;
+	stmt->targtype = ACL_TARGET_OBJECT;
+	stmt->objtype = OBJECT_ROUTINE;
+	stmt->privileges = list_make1(privilege);
+	stmt->grantees = list_make1(grantee);
+	stmt->behavior = DROP_RESTRICT;
+	ExecuteGrantStmt(stmt);
+}

@@ -1,0 +1,666 @@
+/*
+ * duty.c
+ *		What happens by itself: dead workers, ended leases and time limits,
+ *		deadlines.  (Retention is in retention.c.)
+ *
+ * Each duty is a function that works in the current transaction on a
+ * bounded number of tasks and says how many it acted on.  The background
+ * worker calls tq_duty_turn, which runs those that are due, each batch in a
+ * transaction of its own, and says when it wants to be called again.
+ * taskq_run_reapers() runs one batch of each in the caller's transaction.
+ *
+ * Every task is read anew and goes through the door; one that has moved
+ * meanwhile is left alone.
+ *
+ * When a database's registry of running tasks is incomplete (after a start,
+ * a wipe, an overflow, the end of a prepared transaction) taskq.task is read
+ * from end to end, which also completes the registry.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "pgstat.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "core/duty.h"
+#include "core/finish.h"
+#include "core/retention.h"
+#include "core/role.h"
+#include "core/worker.h"
+#include "core/xact.h"
+#include "shared/registry.h"
+#include "shared/shmem.h"
+#include "shared/slot.h"
+#include "shared/station.h"
+
+#define BATCH			100		/* tasks of one transaction */
+
+PG_FUNCTION_INFO_V1(taskq_run_reapers);
+
+/* A duty works on at most limit tasks and returns how many it acted on. */
+typedef int64 (*Duty) (int limit);
+
+/* In the background worker: when each duty is due, dispatch clock. */
+static TimestampTz liveness_due = 0;
+static TimestampTz deadline_due = 0;
+static TimestampTz retention_due = 0;
+
+/* The earliest end of a running task, as of the last look. */
+static TimestampTz next_end = 0;
+
+/* The due time that the timer is set to. */
+static TimestampTz next_wake = DT_NOEND;
+
+static TqStmt stmt_active = {
+	"SELECT worker_id FROM taskq.worker WHERE state = 1",
+0, {0}, NULL};
+
+static TqStmt stmt_ended = {
+	"SELECT worker_id, state::integer FROM taskq.worker"
+	" WHERE state IN (2, 4) ORDER BY ended_at DESC LIMIT 1000",
+0, {0}, NULL};
+
+static TqStmt stmt_deadline = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE deadline <= $1 AND state IN (1, 2) ORDER BY deadline LIMIT $2",
+2, {TIMESTAMPTZOID, INT4OID}, NULL};
+
+static TqStmt stmt_wake = {
+	"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
+	" ORDER BY wake_at LIMIT 1",
+1, {TIMESTAMPTZOID}, NULL};
+
+static TqStmt stmt_newest = {
+	"SELECT greatest((SELECT created_at FROM taskq.task"
+	"                  ORDER BY task_id DESC LIMIT 1),"
+	"                (SELECT max(finished_at) FROM taskq.archive"
+	"                  WHERE finished_at > now() - interval '1 hour'))",
+0, {0}, NULL};
+
+static TqStmt stmt_wanted = {
+	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
+1, {OIDOID}, NULL};
+
+static TqStmt stmt_held_by = {
+	"SELECT task_id, token FROM taskq.task"
+	" WHERE worker_id = $1 AND state = 3 ORDER BY task_id",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_role_names = {
+	"UPDATE taskq.role r SET name = a.rolname"
+	"  FROM pg_authid a WHERE a.oid = r.oid AND a.rolname <> r.name",
+0, {0}, NULL};
+
+static bool turn_of(const char *what, Duty duty, int limit);
+static int64 duty_silent(int limit);
+static int64 duty_orphans(int limit);
+static int64 duty_ends(int limit);
+static int64 duty_deadline(int limit);
+static int64 duty_role_names(int limit);
+static bool lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+				 TimestampTz now, bool free_of_charge);
+static bool give_back(TqCall *call, TqQueue *queue, TqTask *task);
+static int	scan_running(TimestampTz now, TqRunning *found, int max,
+						 TimestampTz *next);
+static TimestampTz earliest_wake(void);
+static int64 *read_ids(uint64 rows);
+static int	compare_running(const void *a, const void *b);
+static int	compare_int32(const void *a, const void *b);
+
+/* Once, when the background worker has started. */
+void
+tq_duty_start(void)
+{
+	TqSpi		spi;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_newest, NULL, NULL, 1) > 0)
+	{
+		bool		isnull;
+		Datum		value = tq_spi_get(0, 1, &isnull);
+
+		if (!isnull)
+			tq_clock_not_before(DatumGetTimestampTz(value));
+	}
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	liveness_due = deadline_due = retention_due = 0;
+	next_end = 0;
+	next_wake = DT_NOEND;
+}
+
+/*
+ * May duties run here?  The extension must exist, and the database must not
+ * be a copy that nobody has activated.
+ */
+bool
+tq_duty_wanted(void)
+{
+	TqSpi		spi;
+	Datum		arg = ObjectIdGetDatum(MyDatabaseId);
+	bool		wanted;
+
+	if (!tq_catalog_present())
+		return false;
+	tq_spi_enter(&spi);
+	tq_spi_look(&stmt_wanted, &arg, NULL, 1);
+	wanted = tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return wanted;
+}
+
+/*
+ * Do what is due, and say when to be called again (dispatch clock).
+ */
+TimestampTz
+tq_duty_turn(void)
+{
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz next;
+
+	if (!tq_registry_complete() || next_end <= now)
+		while (turn_of("ends", duty_ends, BATCH));
+	if (now >= liveness_due)
+	{
+		while (turn_of("silent workers", duty_silent, BATCH));
+		while (turn_of("orphans", duty_orphans, BATCH));
+		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
+	}
+	if (now >= deadline_due || tq_registry_deadlines_asked())
+	{
+		while (turn_of("deadline", duty_deadline, BATCH));
+		deadline_due = now + (int64) tq_guc_deadline_interval * 1000;
+	}
+	if (now >= retention_due)
+	{
+		(void) turn_of("role names", duty_role_names, 1);
+		if (tq_guc_retention > 0)
+		{
+			while (turn_of("retention", tq_retention_expired,
+						   tq_guc_retention_batch));
+			(void) turn_of("rotation", tq_retention_rotate, 1);
+			while (turn_of("large", tq_retention_large,
+						   tq_guc_retention_batch));
+			(void) turn_of("workers", tq_retention_workers,
+						   tq_guc_retention_batch);
+		}
+		retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
+	}
+
+	if (next_wake <= now)
+		tq_registry_timer_fired();
+	next_wake = earliest_wake();
+	next = Min(Min(liveness_due, deadline_due), retention_due);
+	return Min(next, Min(next_end, next_wake));
+}
+
+/*
+ * One batch of a duty in a transaction of its own; true when there may be
+ * more to do.
+ */
+static bool
+turn_of(const char *what, Duty duty, int limit)
+{
+	int64		acted;
+
+	CHECK_FOR_INTERRUPTS();
+	StartTransactionCommand();
+	if (!tq_catalog_present())
+	{
+		CommitTransactionCommand();
+		return false;
+	}
+	pgstat_report_activity(STATE_RUNNING, what);
+	acted = duty(limit);
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+	if (acted > 0)
+		ereport(LOG,
+				(errmsg("taskq: %s: acted on " INT64_FORMAT, what, acted)));
+	return acted >= limit;
+}
+
+/*
+ * taskq_run_reapers(): one batch of each duty in this transaction.
+ */
+Datum
+taskq_run_reapers(PG_FUNCTION_ARGS)
+{
+	static const struct
+	{
+		const char *name;
+		Duty		duty;
+	}			duties[] =
+	{
+		{"leases", duty_ends},
+		{"liveness", duty_silent},
+		{"orphans", duty_orphans},
+		{"deadline", duty_deadline},
+		{"retention", tq_retention_expired},
+		{"rotation", tq_retention_rotate},
+		{"large", tq_retention_large},
+		{"workers", tq_retention_workers}
+	};
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	PreventCommandIfReadOnly("taskq_run_reapers()");
+	tq_shmem_require("taskq_run_reapers()");
+	tq_queue_refresh();
+	tq_role_require_all(TQ_RIGHT_MANAGE);
+	for (int i = 0; i < lengthof(duties); i++)
+	{
+		Datum		values[2];
+		bool		nulls[2] = {false, false};
+
+		if (i >= 4 && tq_guc_retention == 0)
+			break;
+		values[0] = CStringGetTextDatum(duties[i].name);
+		values[1] = Int64GetDatum(duties[i].duty(i == 5 ? 1 : 10 * BATCH));
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Workers that were silent for too long are dead. */
+static int64
+duty_silent(int limit)
+{
+	TqSlot	   *slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
+	int			slot_count;
+	int64		now = tq_clock_monotonic();
+	int64		threshold = (int64) tq_guc_dead_threshold * 1000;
+	uint64		rows;
+	int32	   *active;
+	int64		acted = 0;
+	TqSpi		spi;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_active, NULL, NULL, 0);
+	active = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		active[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+
+	/* After a start or a wipe: a full threshold of time for everybody. */
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64		last_seen;
+
+		if (!tq_slot_find(active[i], &last_seen))
+			(void) tq_slot_put(active[i]);
+	}
+	slot_count = tq_slot_list(slots, tq_guc_max_workers);
+	for (int i = 0; i < slot_count && acted < limit; i++)
+	{
+		if (now - slots[i].last_seen < threshold)
+			continue;
+		if (tq_worker_end(slots[i].worker_id, TQ_WORKER_DEAD))
+			acted++;
+		else
+			tq_slot_remove(slots[i].worker_id);
+	}
+	PopActiveSnapshot();
+	pfree(slots);
+	return acted;
+}
+
+/* Tasks held by workers that are dead or have left go back. */
+static int64
+duty_orphans(int limit)
+{
+	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
+	TimestampTz now = tq_clock_dispatch();
+	int32	   *ended;
+	uint64		rows;
+	int			count;
+	int64		acted = 0;
+	TqCall		call;
+	TqSpi		spi;
+
+	tq_call_begin(&call, "taskq duties");
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_ended, NULL, NULL, 0);
+	ended = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ended[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	qsort(ended, rows, sizeof(int32), compare_int32);
+	count = rows == 0 ? 0 :
+		tq_registry_of_workers(ended, (int) rows, found, limit);
+	qsort(found, count, sizeof(TqRunning), compare_running);
+	for (int i = 0; i < count; i++)
+	{
+		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
+				 now, false))
+			acted++;
+		else
+			tq_registry_remove(found[i].task_id);
+	}
+	tq_call_end(&call);
+	return acted;
+}
+
+/* Leases and time limits that are over. */
+static int64
+duty_ends(int limit)
+{
+	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz next;
+	int			count;
+	int64		acted = 0;
+	TqCall		call;
+
+	tq_call_begin(&call, "taskq duties");
+	if (tq_registry_complete())
+		count = tq_registry_due(now, found, limit, &next);
+	else
+		count = scan_running(now, found, limit, &next);
+	next_end = next;
+	qsort(found, count, sizeof(TqRunning), compare_running);
+	for (int i = 0; i < count; i++)
+	{
+		TQ_FAULT_POINT("duty_ends");
+		if (lose(&call, found[i].task_id, found[i].token, 0, now, false))
+			acted++;
+		else
+			tq_registry_remove(found[i].task_id);
+	}
+	tq_call_end(&call);
+	if (count >= limit)
+		next_end = now;
+	return acted;
+}
+
+/* Waiting tasks past their deadline. */
+static int64
+duty_deadline(int limit)
+{
+	TqSpi		spi;
+	TqCall		call;
+	Datum		args[2];
+	int64	   *ids;
+	uint64		rows;
+	int64		acted = 0;
+
+	tq_call_begin(&call, "taskq duties");
+	args[0] = TimestampTzGetDatum(tq_clock_wall());
+	args[1] = Int32GetDatum(limit);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_deadline, args, NULL, 0);
+	MemoryContextSwitchTo(spi.caller);
+	ids = read_ids(rows);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqTask		task;
+		TqQueue    *queue;
+		TqMove		move = {0};
+
+		if (!tq_row_find(&call, ids[i], &task) ||
+			(task.f.state != TQ_STATE_PENDING &&
+			 task.f.state != TQ_STATE_BLOCKED) ||
+			TQ_TASK_TIME(&task, TQ_COL_DEADLINE, DT_NOEND) > tq_clock_wall())
+			continue;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			continue;
+		move.to = TQ_STATE_DEAD;
+		move.reason = TQ_REASON_DEADLINE;
+		move.wanted = "ended at its deadline";
+		move.no_wait = true;
+		if (tq_state_enter(&call, queue, &task, &move))
+			acted++;
+	}
+	tq_call_end(&call);
+	return acted;
+}
+
+/* Roles that were renamed. */
+static int64
+duty_role_names(int limit)
+{
+	TqSpi		spi;
+	int64		renamed;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	renamed = (int64) tq_spi_run(&stmt_role_names, NULL, NULL, SPI_OK_UPDATE,
+								 0);
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	return renamed;
+}
+
+/*
+ * The tasks of a registration that has ended go back at once; returns how
+ * many.  free_of_charge: the attempt does not count.
+ */
+int64
+tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
+{
+	TimestampTz now = tq_clock_dispatch();
+	Datum		arg = Int32GetDatum(worker_id);
+	int64	   *ids;
+	int64	   *tokens;
+	uint64		rows;
+	int64		returned = 0;
+	TqSpi		spi;
+
+	/* Rows are read from end to end only if the registry may miss some. */
+	if (tq_registry_complete())
+	{
+		TqRunning  *found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
+		int			count = tq_registry_of_workers(&worker_id, 1, found,
+												   TQ_MAX_CLAIM);
+
+		qsort(found, count, sizeof(TqRunning), compare_running);
+		for (int i = 0; i < count; i++)
+		{
+			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
+					 free_of_charge))
+				returned++;
+		}
+		pfree(found);
+		return returned;
+	}
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
+	MemoryContextSwitchTo(spi.caller);
+	ids = read_ids(rows);
+	tokens = palloc(sizeof(int64) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		tokens[i] = tq_spi_int8(i, 2, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge))
+			returned++;
+	}
+	return returned;
+}
+
+/*
+ * Take a running task back from whoever holds it under the token: because
+ * the worker's registration has ended (worker_id), or its lease or its time
+ * is up.  False when none of that is so (any more).
+ */
+static bool
+lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+	 TimestampTz now, bool free_of_charge)
+{
+	for (;;)
+	{
+		TqTask		task;
+		TqQueue    *queue;
+		TqMove		move = {0};
+
+		if (!tq_row_find(call, task_id, &task) ||
+			task.f.state != TQ_STATE_RUNNING || task.f.token != token)
+			return false;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		if (worker_id != 0 && task.f.worker_id == worker_id)
+		{
+			if (free_of_charge)
+			{
+				if (give_back(call, queue, &task))
+					return true;
+				tq_call_snapshot();
+				continue;
+			}
+			tq_finish_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
+		}
+		else if (task.f.lease_until <= now)
+			tq_finish_lost(queue, &task, &move, TQ_REASON_LEASE_EXPIRED);
+		else if (tq_state_running_until(queue, &task) <= now)
+			tq_finish_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
+		else
+			return false;
+		if (tq_state_enter(call, queue, &task, &move))
+			return true;
+		tq_call_snapshot();
+	}
+}
+
+/* Back in the queue as if it had not been claimed. */
+static bool
+give_back(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqMove		move = {0};
+
+	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING :
+		TQ_STATE_CANCELLED;
+	move.wanted = "given back";
+	task->f.attempt = Max(task->f.attempt - 1, 0);
+	return tq_state_enter(call, queue, task, &move);
+}
+
+/*
+ * Read every running task: put it into the registry, and find those whose
+ * end is not after now.
+ */
+static int
+scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
+{
+	Relation	rel = table_open(tq_catalog()->task, AccessShareLock);
+	uint64		begun = tq_registry_rebuild_begin();
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	int			count = 0;
+
+	*next = DT_NOEND;
+	tq_call_snapshot();
+	scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true,
+								 false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+		TqRunning	running;
+		TqQueue    *queue;
+		TqTask		task;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state != TQ_STATE_RUNNING)
+			continue;
+		queue = tq_queue_by_id(row.queue_id);
+		if (queue == NULL)
+			continue;
+		task.f = row;
+		running.task_id = row.task_id;
+		running.token = row.token;
+		running.worker_id = row.worker_id;
+		running.due_at = tq_state_running_until(queue, &task);
+		tq_registry_put(&running);
+		if (running.due_at > now)
+			*next = Min(*next, running.due_at);
+		else if (count < max)
+			found[count++] = running;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	tq_registry_rebuild_end(begun);
+	return count;
+}
+
+/* When the next delayed task becomes due. */
+static TimestampTz
+earliest_wake(void)
+{
+	TimestampTz wake = DT_NOEND;
+	Datum		arg = TimestampTzGetDatum(tq_clock_dispatch());
+	TqSpi		spi;
+
+	StartTransactionCommand();
+	if (tq_catalog_present())
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_wake, &arg, NULL, 1) > 0)
+		{
+			bool		isnull;
+
+			wake = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
+		}
+		tq_spi_leave(&spi);
+		PopActiveSnapshot();
+	}
+	CommitTransactionCommand();
+	return wake;
+}
+
+/* The first column of the rows just read. */
+static int64 *
+read_ids(uint64 rows)
+{
+	int64	   *ids = palloc(sizeof(int64) * (rows + 1));
+
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	return ids;
+}
+
+static int
+compare_running(const void *a, const void *b)
+{
+	int64		x = ((const TqRunning *) a)->task_id;
+	int64		y = ((const TqRunning *) b)->task_id;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+compare_int32(const void *a, const void *b)
+{
+	int32		x = *(const int32 *) a;
+	int32		y = *(const int32 *) b;
+
+	return x < y ? -1 : x > y;
+}

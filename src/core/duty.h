@@ -1,0 +1,22 @@
+/*
+ * duty.h
+ *		What happens by itself: dead workers, ended leases, deadlines,
+ *		retention.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DUTY_H
+#define TQ_DUTY_H
+
+#include "core/state.h"
+
+/* for the background worker, outside a transaction */
+extern void tq_duty_start(void);
+extern TimestampTz tq_duty_turn(void);
+
+/* inside a transaction */
+extern bool tq_duty_wanted(void);
+extern int64 tq_duty_return_tasks(TqCall *call, int32 worker_id,
+								  bool free_of_charge);
+
+#endif							/* TQ_DUTY_H */

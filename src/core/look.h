@@ -1,0 +1,16 @@
+/*
+ * look.h
+ *		Looking at tasks.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LOOK_H
+#define TQ_LOOK_H
+
+#include "core/queue.h"
+#include "core/role.h"
+
+extern void tq_look_require(const TqQueue *queue, int64 task_id,
+							TqRight right);
+
+#endif							/* TQ_LOOK_H */

@@ -1,0 +1,454 @@
+/*
+ * options.c
+ *		Options of a queue: one table of names and readers.
+ *
+ * Options are stored as the user gave them, in one jsonb object, and read
+ * into TqOptions when a session first uses the queue: first those of queue
+ * '*', then the queue's own.  The same readers check a user's document, so
+ * what is stored can be read; if a row was written by hand and is bad, using
+ * the queue raises the same error as setting the option.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "core/options.h"
+
+typedef void (*OptionReader) (TqOptions *options, const char *name,
+							  JsonbValue *value);
+
+typedef struct OptionDef
+{
+	const char *name;
+	const char *allowed;		/* for the hint */
+	OptionReader read;			/* NULL: not built yet */
+	const char *only;			/* with read NULL: the one value that is */
+} OptionDef;
+
+static void read_priority(TqOptions *options, const char *name,
+						  JsonbValue *value);
+static void read_max_attempts(TqOptions *options, const char *name,
+							  JsonbValue *value);
+static void read_retry(TqOptions *options, const char *name,
+					   JsonbValue *value);
+static void read_retry_base(TqOptions *options, const char *name,
+							JsonbValue *value);
+static void read_retry_cap(TqOptions *options, const char *name,
+						   JsonbValue *value);
+static void read_retry_list(TqOptions *options, const char *name,
+							JsonbValue *value);
+static void read_retry_jitter(TqOptions *options, const char *name,
+							  JsonbValue *value);
+static void read_lease(TqOptions *options, const char *name,
+					   JsonbValue *value);
+static void read_time_limit(TqOptions *options, const char *name,
+							JsonbValue *value);
+static void read_order(TqOptions *options, const char *name,
+					   JsonbValue *value);
+static void read_max_payload(TqOptions *options, const char *name,
+							 JsonbValue *value);
+static void read_retention(TqOptions *options, const char *name,
+						   JsonbValue *value);
+static void read_retention_dead(TqOptions *options, const char *name,
+								JsonbValue *value);
+
+static const OptionDef option_defs[] = {
+	{"priority", "an integer from -32768 to 32767", read_priority, NULL},
+	{"max_attempts", "an integer of at least 1, or -1 for any number",
+	read_max_attempts, NULL},
+	{"retry", "exponential, linear, fixed, list", read_retry, NULL},
+	{"retry_base", "an interval with a unit, such as \"1 s\"",
+	read_retry_base, NULL},
+	{"retry_cap", "an interval with a unit, such as \"5 min\"",
+	read_retry_cap, NULL},
+	{"retry_list", "a list of 1 to 100 intervals with units",
+	read_retry_list, NULL},
+	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, NULL},
+	{"lease", "a positive interval with a unit, such as \"5 min\"",
+	read_lease, NULL},
+	{"time_limit", "a positive interval with a unit, such as \"1 h\"",
+	read_time_limit, NULL},
+	{"order", "fifo, lifo, random", read_order, NULL},
+	{"key_policy",
+		"none, serial, serial_hold_on_failure, serial_until_success",
+	NULL, "none"},
+	{"max_running", NULL, NULL, NULL},
+	{"max_running_per_key", NULL, NULL, NULL},
+	{"rate_limit", NULL, NULL, NULL},
+	{"max_depth", NULL, NULL, NULL},
+	{"max_payload", "a number of bytes from 1 to 268435456",
+	read_max_payload, NULL},
+	{"retention", "an interval with a unit, forever, none",
+	read_retention, NULL},
+	{"retention_dead", "a positive interval with a unit, forever",
+	read_retention_dead, NULL},
+	{"reference_window", NULL, NULL, NULL},
+	{"on_worker_death", "requeue, hold, kill", NULL, "requeue"},
+	{"dead_letter_queue", NULL, NULL, NULL},
+	{"notify", "true, false", NULL, "false"},
+	{"history", "none, transitions", NULL, "none"},
+	{"executor", NULL, NULL, NULL},
+};
+
+static const OptionDef *find_option(const char *name);
+static void read_one(TqOptions *options, const char *name,
+					 JsonbValue *value);
+static void refuse_unbuilt(const OptionDef *def, JsonbValue *value);
+static void bad_value(const char *name) pg_attribute_noreturn();
+static char *option_string(const char *name, JsonbValue *value);
+static double option_number(const char *name, JsonbValue *value,
+							double min, double max, bool whole);
+static int64 option_span(const char *name, JsonbValue *value, int64 min);
+static int64 parse_span(const char *name, const char *text, int64 min);
+
+void
+tq_options_default(TqOptions *options)
+{
+	memset(options, 0, sizeof(*options));
+	options->max_attempts = 3;
+	options->backoff.retry = TQ_RETRY_EXPONENTIAL;
+	options->backoff.base = USECS_PER_SEC;
+	options->backoff.cap = 5 * USECS_PER_MINUTE;
+	options->lease = 5 * USECS_PER_MINUTE;
+	options->order = TQ_ORDER_FIFO;
+	options->max_payload = 1024 * 1024;
+}
+
+/*
+ * Put what the document says over what options already hold.  Lists are
+ * allocated in the current memory context.
+ */
+void
+tq_options_read(TqOptions *options, Jsonb *doc)
+{
+	JsonbIterator *it;
+	JsonbValue	key;
+	JsonbValue	value;
+	JsonbIteratorToken token;
+
+	if (!JB_ROOT_IS_OBJECT(doc))
+		tq_error_invalid("options", "must be a JSON object", NULL);
+	it = JsonbIteratorInit(&doc->root);
+	token = JsonbIteratorNext(&it, &key, false);
+	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	{
+		char	   *name = pnstrdup(key.val.string.val, key.val.string.len);
+
+		token = JsonbIteratorNext(&it, &value, true);
+		read_one(options, name, &value);
+	}
+}
+
+/*
+ * The options after a change: a member of changes replaces the old one, and
+ * null removes it.  Every member is checked.
+ */
+Jsonb *
+tq_options_merge(Jsonb *before, Jsonb *changes)
+{
+	TqOptions	checked;
+	Datum		merged;
+
+	tq_options_default(&checked);
+	tq_options_read(&checked, changes);
+	merged = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before),
+								 JsonbPGetDatum(changes));
+	merged = DirectFunctionCall1(jsonb_strip_nulls, merged);
+	tq_options_default(&checked);
+	tq_options_read(&checked, DatumGetJsonbP(merged));
+	if (checked.backoff.retry == TQ_RETRY_LIST &&
+		checked.backoff.list_length == 0)
+		tq_error_invalid_option("retry", "is \"list\" without a \"retry_list\"",
+								"Give both options.");
+	return DatumGetJsonbP(merged);
+}
+
+static const OptionDef *
+find_option(const char *name)
+{
+	for (int i = 0; i < lengthof(option_defs); i++)
+	{
+		if (strcmp(option_defs[i].name, name) == 0)
+			return &option_defs[i];
+	}
+	return NULL;
+}
+
+static void
+read_one(TqOptions *options, const char *name, JsonbValue *value)
+{
+	const OptionDef *def = find_option(name);
+
+	if (def == NULL)
+	{
+		StringInfoData all;
+
+		initStringInfo(&all);
+		for (int i = 0; i < lengthof(option_defs); i++)
+			appendStringInfo(&all, "%s%s", i > 0 ? ", " : "",
+							 option_defs[i].name);
+		tq_error_invalid_option(name, "does not exist",
+								psprintf("Options are: %s.", all.data));
+	}
+	if (value->type == jbvNull)
+		return;
+	if (def->read != NULL)
+		def->read(options, name, value);
+	else
+		refuse_unbuilt(def, value);
+}
+
+/* Accept the value that means "off", refuse the others. */
+static void
+refuse_unbuilt(const OptionDef *def, JsonbValue *value)
+{
+	if (def->only != NULL)
+	{
+		if (value->type == jbvString &&
+			(int) strlen(def->only) == value->val.string.len &&
+			strncmp(def->only, value->val.string.val,
+					value->val.string.len) == 0)
+			return;
+		if (value->type == jbvBool && !value->val.boolean &&
+			strcmp(def->only, "false") == 0)
+			return;
+	}
+	tq_error_not_built(psprintf("queue option \"%s\"", def->name));
+}
+
+static void
+bad_value(const char *name)
+{
+	const OptionDef *def = find_option(name);
+
+	tq_error_invalid_option(name, "has a value that is not allowed",
+							psprintf("Allowed: %s.", def->allowed));
+}
+
+static char *
+option_string(const char *name, JsonbValue *value)
+{
+	if (value->type != jbvString)
+		bad_value(name);
+	return pnstrdup(value->val.string.val, value->val.string.len);
+}
+
+static double
+option_number(const char *name, JsonbValue *value, double min, double max,
+			  bool whole)
+{
+	double		number;
+
+	if (value->type != jbvNumeric)
+		bad_value(name);
+	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+												NumericGetDatum(value->val.numeric)));
+	if (!(number >= min && number <= max))
+		bad_value(name);
+	if (whole && number != (double) (int64) number)
+		bad_value(name);
+	return number;
+}
+
+static int64
+option_span(const char *name, JsonbValue *value, int64 min)
+{
+	return parse_span(name, option_string(name, value), min);
+}
+
+/*
+ * Read an interval.  A number without a unit is refused: it would count as
+ * seconds in one place and as milliseconds in another.
+ */
+static int64
+parse_span(const char *name, const char *text, int64 min)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	Interval   *volatile interval = NULL;
+	double		span;
+
+	if (strspn(text, "+-.0123456789 ") == strlen(text))
+		bad_value(name);
+	PG_TRY();
+	{
+		interval = DatumGetIntervalP(DirectFunctionCall3(interval_in,
+														 CStringGetDatum(text),
+														 ObjectIdGetDatum(InvalidOid),
+														 Int32GetDatum(-1)));
+	}
+	PG_CATCH();
+	{
+		/* interval_in holds nothing, and another error follows at once */
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		bad_value(name);
+	}
+	PG_END_TRY();
+	span = ((double) interval->month * DAYS_PER_MONTH +
+			(double) interval->day) * (double) USECS_PER_DAY +
+		(double) interval->time;
+	if (span < (double) min || span > (double) TQ_MAX_SPAN)
+		bad_value(name);
+	return (int64) span;
+}
+
+static void
+read_priority(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->priority = (int) option_number(name, value, PG_INT16_MIN,
+											PG_INT16_MAX, true);
+}
+
+static void
+read_max_attempts(TqOptions *options, const char *name, JsonbValue *value)
+{
+	int			number = (int) option_number(name, value, -1, PG_INT32_MAX,
+											 true);
+
+	if (number == 0)
+		bad_value(name);
+	options->max_attempts = number;
+}
+
+static void
+read_retry(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char	   *word = option_string(name, value);
+
+	if (strcmp(word, "exponential") == 0)
+		options->backoff.retry = TQ_RETRY_EXPONENTIAL;
+	else if (strcmp(word, "linear") == 0)
+		options->backoff.retry = TQ_RETRY_LINEAR;
+	else if (strcmp(word, "fixed") == 0)
+		options->backoff.retry = TQ_RETRY_FIXED;
+	else if (strcmp(word, "list") == 0)
+		options->backoff.retry = TQ_RETRY_LIST;
+	else
+		bad_value(name);
+}
+
+static void
+read_retry_base(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->backoff.base = option_span(name, value, 0);
+}
+
+static void
+read_retry_cap(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->backoff.cap = option_span(name, value, 0);
+}
+
+static void
+read_retry_list(TqOptions *options, const char *name, JsonbValue *value)
+{
+	JsonbIterator *it;
+	JsonbValue	entry;
+	JsonbIteratorToken token;
+	int			count = 0;
+	int64		list[100];
+
+	if (value->type != jbvBinary ||
+		!JsonContainerIsArray(value->val.binary.data) ||
+		JsonContainerIsScalar(value->val.binary.data))
+		bad_value(name);
+	it = JsonbIteratorInit(value->val.binary.data);
+	token = JsonbIteratorNext(&it, &entry, false);
+	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
+	{
+		if (count >= lengthof(list))
+			bad_value(name);
+		list[count++] = option_span(name, &entry, 0);
+	}
+	if (count == 0)
+		bad_value(name);
+	options->backoff.list = palloc(sizeof(int64) * count);
+	memcpy(options->backoff.list, list, sizeof(int64) * count);
+	options->backoff.list_length = count;
+}
+
+static void
+read_retry_jitter(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->backoff.jitter = option_number(name, value, 0, 1, false);
+}
+
+static void
+read_lease(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->lease = option_span(name, value, 1);
+}
+
+static void
+read_time_limit(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->time_limit = option_span(name, value, 1);
+}
+
+static void
+read_order(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char	   *word = option_string(name, value);
+
+	if (strcmp(word, "fifo") == 0)
+		options->order = TQ_ORDER_FIFO;
+	else if (strcmp(word, "lifo") == 0)
+		options->order = TQ_ORDER_LIFO;
+	else if (strcmp(word, "random") == 0)
+		options->order = TQ_ORDER_RANDOM;
+	else
+		bad_value(name);
+}
+
+static void
+read_max_payload(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->max_payload = (int) option_number(name, value, 1,
+											   256 * 1024 * 1024, true);
+}
+
+static void
+read_retention(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char	   *word;
+
+	/* 0 needs no unit: it means none */
+	if (value->type == jbvNumeric)
+	{
+		(void) option_number(name, value, 0, 0, true);
+		options->retention.keep = TQ_KEEP_NONE;
+		return;
+	}
+	word = option_string(name, value);
+	if (strcmp(word, "none") == 0 || strcmp(word, "0") == 0)
+		options->retention.keep = TQ_KEEP_NONE;
+	else if (strcmp(word, "forever") == 0)
+		options->retention.keep = TQ_KEEP_FOREVER;
+	else
+	{
+		options->retention.span = parse_span(name, word, 0);
+		options->retention.keep = options->retention.span == 0 ?
+			TQ_KEEP_NONE : TQ_KEEP_SPAN;
+	}
+}
+
+static void
+read_retention_dead(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char	   *word = option_string(name, value);
+
+	if (strcmp(word, "forever") == 0)
+		options->retention_dead.keep = TQ_KEEP_FOREVER;
+	else
+	{
+		options->retention_dead.span = parse_span(name, word, 1);
+		options->retention_dead.keep = TQ_KEEP_SPAN;
+	}
+}

@@ -1,0 +1,369 @@
+/*
+ * queue.c
+ *		Queues and lanes, as a session knows them.
+ *
+ * A queue is read from its tables at first use, with its lanes, and kept in
+ * the session until somebody announces a change (base/catalog.c).  Kept
+ * queues are thrown away only by tq_queue_refresh, which every SQL function
+ * calls before it looks for a queue and never afterwards, so that a pointer
+ * holds for the call.
+ *
+ * A lane is a set of tags in use in a queue.  Its number is a hash that
+ * producers compute, so they need not ask each other; a row is written when
+ * a producer does not know the lane yet, and nothing keeps two of them from
+ * writing the same row.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "common/hashfn.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "core/queue.h"
+#include "core/role.h"
+
+typedef struct NameEntry
+{
+	char		name[TQ_MAX_NAME + 1];
+	TqQueue    *queue;
+} NameEntry;
+
+typedef struct IdEntry
+{
+	int32		queue_id;
+	TqQueue    *queue;
+} IdEntry;
+
+static MemoryContext cache_context = NULL;
+static HTAB *by_name = NULL;
+static HTAB *by_id = NULL;
+static uint64 cache_generation = 0;
+static TqQueue *all_queues = NULL;	/* the row '*', or its defaults */
+static int	bucket = -1;		/* leaf of the archive being filled */
+
+#define QUEUE_COLUMNS \
+	"SELECT q.queue_id, q.name, r.oid, q.options," \
+	"       q.paused_at IS NOT NULL, q.paused_until" \
+	"  FROM taskq.queue q LEFT JOIN taskq.role r ON r.role_id = q.owner_role"
+
+static TqStmt stmt_by_name = {
+	QUEUE_COLUMNS " WHERE q.name = $1",
+1, {TEXTOID}, NULL};
+
+static TqStmt stmt_by_id = {
+	QUEUE_COLUMNS " WHERE q.queue_id = $1",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_lanes = {
+	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1",
+1, {INT4OID}, NULL};
+
+static TqStmt stmt_add_lane = {
+	"INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES ($1, $2, $3)",
+3, {INT8OID, INT4OID, TEXTARRAYOID}, NULL};
+
+static TqStmt stmt_add_queue = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
+	" ON CONFLICT (name) DO NOTHING",
+3, {TEXTOID, INT4OID, TIMESTAMPTZOID}, NULL};
+
+static TqStmt stmt_rotation = {
+	"SELECT bucket::integer FROM taskq.archive_rotation",
+0, {0}, NULL};
+
+static TqQueue *load(TqStmt *stmt, Datum arg);
+static TqQueue *read_queue(TqSpi *spi);
+static void read_lanes(TqQueue *queue);
+static void remember(TqQueue *queue);
+static void load_all_queues(void);
+
+/*
+ * Forget what another session, or this one, has changed.  Called at the
+ * beginning of each SQL function, and by submit after it has its lock.
+ */
+void
+tq_queue_refresh(void)
+{
+	uint64		generation = tq_catalog_queue_generation();
+	HASHCTL		ctl = {0};
+
+	if (generation == cache_generation)
+		return;
+	cache_generation = 0;
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(TopMemoryContext,
+											  "taskq queues",
+											  ALLOCSET_DEFAULT_SIZES);
+	by_name = by_id = NULL;
+	all_queues = NULL;
+	bucket = -1;
+	MemoryContextReset(cache_context);
+	ctl.hcxt = cache_context;
+	ctl.keysize = TQ_MAX_NAME + 1;
+	ctl.entrysize = sizeof(NameEntry);
+	by_name = hash_create("taskq queues by name", 32, &ctl,
+						  HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(IdEntry);
+	by_id = hash_create("taskq queues by id", 32, &ctl,
+						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	load_all_queues();
+	cache_generation = generation;
+}
+
+/* A queue by its name; NULL when there is none. */
+TqQueue *
+tq_queue_find(const char *name)
+{
+	NameEntry  *entry;
+
+	if (strlen(name) > TQ_MAX_NAME)
+		return NULL;
+	entry = hash_search(by_name, name, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->queue;
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		return NULL;
+	return load(&stmt_by_name, CStringGetTextDatum(name));
+}
+
+TqQueue *
+tq_queue_by_id(int32 queue_id)
+{
+	IdEntry    *entry = hash_search(by_id, &queue_id, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		return entry->queue;
+	if (queue_id == 0)
+		return NULL;
+	return load(&stmt_by_id, Int32GetDatum(queue_id));
+}
+
+/*
+ * The queue that a task is submitted to: current_user may, and it is made
+ * when it does not exist yet and the settings allow that.  A queue made so
+ * belongs to the extension's owner.  From here to the end of the
+ * transaction drop_queue waits for this transaction.
+ */
+TqQueue *
+tq_queue_for_submit(const char *name)
+{
+	TqQueue    *queue;
+	TqSpi		spi;
+	Datum		args[3];
+
+	/* Taking the lock also reads announcements; what was known may be old. */
+	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
+	tq_queue_refresh();
+	queue = tq_queue_find(name);
+	if (queue != NULL)
+	{
+		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+		return queue;
+	}
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	if (!tq_guc_auto_create_queues)
+		tq_error_no_such_queue(name);
+	tq_role_require_all(TQ_RIGHT_SUBMIT);
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
+	args[2] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_add_queue, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_queue_refresh();
+	queue = tq_queue_find(name);
+	if (queue == NULL)
+		tq_error_serialization();
+	return queue;
+}
+
+/* Neither the queue nor all queues may be paused. */
+bool
+tq_queue_is_paused(const TqQueue *queue)
+{
+	TimestampTz now = tq_clock_dispatch();
+
+	return (queue->paused && queue->paused_until > now) ||
+		(all_queues->paused && all_queues->paused_until > now);
+}
+
+/*
+ * The lane of a set of tags in a queue, announced if it is new.
+ */
+int64
+tq_queue_lane(TqQueue *queue, const TqTags *tags)
+{
+	uint64		hash = hash_bytes_uint32_extended((uint32) queue->queue_id, 0);
+	int64		lane_id;
+	Datum		args[3];
+	TqSpi		spi;
+
+	for (int i = 0; i < tags->count; i++)
+		hash = hash_bytes_extended((const unsigned char *) tags->tags[i],
+								   (int) strlen(tags->tags[i]) + 1, hash);
+	lane_id = (int64) hash;
+	for (int i = 0; i < queue->lane_count; i++)
+	{
+		if (queue->lanes[i].lane_id == lane_id)
+			return lane_id;
+	}
+
+	if (queue->lane_count >= tq_guc_max_lanes)
+		tq_error_too_large("number of different sets of tags in the queue",
+						   (int64) queue->lane_count + 1, tq_guc_max_lanes);
+	args[0] = Int64GetDatum(lane_id);
+	args[1] = Int32GetDatum(queue->queue_id);
+	args[2] = tags->count > 0 ? tq_arg_tags_datum(tags) :
+		PointerGetDatum(construct_empty_array(TEXTOID));
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	return lane_id;
+}
+
+/* The leaf of the archive that is being filled. */
+int
+tq_queue_bucket(void)
+{
+	if (bucket < 0)
+	{
+		TqSpi		spi;
+		int			found = 0;
+
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_rotation, NULL, NULL, 1) > 0)
+			found = tq_spi_int4(0, 1, 0);
+		tq_spi_leave(&spi);
+		bucket = (found >= 0 && found < TQ_LEAVES) ? found : 0;
+	}
+	return bucket;
+}
+
+static TqQueue *
+load(TqStmt *stmt, Datum arg)
+{
+	TqQueue    *queue = NULL;
+	TqSpi		spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
+	{
+		queue = read_queue(&spi);
+		read_lanes(queue);
+	}
+	tq_spi_leave(&spi);
+	if (queue != NULL)
+		remember(queue);
+	return queue;
+}
+
+/* A TqQueue from the row that SPI has just read. */
+static TqQueue *
+read_queue(TqSpi *spi)
+{
+	TqQueue    *queue;
+	bool		isnull;
+	Datum		value;
+	Jsonb	   *options;
+	char	   *name = tq_spi_text(spi, 0, 2);
+	MemoryContext mine;
+
+	value = tq_spi_get(0, 4, &isnull);
+	options = DatumGetJsonbP(value);
+	mine = MemoryContextSwitchTo(cache_context);
+	queue = palloc0(sizeof(TqQueue));
+	queue->queue_id = tq_spi_int4(0, 1, 0);
+	queue->name = pstrdup(name);
+	value = tq_spi_get(0, 3, &isnull);
+	queue->owner = isnull ? InvalidOid : DatumGetObjectId(value);
+	if (all_queues != NULL)
+		queue->options = all_queues->options;
+	else
+		tq_options_default(&queue->options);
+	tq_options_read(&queue->options, options);
+	queue->paused = tq_spi_bool(0, 5);
+	value = tq_spi_get(0, 6, &isnull);
+	queue->paused_until = isnull ? DT_NOEND : DatumGetTimestampTz(value);
+	MemoryContextSwitchTo(mine);
+	return queue;
+}
+
+static void
+read_lanes(TqQueue *queue)
+{
+	Datum		arg = Int32GetDatum(queue->queue_id);
+	uint64		rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
+	MemoryContext mine = MemoryContextSwitchTo(cache_context);
+
+	queue->lanes = palloc0(sizeof(TqLane) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqLane	   *lane = &queue->lanes[i];
+		bool		isnull;
+		Datum	   *values;
+		bool	   *nulls;
+		int			count;
+
+		lane->lane_id = tq_spi_int8(i, 1, 0);
+		deconstruct_array(DatumGetArrayTypeP(tq_spi_get(i, 2, &isnull)),
+						  TEXTOID, -1, false, TYPALIGN_INT,
+						  &values, &nulls, &count);
+		lane->tags.tags = palloc(sizeof(char *) * (count + 1));
+		for (int t = 0; t < count; t++)
+			lane->tags.tags[t] = nulls[t] ? pstrdup("") :
+				TextDatumGetCString(values[t]);
+		lane->tags.count = count;
+		tq_arg_tags_sort(&lane->tags);
+	}
+	queue->lane_count = (int) rows;
+	MemoryContextSwitchTo(mine);
+}
+
+static void
+remember(TqQueue *queue)
+{
+	NameEntry  *name_entry;
+	IdEntry    *id_entry;
+
+	name_entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
+	name_entry->queue = queue;
+	id_entry = hash_search(by_id, &queue->queue_id, HASH_ENTER, NULL);
+	id_entry->queue = queue;
+}
+
+static void
+load_all_queues(void)
+{
+	Datum		arg = Int32GetDatum(0);
+	TqQueue    *queue = NULL;
+	TqSpi		spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_by_id, &arg, NULL, 1) > 0)
+		queue = read_queue(&spi);
+	tq_spi_leave(&spi);
+	if (queue == NULL)
+	{
+		queue = MemoryContextAllocZero(cache_context, sizeof(TqQueue));
+		queue->name = MemoryContextStrdup(cache_context, TQ_QUEUE_ALL);
+		tq_options_default(&queue->options);
+	}
+	all_queues = queue;
+}

@@ -1,0 +1,18 @@
+/*
+ * retention.h
+ *		Removing what is no longer kept.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_RETENTION_H
+#define TQ_RETENTION_H
+
+#include "base/compat.h"
+
+/* Each in the current transaction, up to limit rows; returns how many. */
+extern int64 tq_retention_expired(int limit);
+extern int64 tq_retention_rotate(int limit);
+extern int64 tq_retention_large(int limit);
+extern int64 tq_retention_workers(int limit);
+
+#endif							/* TQ_RETENTION_H */

@@ -1,0 +1,22 @@
+/*
+ * role.h
+ *		Roles by number, rights on queues, who is calling.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ROLE_H
+#define TQ_ROLE_H
+
+#include "base/types.h"
+
+struct TqQueue;
+
+extern int32 tq_role_intern(Oid role);
+extern Oid	tq_role_oid(int32 role_id);
+extern int	tq_role_rights(const struct TqQueue *queue);
+extern int	tq_role_rights_all(void);
+extern void tq_role_require(const struct TqQueue *queue, TqRight right);
+extern void tq_role_require_all(TqRight right);
+extern void tq_role_forget(void);
+
+#endif							/* TQ_ROLE_H */

@@ -1,0 +1,465 @@
+/*
+ * row.c
+ *		Rows of tasks: reading and writing them below the executor.
+ *
+ * A call begins with a fresh snapshot (under READ COMMITTED), reads a row by
+ * its id, decides, and writes without having locked it: the write fails,
+ * saying so, when somebody else has changed the row meanwhile, and the
+ * caller takes a new snapshot and decides again.  So one change is one WAL
+ * record.  Above READ COMMITTED such a failure is 40001.
+ *
+ * Indexes are maintained when the server says that an update was not
+ * heap-only.  Constraints and triggers are not evaluated: the rows are this
+ * extension's own.
+ *
+ * Archived rows are read and taken away by SQL; adding one goes to the leaf
+ * directly.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/queue.h"
+#include "core/row.h"
+
+static void table_begin(TqTable *table, Oid relid);
+static void table_prepare_indexes(TqTable *table);
+static void table_end(TqTable *table);
+static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
+static bool written(TM_Result result, bool wait);
+static bool insert_unique(TqTable *table, TupleTableSlot *slot,
+						  int64 *holder, TqState *holder_state);
+static void holder_of(TqTable *table, ItemPointer tid, int64 *holder,
+					  TqState *holder_state);
+static bool read_archived(TqStmt *stmt, int64 task_id, int expected,
+						  TqTask *task);
+
+#define ALL_COLUMNS \
+	"task_id, lane_id, available_at, run_at, created_at, token, version," \
+	" claimed_at, lease_until, worker_id, attempt, state, priority," \
+	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags," \
+	" large, deadline, wake_at, cancel_requested_at, workflow_id, step_id," \
+	" reference, key, correlation_id, tags, options, payload, data," \
+	" headers, result, checkpoint, errors, message, bucket, finished_at," \
+	" expires_at, recreated_as"
+
+static TqStmt stmt_take_archived = {
+	"DELETE FROM taskq.archive WHERE task_id = $1 RETURNING " ALL_COLUMNS,
+1, {INT8OID}, NULL};
+
+static TqStmt stmt_find_archived = {
+	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1",
+1, {INT8OID}, NULL};
+
+/*
+ * Begin an SQL call that changes tasks.
+ */
+void
+tq_call_begin(TqCall *call, const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+	memset(call, 0, sizeof(*call));
+	table_begin(&call->task, tq_catalog()->task);
+	tq_queue_refresh();
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+/* See what has been committed meanwhile, and what this call did. */
+void
+tq_call_snapshot(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+void
+tq_call_end(TqCall *call)
+{
+	table_end(&call->leaf);
+	table_end(&call->task);
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+}
+
+/*
+ * Read a live task; false when there is none that this call can see.
+ */
+bool
+tq_row_find(TqCall *call, int64 task_id, TqTask *task)
+{
+	TqTable    *table = &call->task;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	bool		found;
+
+	if (table->pkey == NULL)
+		table->pkey = index_open(tq_catalog()->task_pkey, AccessShareLock);
+	if (table->slot == NULL)
+		table->slot = table_slot_create(table->rel, NULL);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(task_id));
+	scan = tq_compat_index_beginscan(table->rel, table->pkey,
+									 GetActiveSnapshot(), 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, table->slot);
+	if (found)
+	{
+		bool		should_free;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(table->slot, false,
+												   &should_free);
+
+		tq_row_read(tuple, RelationGetDescr(table->rel), task);
+		task->tid = table->slot->tts_tid;
+		ExecClearTuple(table->slot);
+	}
+	index_endscan(scan);
+	return found;
+}
+
+/*
+ * A task from a row of taskq.task, or of the archive with its additional
+ * columns.  The task keeps a copy of its own.
+ */
+void
+tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
+{
+	HeapTuple	copy = heap_copytuple(tuple);
+
+	memset(task, 0, sizeof(*task));
+	memset(task->isnull, true, sizeof(task->isnull));
+	memcpy(&task->f, GETSTRUCT(copy), sizeof(TqTaskFixed));
+	heap_deform_tuple(copy, desc, &task->value[1], &task->isnull[1]);
+	task->tid = copy->t_self;
+}
+
+/*
+ * Write a live task over the row that was read; false when somebody else
+ * has changed that row.  Without wait also false while somebody is changing
+ * it.
+ */
+bool
+tq_row_update(TqCall *call, TqTask *task, bool wait)
+{
+	TqTable    *table = &call->task;
+	TupleDesc	desc = RelationGetDescr(table->rel);
+	HeapTuple	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	TM_FailureData failure;
+	LockTupleMode mode;
+	TqIndexUpdate indexes;
+	bool		done;
+
+	ExecStoreHeapTuple(tuple, slot, false);
+	done = written(table_tuple_update(table->rel, &task->tid, slot,
+									  GetCurrentCommandId(true),
+									  GetActiveSnapshot(), InvalidSnapshot,
+									  wait, &failure, &mode, &indexes),
+				   wait);
+	if (done)
+	{
+		task->tid = slot->tts_tid;
+		if (indexes != TQ_INDEX_UPDATE_NONE)
+		{
+			table_prepare_indexes(table);
+			tq_compat_insert_index(table->target, slot, table->estate,
+								   false, false, NULL, NIL);
+			ResetPerTupleExprContext(table->estate);
+		}
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	heap_freetuple(tuple);
+	return done;
+}
+
+/* Remove the row that was read; false as with tq_row_update. */
+bool
+tq_row_delete(TqCall *call, TqTask *task, bool wait)
+{
+	TM_FailureData failure;
+
+	return written(table_tuple_delete(call->task.rel, &task->tid,
+									  GetCurrentCommandId(true),
+									  GetActiveSnapshot(), InvalidSnapshot,
+									  wait, &failure, false),
+				   wait);
+}
+
+/*
+ * Add a live task.  With unique_reference the task's reference is tested
+ * first, waiting for whoever is adding or removing the same one; if a live
+ * task has it, nothing is added, false is returned, and that task's id and
+ * state are told.
+ */
+bool
+tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
+			  int64 *holder, TqState *holder_state)
+{
+	TqTable    *table = &call->task;
+	TupleDesc	desc = RelationGetDescr(table->rel);
+	HeapTuple	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	bool		added = true;
+
+	table_prepare_indexes(table);
+	ExecStoreHeapTuple(tuple, slot, false);
+	if (unique_reference)
+		added = insert_unique(table, slot, holder, holder_state);
+	else
+	{
+		table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0,
+						   NULL);
+		tq_compat_insert_index(table->target, slot, table->estate, false,
+							   false, NULL, NIL);
+	}
+	task->tid = slot->tts_tid;
+	ResetPerTupleExprContext(table->estate);
+	ExecDropSingleTupleTableSlot(slot);
+	heap_freetuple(tuple);
+	return added;
+}
+
+/* Add a finished task to the leaf that its bucket names. */
+void
+tq_row_insert_archive(TqCall *call, TqTask *task)
+{
+	TqTable    *table = &call->leaf;
+	Oid			leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
+	TupleDesc	desc;
+	HeapTuple	tuple;
+	TupleTableSlot *slot;
+
+	if (call->leaf_oid != leaf)
+	{
+		table_end(table);
+		table_begin(table, leaf);
+		call->leaf_oid = leaf;
+	}
+	desc = RelationGetDescr(table->rel);
+	table_prepare_indexes(table);
+	tuple = form_tuple(task, desc, TQ_ARCHIVE_COLUMNS);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	ExecStoreHeapTuple(tuple, slot, false);
+	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
+	tq_compat_insert_index(table->target, slot, table->estate, false, false,
+						   NULL, NIL);
+	ResetPerTupleExprContext(table->estate);
+	ExecDropSingleTupleTableSlot(slot);
+	heap_freetuple(tuple);
+}
+
+/*
+ * Take a finished task out of the archive, waiting for whoever is doing the
+ * same; false when it is not there (any more).
+ */
+bool
+tq_row_take_archived(int64 task_id, TqTask *task)
+{
+	return read_archived(&stmt_take_archived, task_id,
+						 SPI_OK_DELETE_RETURNING, task);
+}
+
+bool
+tq_row_find_archived(int64 task_id, TqTask *task)
+{
+	return read_archived(&stmt_find_archived, task_id, SPI_OK_SELECT, task);
+}
+
+static bool
+read_archived(TqStmt *stmt, int64 task_id, int expected, TqTask *task)
+{
+	Datum		arg = Int64GetDatum(task_id);
+	TqSpi		spi;
+	bool		found;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_run(stmt, &arg, NULL, expected, 0) > 0;
+	if (found)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		tq_row_read(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, task);
+		MemoryContextSwitchTo(mine);
+		task->archived = true;
+	}
+	tq_spi_leave(&spi);
+	return found;
+}
+
+static void
+table_begin(TqTable *table, Oid relid)
+{
+	table->rel = table_open(relid, RowExclusiveLock);
+}
+
+/* What the executor's functions need to maintain indexes. */
+static void
+table_prepare_indexes(TqTable *table)
+{
+	if (table->estate != NULL)
+		return;
+	table->estate = CreateExecutorState();
+	table->target = makeNode(ResultRelInfo);
+	InitResultRelInfo(table->target, table->rel, 0, NULL, 0);
+	ExecOpenIndices(table->target, true);
+}
+
+/* Locks stay until the transaction ends. */
+static void
+table_end(TqTable *table)
+{
+	if (table->rel == NULL)
+		return;
+	if (table->slot != NULL)
+		ExecDropSingleTupleTableSlot(table->slot);
+	if (table->pkey != NULL)
+		index_close(table->pkey, NoLock);
+	if (table->estate != NULL)
+	{
+		ExecCloseIndices(table->target);
+		FreeExecutorState(table->estate);
+	}
+	table_close(table->rel, NoLock);
+	memset(table, 0, sizeof(*table));
+}
+
+static HeapTuple
+form_tuple(const TqTask *task, TupleDesc desc, int columns)
+{
+	Datum		values[TQ_ARCHIVE_COLUMNS];
+	bool		nulls[TQ_ARCHIVE_COLUMNS];
+	const TqTaskFixed *f = &task->f;
+
+	memset(nulls, false, sizeof(bool) * (TQ_FIRST_VAR - 1));
+#define FIXED(col, datum) values[(col) - 1] = (datum)
+	FIXED(TQ_COL_TASK_ID, Int64GetDatum(f->task_id));
+	FIXED(TQ_COL_LANE_ID, Int64GetDatum(f->lane_id));
+	FIXED(TQ_COL_AVAILABLE_AT, TimestampTzGetDatum(f->available_at));
+	FIXED(TQ_COL_RUN_AT, TimestampTzGetDatum(f->run_at));
+	FIXED(TQ_COL_CREATED_AT, TimestampTzGetDatum(f->created_at));
+	FIXED(TQ_COL_TOKEN, Int64GetDatum(f->token));
+	FIXED(TQ_COL_VERSION, Int64GetDatum(f->version));
+	FIXED(TQ_COL_CLAIMED_AT, TimestampTzGetDatum(f->claimed_at));
+	FIXED(TQ_COL_LEASE_UNTIL, TimestampTzGetDatum(f->lease_until));
+	FIXED(TQ_COL_WORKER_ID, Int32GetDatum(f->worker_id));
+	FIXED(TQ_COL_ATTEMPT, Int32GetDatum(f->attempt));
+	FIXED(TQ_COL_STATE, Int16GetDatum(f->state));
+	FIXED(TQ_COL_PRIORITY, Int16GetDatum(f->priority));
+	FIXED(TQ_COL_QUEUE_ID, Int32GetDatum(f->queue_id));
+	FIXED(TQ_COL_MAX_ATTEMPTS, Int32GetDatum(f->max_attempts));
+	FIXED(TQ_COL_SUBMITTED_BY, Int32GetDatum(f->submitted_by));
+	FIXED(TQ_COL_RUN_AS, Int32GetDatum(f->run_as));
+	FIXED(TQ_COL_REASON, Int16GetDatum(f->reason));
+	FIXED(TQ_COL_DESCENT, Int16GetDatum(f->descent));
+	FIXED(TQ_COL_FLAGS, Int16GetDatum(f->flags));
+	FIXED(TQ_COL_LARGE, Int16GetDatum(f->large));
+#undef FIXED
+	for (int col = TQ_FIRST_VAR; col <= columns; col++)
+	{
+		values[col - 1] = task->value[col];
+		nulls[col - 1] = task->isnull[col];
+	}
+	return heap_form_tuple(desc, values, nulls);
+}
+
+/*
+ * Did the write succeed?  If not, has the row changed in a way that the
+ * caller should look again?
+ */
+static bool
+written(TM_Result result, bool wait)
+{
+	switch (result)
+	{
+		case TM_Ok:
+			return true;
+		case TM_Updated:
+		case TM_Deleted:
+			if (wait && IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			return false;
+		case TM_BeingModified:
+		case TM_WouldBlock:
+			return false;
+		case TM_SelfModified:
+		case TM_Invisible:
+			break;
+	}
+	elog(ERROR, "unexpected result %d of writing a task", (int) result);
+	return false;
+}
+
+/*
+ * Insertion that tests the reference, in the way of INSERT ... ON CONFLICT:
+ * look, insert speculatively, look again through the index, and take the
+ * row back if another session was faster.
+ */
+static bool
+insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
+			  TqState *holder_state)
+{
+	List	   *arbiter = list_make1_oid(tq_catalog()->task_reference);
+	TransactionId xid = GetCurrentTransactionId();
+
+	for (;;)
+	{
+		ItemPointerData conflict;
+		uint32		token;
+		bool		lost = false;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!tq_compat_check_index(table->target, slot, table->estate,
+								   &conflict, arbiter))
+		{
+			holder_of(table, &conflict, holder, holder_state);
+			return false;
+		}
+		token = SpeculativeInsertionLockAcquire(xid);
+		table_tuple_insert_speculative(table->rel, slot,
+									   GetCurrentCommandId(true), 0, NULL,
+									   token);
+		tq_compat_insert_index(table->target, slot, table->estate, false,
+							   true, &lost, arbiter);
+		table_tuple_complete_speculative(table->rel, slot, token, !lost);
+		SpeculativeInsertionLockRelease(xid);
+		if (!lost)
+			return true;
+	}
+}
+
+/* Which task has the reference? */
+static void
+holder_of(TqTable *table, ItemPointer tid, int64 *holder,
+		  TqState *holder_state)
+{
+	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
+	bool		isnull;
+
+	if (!table_tuple_fetch_row_version(table->rel, tid, SnapshotAny, slot))
+		elog(ERROR, "could not fetch the task that has the reference");
+	if (IsolationUsesXactSnapshot() &&
+		!table_tuple_satisfies_snapshot(table->rel, slot,
+										GetActiveSnapshot()))
+		tq_error_serialization();
+	*holder = DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull));
+	*holder_state = (TqState) DatumGetInt16(slot_getattr(slot, TQ_COL_STATE,
+														 &isnull));
+	ExecDropSingleTupleTableSlot(slot);
+}

@@ -1,0 +1,46 @@
+/*
+ * row.h
+ *		Rows of tasks: reading and writing them below the executor.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ROW_H
+#define TQ_ROW_H
+
+#include "core/task.h"
+
+#include "nodes/execnodes.h"
+
+/* A table opened for one call. */
+typedef struct TqTable
+{
+	Relation	rel;
+	Relation	pkey;			/* of taskq.task, when it was needed */
+	EState	   *estate;			/* when an index was to be changed */
+	ResultRelInfo *target;
+	TupleTableSlot *slot;
+} TqTable;
+
+/* What one SQL call works with, from tq_call_begin to tq_call_end. */
+typedef struct TqCall
+{
+	TqTable		task;
+	TqTable		leaf;			/* of the archive, the last one used */
+	Oid			leaf_oid;
+} TqCall;
+
+extern void tq_call_begin(TqCall *call, const char *function);
+extern void tq_call_snapshot(void);
+extern void tq_call_end(TqCall *call);
+
+extern bool tq_row_find(TqCall *call, int64 task_id, TqTask *task);
+extern void tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
+extern bool tq_row_update(TqCall *call, TqTask *task, bool wait);
+extern bool tq_row_delete(TqCall *call, TqTask *task, bool wait);
+extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
+						  int64 *holder, TqState *holder_state);
+extern void tq_row_insert_archive(TqCall *call, TqTask *task);
+extern bool tq_row_take_archived(int64 task_id, TqTask *task);
+extern bool tq_row_find_archived(int64 task_id, TqTask *task);
+
+#endif							/* TQ_ROW_H */

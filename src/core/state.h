@@ -1,0 +1,62 @@
+/*
+ * state.h
+ *		The one door: every change of a task's state.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STATE_H
+#define TQ_STATE_H
+
+#include "core/queue.h"
+#include "core/row.h"
+
+typedef enum TqTrace
+{
+	TQ_TRACE_BY_QUEUE,			/* what the queue's retention says */
+	TQ_TRACE_KEEP,
+	TQ_TRACE_NONE
+} TqTrace;
+
+typedef struct TqMove
+{
+	TqState		to;
+	TqReason	reason;
+	const char *wanted;			/* words for the error: "claimed" */
+	bool		no_wait;		/* give up on a row that is being changed */
+
+	/* to running */
+	int32		worker_id;
+	TimestampTz lease_until;	/* DT_NOEND: none */
+
+	/* to pending */
+	TimestampTz due_at;			/* 0: now */
+
+	/* to a finished state */
+	TqTrace		trace;
+} TqMove;
+
+/*
+ * What upper layers add to each move.  They fill these in at load; a NULL
+ * does nothing.
+ */
+typedef struct TqStateHooks
+{
+	/* may turn a move to pending into one to blocked */
+	void		(*entering) (TqCall *call, TqTask *task, TqMove *move);
+	/* after the row is written, in the same transaction */
+	void		(*entered) (TqCall *call, TqTask *task, TqState from);
+} TqStateHooks;
+
+extern PGDLLIMPORT TqStateHooks tq_state_hooks;
+
+extern bool tq_state_is_legal(TqState from, TqState to);
+extern bool tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
+						   const TqMove *move);
+extern bool tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
+extern bool tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
+							TqState state, bool unique_reference,
+							int64 *holder, TqState *holder_state);
+extern TimestampTz tq_state_running_until(const TqQueue *queue,
+										  const TqTask *task);
+
+#endif							/* TQ_STATE_H */

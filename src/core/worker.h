@@ -1,0 +1,32 @@
+/*
+ * worker.h
+ *		Workers: registering, signs of life, names.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_WORKER_H
+#define TQ_WORKER_H
+
+#include "base/arg.h"
+
+typedef enum TqWorkerState
+{
+	TQ_WORKER_ACTIVE = 1,
+	TQ_WORKER_DEAD = 2,
+	TQ_WORKER_LABEL = 3,		/* claims without having registered */
+	TQ_WORKER_GONE = 4			/* deregistered, or replaced */
+} TqWorkerState;
+
+typedef struct TqWorker
+{
+	int32		worker_id;
+	bool		registered;
+	TqTags		tags;			/* of a registered one */
+} TqWorker;
+
+extern void tq_worker_for_claim(const char *name, TqWorker *worker);
+extern char *tq_worker_name(int32 worker_id);
+extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
+
+
+#endif							/* TQ_WORKER_H */

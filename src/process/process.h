@@ -1,0 +1,1 @@
+static inline void tq_process_init(void) {}

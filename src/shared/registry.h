@@ -1,0 +1,51 @@
+/*
+ * registry.h
+ *		The running tasks, in shared memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_REGISTRY_H
+#define TQ_REGISTRY_H
+
+#include "base/compat.h"
+
+#include "datatype/timestamp.h"
+
+#define TQ_PROGRESS_MESSAGE 120
+
+typedef struct TqRunning
+{
+	int64		task_id;
+	int64		token;
+	TimestampTz due_at;			/* lease or time limit ends; DT_NOEND: never */
+	int32		worker_id;
+} TqRunning;
+
+extern Size tq_registry_size(void);
+extern void tq_registry_request(void);
+extern void tq_registry_init(void);
+extern void tq_registry_wipe(void);
+
+extern void tq_registry_put(const TqRunning *running);
+extern void tq_registry_remove(int64 task_id);
+extern void tq_registry_flag(void);
+extern bool tq_registry_complete(void);
+extern uint64 tq_registry_rebuild_begin(void);
+extern void tq_registry_rebuild_end(uint64 begun);
+extern int	tq_registry_due(TimestampTz now, TqRunning *found, int max,
+							TimestampTz *next);
+extern int	tq_registry_of_workers(const int32 *workers, int count,
+								   TqRunning *found, int max);
+extern int	tq_registry_count(void);
+extern int	tq_registry_list(TqRunning *found, int max);
+extern void tq_registry_ask_deadlines(void);
+extern bool tq_registry_deadlines_asked(void);
+extern void tq_registry_timer_fired(void);
+extern uint64 tq_registry_timers(void);
+
+extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
+								 const char *message);
+extern bool tq_registry_read_progress(int64 task_id, int64 token,
+									  float4 *progress, char *message);
+
+#endif							/* TQ_REGISTRY_H */

@@ -1,0 +1,97 @@
+/*
+ * shmem.c
+ *		Shared memory of the extension: a list of its parts.
+ *
+ * Each part has a pair of functions, Size and Init, and guards itself.  All
+ * of it is hints: losing it at any moment costs speed or a heartbeat, never
+ * a task.  tq_shmem_wipe does just that, for tests.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "shared/registry.h"
+#include "shared/shmem.h"
+#include "shared/slot.h"
+#include "shared/station.h"
+
+static bool ready = false;
+static shmem_request_hook_type previous_request = NULL;
+static shmem_startup_hook_type previous_startup = NULL;
+
+static void request(void);
+static void startup(void);
+
+void
+tq_shmem_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+}
+
+/* Was the library preloaded? */
+bool
+tq_shmem_ready(void)
+{
+	return ready;
+}
+
+/* 55000 unless the library was preloaded. */
+void
+tq_shmem_require(const char *what)
+{
+	if (!ready)
+		tq_error_not_preloaded(what);
+}
+
+/* Lose everything, while others work. */
+void
+tq_shmem_wipe(void)
+{
+	if (!ready)
+		return;
+	tq_registry_wipe();
+	tq_slot_wipe();
+}
+
+static void
+request(void)
+{
+	if (previous_request)
+		previous_request();
+	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
+	RequestAddinShmemSpace(tq_registry_size());
+	RequestAddinShmemSpace(tq_slot_size());
+	RequestAddinShmemSpace(tq_station_size());
+	tq_registry_request();
+	tq_slot_request();
+}
+
+static void
+startup(void)
+{
+	bool		found;
+	pg_atomic_uint64 *clock;
+
+	if (previous_startup)
+		previous_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
+	tq_clock_attach(clock, found);
+	tq_registry_init();
+	tq_slot_init();
+	tq_station_init();
+	LWLockRelease(AddinShmemInitLock);
+	ready = true;
+}

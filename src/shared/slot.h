@@ -1,0 +1,31 @@
+/*
+ * slot.h
+ *		Signs of life of registered workers, in shared memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_SLOT_H
+#define TQ_SLOT_H
+
+#include "base/compat.h"
+
+typedef struct TqSlot
+{
+	int32		worker_id;
+	int64		last_seen;		/* monotonic clock, microseconds */
+} TqSlot;
+
+extern Size tq_slot_size(void);
+extern void tq_slot_request(void);
+extern void tq_slot_init(void);
+extern void tq_slot_wipe(void);
+
+extern bool tq_slot_put(int32 worker_id);
+extern bool tq_slot_beat(int32 worker_id);
+extern void tq_slot_remove(int32 worker_id);
+extern bool tq_slot_find(int32 worker_id, int64 *last_seen);
+extern void tq_slot_ask(int32 worker_id);
+extern bool tq_slot_asked(int32 worker_id, bool clear);
+extern int	tq_slot_list(TqSlot *slots, int max);
+
+#endif							/* TQ_SLOT_H */

@@ -1,0 +1,34 @@
+/*
+ * taskq.c
+ *		The library: its magic, and what it sets up when it is loaded.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/guc.h"
+#include "core/xact.h"
+#include "process/process.h"
+#include "shared/shmem.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	tq_guc_init();
+	tq_debug_init();
+	tq_clock_init();
+	tq_catalog_init();
+	tq_xact_init();
+	tq_shmem_init();
+	tq_process_init();
+	MarkGUCPrefixReserved("taskq");
+}
