@@ -24,7 +24,9 @@ void
 _PG_init(void)
 {
 	tq_guc_init();
+#ifdef TASKQ_DEBUG
 	tq_debug_init();
+#endif
 	tq_clock_init();
 	tq_catalog_init();
 	tq_xact_init();

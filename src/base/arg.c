@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 static bool has_control_character(const char *word);
-static int	compare_strings(const void *a, const void *b);
+static int  compare_strings(const void *a, const void *b);
 
 /*
  * The name of a queue or worker; if_null NULL means that it is required.
@@ -27,7 +27,7 @@ char *
 tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
 			const char *if_null)
 {
-	char	   *name;
+	char *name;
 
 	if (PG_ARGISNULL(n))
 	{
@@ -44,7 +44,7 @@ tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
 char *
 tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
 {
-	char	   *word;
+	char *word;
 
 	if (PG_ARGISNULL(n))
 		return NULL;
@@ -123,8 +123,8 @@ tq_arg_jsonb(FunctionCallInfo fcinfo, int n)
 bool
 tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 {
-	Datum	   *values;
-	int			count;
+	Datum *values;
+	int    count;
 
 	tags->count = 0;
 	tags->tags = NULL;
@@ -134,7 +134,7 @@ tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 	tags->tags = palloc(sizeof(char *) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
-		char	   *tag = TextDatumGetCString(values[i]);
+		char *tag = TextDatumGetCString(values[i]);
 
 		tq_arg_check_word(tag, "tag", TQ_MAX_TAG);
 		tags->tags[i] = tag;
@@ -151,26 +151,24 @@ Datum *
 tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 			 int *count)
 {
-	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(n);
-	int16		length;
-	bool		by_value;
-	char		align;
-	Datum	   *values;
-	bool	   *nulls;
+	ArrayType *array = PG_GETARG_ARRAYTYPE_P(n);
+	int16      length;
+	bool       by_value;
+	char       align;
+	Datum     *values;
+	bool      *nulls;
 
 	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("%s must be a one-dimensional array", what)));
+		ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+						errmsg("%s must be a one-dimensional array", what)));
 	get_typlenbyvalalign(element, &length, &by_value, &align);
-	deconstruct_array(array, element, length, by_value, align,
-					  &values, &nulls, count);
+	deconstruct_array(array, element, length, by_value, align, &values, &nulls,
+					  count);
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("%s must not contain null", what)));
+			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+							errmsg("%s must not contain null", what)));
 	}
 	return values;
 }
@@ -179,7 +177,7 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 void
 tq_arg_check_word(const char *word, const char *what, int max)
 {
-	size_t		length = strlen(word);
+	size_t length = strlen(word);
 
 	if (length == 0)
 		tq_error_invalid(what, "must not be empty", NULL);
@@ -193,13 +191,14 @@ tq_arg_check_word(const char *word, const char *what, int max)
 int64
 tq_arg_interval_span(Interval *interval, const char *what, int64 min)
 {
-	double		span = ((double) interval->month * DAYS_PER_MONTH +
-						(double) interval->day) * (double) USECS_PER_DAY +
+	double span =
+		((double) interval->month * DAYS_PER_MONTH + (double) interval->day) *
+			(double) USECS_PER_DAY +
 		(double) interval->time;
 
 	if (span < (double) min)
-		tq_error_invalid(what, min > 0 ? "must be positive" :
-						 "must not be negative", NULL);
+		tq_error_invalid(
+			what, min > 0 ? "must be positive" : "must not be negative", NULL);
 	if (span > (double) TQ_MAX_SPAN)
 		tq_error_invalid(what, "must not exceed ten years", NULL);
 	return (int64) span;
@@ -209,7 +208,7 @@ tq_arg_interval_span(Interval *interval, const char *what, int64 min)
 char *
 tq_arg_cut(const char *text, int max)
 {
-	int			length = (int) strlen(text);
+	int length = (int) strlen(text);
 
 	if (length > max)
 		length = pg_mbcliplen(text, length, max);
@@ -220,7 +219,7 @@ tq_arg_cut(const char *text, int max)
 Datum
 tq_arg_tags_datum(const TqTags *tags)
 {
-	Datum	   *values;
+	Datum *values;
 
 	if (tags->count == 0)
 		return (Datum) 0;
@@ -235,11 +234,11 @@ tq_arg_tags_datum(const TqTags *tags)
 bool
 tq_arg_tags_subset(const TqTags *some, const TqTags *all)
 {
-	int			j = 0;
+	int j = 0;
 
 	for (int i = 0; i < some->count; i++)
 	{
-		int			order = 1;
+		int order = 1;
 
 		while (j < all->count &&
 			   (order = strcmp(some->tags[i], all->tags[j])) > 0)
@@ -253,7 +252,7 @@ tq_arg_tags_subset(const TqTags *some, const TqTags *all)
 void
 tq_arg_tags_sort(TqTags *tags)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	if (tags->count < 2)
 		return;
@@ -270,7 +269,7 @@ tq_arg_tags_sort(TqTags *tags)
 static bool
 has_control_character(const char *word)
 {
-	bool		utf8 = GetDatabaseEncoding() == PG_UTF8;
+	bool utf8 = GetDatabaseEncoding() == PG_UTF8;
 
 	for (const unsigned char *p = (const unsigned char *) word; *p; p++)
 	{

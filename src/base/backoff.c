@@ -26,7 +26,7 @@
 int64
 tq_backoff_delay(const TqBackoff *backoff, int attempt, double chance)
 {
-	double		delay = 0;
+	double delay = 0;
 
 	if (attempt < 1)
 		attempt = 1;
@@ -45,8 +45,8 @@ tq_backoff_delay(const TqBackoff *backoff, int attempt, double chance)
 			break;
 		case TQ_RETRY_LIST:
 			if (backoff->list_length > 0)
-				delay = (double) backoff->list[Min(attempt,
-												   backoff->list_length) - 1];
+				delay = (double) backoff
+							->list[Min(attempt, backoff->list_length) - 1];
 			break;
 	}
 	delay *= 1.0 + chance * backoff->jitter;

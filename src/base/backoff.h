@@ -19,15 +19,15 @@ typedef enum TqRetry
 
 typedef struct TqBackoff
 {
-	TqRetry		retry;
-	int64		base;			/* microseconds */
-	int64		cap;			/* microseconds */
-	int64	   *list;			/* microseconds; for TQ_RETRY_LIST */
-	int			list_length;
-	double		jitter;			/* 0 to 1 */
+	TqRetry retry;
+	int64   base; /* microseconds */
+	int64   cap;  /* microseconds */
+	int64  *list; /* microseconds; for TQ_RETRY_LIST */
+	int     list_length;
+	double  jitter; /* 0 to 1 */
 } TqBackoff;
 
 extern int64 tq_backoff_delay(const TqBackoff *backoff, int attempt,
 							  double chance);
 
-#endif							/* TQ_BACKOFF_H */
+#endif /* TQ_BACKOFF_H */

@@ -25,14 +25,14 @@
 
 #include "base/catalog.h"
 
-#define TASK_COLUMNS 38			/* of the SQL that this library goes with */
+#define TASK_COLUMNS 38 /* of the SQL that this library goes with */
 
 static TqCatalog catalog;
-static bool catalog_valid = false;
-static uint64 queue_generation = 1;
-static uint64 worker_generation = 1;
+static bool      catalog_valid = false;
+static uint64    queue_generation = 1;
+static uint64    worker_generation = 1;
 
-static Oid	relation_oid(Oid schema, const char *name);
+static Oid  relation_oid(Oid schema, const char *name);
 static void catalog_load(void);
 static void relation_changed(Datum arg, Oid relid);
 static void schema_changed(Datum arg, int cacheid, uint32 hashvalue);
@@ -64,14 +64,13 @@ tq_catalog_present(void)
 Oid
 tq_catalog_type(const char *name)
 {
-	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-									   CStringGetDatum(name),
-									   ObjectIdGetDatum(tq_catalog()->schema));
+	Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+							   CStringGetDatum(name),
+							   ObjectIdGetDatum(tq_catalog()->schema));
 
 	if (!OidIsValid(type))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("type taskq.%s does not exist", name)));
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("type taskq.%s does not exist", name)));
 	return type;
 }
 
@@ -113,22 +112,24 @@ tq_catalog_forget(void)
 static Oid
 relation_oid(Oid schema, const char *name)
 {
-	Oid			relid = get_relname_relid(name, schema);
+	Oid relid = get_relname_relid(name, schema);
 
 	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("relation taskq.%s does not exist", name),
-				 errhint("The extension is being changed, or was made by another version of it: try again, or run ALTER EXTENSION taskq UPDATE.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("relation taskq.%s does not exist", name),
+			 errhint(
+				 "The extension is being changed, or was made by another version of it: try again, or run ALTER EXTENSION taskq UPDATE.")));
 	return relid;
 }
 
 static void
 catalog_load(void)
 {
-	TqCatalog	found;
-	Relation	task;
-	int			columns;
+	TqCatalog found;
+	Relation  task;
+	int       columns;
 
 	found.schema = get_namespace_oid("taskq", true);
 	if (!OidIsValid(found.schema))
@@ -143,7 +144,7 @@ catalog_load(void)
 	found.archive = relation_oid(found.schema, "archive");
 	for (int i = 0; i < TQ_LEAVES; i++)
 	{
-		char		name[NAMEDATALEN];
+		char name[NAMEDATALEN];
 
 		snprintf(name, sizeof(name), "archive_%02d", i);
 		found.leaf[i] = relation_oid(found.schema, name);
@@ -159,10 +160,13 @@ catalog_load(void)
 	found.owner = task->rd_rel->relowner;
 	table_close(task, AccessShareLock);
 	if (columns != TASK_COLUMNS)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the objects of extension taskq in this database are of another version than its library"),
-				 errhint("Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg(
+				 "the objects of extension taskq in this database are of another version than its library"),
+			 errhint(
+				 "Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
 
 	catalog = found;
 	catalog_valid = true;

@@ -9,35 +9,35 @@
 
 #include "base/compat.h"
 
-#define TQ_LEAVES			16	/* rotating leaves of the archive */
-#define TQ_LEAF_KEEP		16	/* and the one beside them */
+#define TQ_LEAVES 16    /* rotating leaves of the archive */
+#define TQ_LEAF_KEEP 16 /* and the one beside them */
 
 /* OIDs of one database; valid until the next change of its catalog. */
 typedef struct TqCatalog
 {
-	Oid			schema;
-	Oid			owner;			/* of taskq.task, hence of the extension */
-	Oid			task;
-	Oid			task_pkey;
-	Oid			task_dispatch;
-	Oid			task_reference;
-	Oid			archive;
-	Oid			leaf[TQ_LEAVES + 1];
-	Oid			queue_change;	/* empty; its invalidation announces queues,
+	Oid schema;
+	Oid owner; /* of taskq.task, hence of the extension */
+	Oid task;
+	Oid task_pkey;
+	Oid task_dispatch;
+	Oid task_reference;
+	Oid archive;
+	Oid leaf[TQ_LEAVES + 1];
+	Oid queue_change;  /* empty; its invalidation announces queues,
 								 * lanes, grants */
-	Oid			worker_change;	/* empty; announces workers */
-	Oid			task_id_seq;
-	Oid			timeline_seq;
+	Oid worker_change; /* empty; announces workers */
+	Oid task_id_seq;
+	Oid timeline_seq;
 } TqCatalog;
 
 extern const TqCatalog *tq_catalog(void);
-extern bool tq_catalog_present(void);
-extern Oid	tq_catalog_type(const char *name);
-extern uint64 tq_catalog_queue_generation(void);
-extern uint64 tq_catalog_worker_generation(void);
-extern void tq_catalog_announce_queue(void);
-extern void tq_catalog_announce_worker(void);
-extern void tq_catalog_forget(void);
-extern void tq_catalog_init(void);
+extern bool             tq_catalog_present(void);
+extern Oid              tq_catalog_type(const char *name);
+extern uint64           tq_catalog_queue_generation(void);
+extern uint64           tq_catalog_worker_generation(void);
+extern void             tq_catalog_announce_queue(void);
+extern void             tq_catalog_announce_worker(void);
+extern void             tq_catalog_forget(void);
+extern void             tq_catalog_init(void);
 
-#endif							/* TQ_CATALOG_H */
+#endif /* TQ_CATALOG_H */

@@ -21,12 +21,12 @@
 
 #include "base/clock.h"
 
-static pg_atomic_uint64 local_offset;
+static pg_atomic_uint64  local_offset;
 static pg_atomic_uint64 *offset_at = NULL;
 
 #ifdef TASKQ_DEBUG
 /* Moves the wall clock, for tests of its steps. */
-static int	debug_skew = 0;
+static int debug_skew = 0;
 #endif
 
 static void raise_offset(int64 offset);
@@ -77,7 +77,7 @@ tq_clock_monotonic(void)
 TimestampTz
 tq_clock_dispatch(void)
 {
-	int64		monotonic = tq_clock_monotonic();
+	int64 monotonic = tq_clock_monotonic();
 
 	raise_offset(tq_clock_wall() - monotonic);
 	return monotonic + (int64) pg_atomic_read_u64(offset_at);
@@ -93,7 +93,7 @@ tq_clock_not_before(TimestampTz at)
 static void
 raise_offset(int64 offset)
 {
-	uint64		seen = pg_atomic_read_u64(offset_at);
+	uint64 seen = pg_atomic_read_u64(offset_at);
 
 	while ((int64) seen < offset)
 	{

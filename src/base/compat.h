@@ -35,7 +35,7 @@
 static inline int
 tq_compat_path_enter(void)
 {
-	int			level = NewGUCNestLevel();
+	int level = NewGUCNestLevel();
 
 	RestrictSearchPath();
 	return level;
@@ -68,27 +68,38 @@ tq_compat_path_leave(int level)
 /* Does an update need new entries in the indexes? */
 #if PG_VERSION_NUM >= 160000
 typedef TU_UpdateIndexes TqIndexUpdate;
-#define TQ_INDEX_UPDATE_NONE	TU_None
-#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict, arb) \
-	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb, \
+#define TQ_INDEX_UPDATE_NONE TU_None
+#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict,    \
+							   arb)                                           \
+	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb,    \
 						  false)
 #else
 typedef bool TqIndexUpdate;
-#define TQ_INDEX_UPDATE_NONE	false
-#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict, arb) \
+#define TQ_INDEX_UPDATE_NONE false
+#define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict,    \
+							   arb)                                           \
 	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb)
 #endif
 
 #if PG_VERSION_NUM >= 180000
-#define tq_compat_check_index(rri, slot, estate, tid, arb) \
+#define tq_compat_check_index(rri, slot, estate, tid, arb)                    \
 	ExecCheckIndexConstraints(rri, slot, estate, tid, NULL, arb)
-#define tq_compat_index_beginscan(heap, index, snapshot, nkeys) \
+#define tq_compat_index_beginscan(heap, index, snapshot, nkeys)               \
 	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
 #else
-#define tq_compat_check_index(rri, slot, estate, tid, arb) \
+#define tq_compat_check_index(rri, slot, estate, tid, arb)                    \
 	ExecCheckIndexConstraints(rri, slot, estate, tid, arb)
-#define tq_compat_index_beginscan(heap, index, snapshot, nkeys) \
+#define tq_compat_index_beginscan(heap, index, snapshot, nkeys)               \
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
-#endif							/* TQ_COMPAT_H */
+/* Does the role own the database? */
+#if PG_VERSION_NUM >= 160000
+#define tq_compat_owns_database(database, role)                               \
+	object_ownercheck(DatabaseRelationId, database, role)
+#else
+#define tq_compat_owns_database(database, role)                               \
+	pg_database_ownercheck(database, role)
+#endif
+
+#endif /* TQ_COMPAT_H */

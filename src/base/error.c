@@ -45,45 +45,43 @@ tq_right_name(TqRight right)
 void
 tq_error_lease_lost(int64 task_id)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_LEASE_LOST),
-			 errmsg("task " INT64_FORMAT " is not held under this token",
-					task_id),
-			 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id),
-			 errhint("The lease was lost, or the task has ended; drop this work.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_LEASE_LOST),
+		 errmsg("task " INT64_FORMAT " is not held under this token", task_id),
+		 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id),
+		 errhint(
+			 "The lease was lost, or the task has ended; drop this work.")));
 	pg_unreachable();
 }
 
 void
 tq_error_no_such_task(int64 task_id)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_NO_SUCH_TASK),
-			 errmsg("task " INT64_FORMAT " does not exist", task_id),
-			 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
+	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_TASK),
+					errmsg("task " INT64_FORMAT " does not exist", task_id),
+					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
 	pg_unreachable();
 }
 
 void
 tq_error_no_such_queue(const char *queue)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
-			 errmsg("queue \"%s\" does not exist", queue),
-			 errdetail_internal("%s", detail_word("queue", queue)),
-			 errhint("Create it with taskq_create_queue().")));
+	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
+					errmsg("queue \"%s\" does not exist", queue),
+					errdetail_internal("%s", detail_word("queue", queue)),
+					errhint("Create it with taskq_create_queue().")));
 	pg_unreachable();
 }
 
 void
 tq_error_no_such_worker(const char *worker, bool dead)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_NO_SUCH_WORKER),
-			 dead ? errmsg("worker \"%s\" was declared dead", worker) :
-			 errmsg("worker \"%s\" is not registered", worker),
-			 errdetail_internal("%s", detail_word("worker", worker)),
-			 errhint("Register it with taskq_register().")));
+	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_WORKER),
+					dead ? errmsg("worker \"%s\" was declared dead", worker)
+						 : errmsg("worker \"%s\" is not registered", worker),
+					errdetail_internal("%s", detail_word("worker", worker)),
+					errhint("Register it with taskq_register().")));
 	pg_unreachable();
 }
 
@@ -91,11 +89,10 @@ void
 tq_error_invalid_option(const char *option, const char *problem,
 						const char *hint)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_INVALID_OPTION),
-			 errmsg("queue option \"%s\" %s", option, problem),
-			 errdetail_internal("%s", detail_word("option", option)),
-			 errhint("%s", hint)));
+	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_OPTION),
+					errmsg("queue option \"%s\" %s", option, problem),
+					errdetail_internal("%s", detail_word("option", option)),
+					errhint("%s", hint)));
 	pg_unreachable();
 }
 
@@ -106,8 +103,8 @@ tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
-					task_id, name ? name : "?", wanted),
+			 errmsg("task " INT64_FORMAT " is %s and cannot be %s", task_id,
+					name ? name : "?", wanted),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 					   task_id, name ? name : "?")));
 	pg_unreachable();
@@ -116,10 +113,9 @@ tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
 void
 tq_error_queue_exists(const char *queue)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_ALREADY_EXISTS),
-			 errmsg("queue \"%s\" already exists", queue),
-			 errdetail_internal("%s", detail_word("queue", queue))));
+	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
+					errmsg("queue \"%s\" already exists", queue),
+					errdetail_internal("%s", detail_word("queue", queue))));
 	pg_unreachable();
 }
 
@@ -128,13 +124,13 @@ tq_error_reference_exists(const char *reference, int64 task_id, TqState state)
 {
 	const char *name = tq_state_name(state);
 
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_ALREADY_EXISTS),
-			 errmsg("a live task with reference \"%s\" already exists",
-					reference),
-			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
-					   task_id, name ? name : "?"),
-			 errhint("With on_conflict => 'return' or 'skip' this is no error.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_ALREADY_EXISTS),
+		 errmsg("a live task with reference \"%s\" already exists", reference),
+		 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
+				   task_id, name ? name : "?"),
+		 errhint("With on_conflict => 'return' or 'skip' this is no error.")));
 	pg_unreachable();
 }
 
@@ -142,8 +138,7 @@ void
 tq_error_too_large(const char *what, int64 size, int64 limit)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_TQ_TOO_LARGE),
-			 errmsg("%s is too large", what),
+			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too large", what),
 			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
 					   ", \"limit\": " INT64_FORMAT "}",
 					   what, size, limit)));
@@ -153,14 +148,16 @@ tq_error_too_large(const char *what, int64 size, int64 limit)
 void
 tq_error_no_right(const char *queue, TqRight right)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for queue \"%s\"", queue),
-			 errdetail("The right \"%s\" is missing.", tq_right_name(right)),
-			 errhint("Somebody who may manage the queue can run: SELECT taskq_grant(%s, %s, '{%s}');",
-					 quote_literal_cstr(queue),
-					 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
-					 tq_right_name(right))));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		 errmsg("permission denied for queue \"%s\"", queue),
+		 errdetail("The right \"%s\" is missing.", tq_right_name(right)),
+		 errhint(
+			 "Somebody who may manage the queue can run: SELECT taskq_grant(%s, %s, '{%s}');",
+			 quote_literal_cstr(queue),
+			 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
+			 tq_right_name(right))));
 	pg_unreachable();
 }
 
@@ -168,30 +165,30 @@ tq_error_no_right(const char *queue, TqRight right)
 void
 tq_error_task_right(TqRight right)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for this task"),
-			 errdetail("The right \"%s\" on its queue is missing.",
-					   tq_right_name(right))));
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for this task"),
+					errdetail("The right \"%s\" on its queue is missing.",
+							  tq_right_name(right))));
 	pg_unreachable();
 }
 
 void
 tq_error_not_built(const char *what)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s is not supported yet", what)));
+	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					errmsg("%s is not supported yet", what)));
 	pg_unreachable();
 }
 
 void
 tq_error_not_preloaded(const char *what)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("%s needs taskq to be preloaded", what),
-			 errhint("Set shared_preload_libraries = 'taskq' and restart the server.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg("%s needs taskq to be preloaded", what),
+		 errhint(
+			 "Set shared_preload_libraries = 'taskq' and restart the server.")));
 	pg_unreachable();
 }
 
@@ -201,8 +198,7 @@ tq_error_invalid(const char *what, const char *problem, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s %s", what, problem),
-			 hint ? errhint("%s", hint) : 0));
+			 errmsg("%s %s", what, problem), hint ? errhint("%s", hint) : 0));
 	pg_unreachable();
 }
 
@@ -210,9 +206,8 @@ tq_error_invalid(const char *what, const char *problem, const char *hint)
 void
 tq_error_required(const char *what)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("%s must not be null", what)));
+	ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					errmsg("%s must not be null", what)));
 	pg_unreachable();
 }
 

@@ -12,32 +12,32 @@
 
 #include "base/types.h"
 
-#define ERRCODE_TQ_LEASE_LOST			MAKE_SQLSTATE('T','Q','0','0','1')
-#define ERRCODE_TQ_NO_SUCH_TASK			MAKE_SQLSTATE('T','Q','0','0','2')
-#define ERRCODE_TQ_NO_SUCH_QUEUE		MAKE_SQLSTATE('T','Q','0','0','3')
-#define ERRCODE_TQ_INVALID_OPTION		MAKE_SQLSTATE('T','Q','0','0','4')
-#define ERRCODE_TQ_INVALID_TRANSITION	MAKE_SQLSTATE('T','Q','0','0','5')
-#define ERRCODE_TQ_ALREADY_EXISTS		MAKE_SQLSTATE('T','Q','0','0','6')
-#define ERRCODE_TQ_NO_SUCH_WORKER		MAKE_SQLSTATE('T','Q','0','0','7')
-#define ERRCODE_TQ_TOO_LARGE			MAKE_SQLSTATE('T','Q','0','0','9')
+#define ERRCODE_TQ_LEASE_LOST MAKE_SQLSTATE('T', 'Q', '0', '0', '1')
+#define ERRCODE_TQ_NO_SUCH_TASK MAKE_SQLSTATE('T', 'Q', '0', '0', '2')
+#define ERRCODE_TQ_NO_SUCH_QUEUE MAKE_SQLSTATE('T', 'Q', '0', '0', '3')
+#define ERRCODE_TQ_INVALID_OPTION MAKE_SQLSTATE('T', 'Q', '0', '0', '4')
+#define ERRCODE_TQ_INVALID_TRANSITION MAKE_SQLSTATE('T', 'Q', '0', '0', '5')
+#define ERRCODE_TQ_ALREADY_EXISTS MAKE_SQLSTATE('T', 'Q', '0', '0', '6')
+#define ERRCODE_TQ_NO_SUCH_WORKER MAKE_SQLSTATE('T', 'Q', '0', '0', '7')
+#define ERRCODE_TQ_TOO_LARGE MAKE_SQLSTATE('T', 'Q', '0', '0', '9')
 
 extern void tq_error_lease_lost(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_task(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_queue(const char *queue) pg_attribute_noreturn();
 extern void tq_error_no_such_worker(const char *worker, bool dead)
-			pg_attribute_noreturn();
+	pg_attribute_noreturn();
 extern void tq_error_invalid_option(const char *option, const char *problem,
 									const char *hint) pg_attribute_noreturn();
 extern void tq_error_invalid_transition(int64 task_id, TqState from,
 										const char *wanted)
-			pg_attribute_noreturn();
+	pg_attribute_noreturn();
 extern void tq_error_queue_exists(const char *queue) pg_attribute_noreturn();
 extern void tq_error_reference_exists(const char *reference, int64 task_id,
 									  TqState state) pg_attribute_noreturn();
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
-			pg_attribute_noreturn();
+	pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)
-			pg_attribute_noreturn();
+	pg_attribute_noreturn();
 extern void tq_error_task_right(TqRight right) pg_attribute_noreturn();
 extern void tq_error_not_built(const char *what) pg_attribute_noreturn();
 extern void tq_error_not_preloaded(const char *what) pg_attribute_noreturn();
@@ -48,4 +48,4 @@ extern void tq_error_serialization(void) pg_attribute_noreturn();
 
 extern const char *tq_right_name(TqRight right);
 
-#endif							/* TQ_ERROR_H */
+#endif /* TQ_ERROR_H */

@@ -8,25 +8,26 @@
 
 #include "base/guc.h"
 
-int			tq_guc_node_id = 0;
-bool		tq_guc_auto_create_queues = true;
-int			tq_guc_stale_threshold = 30 * 1000;
-int			tq_guc_dead_threshold = 120 * 1000;
-int			tq_guc_reaper_interval = 15 * 1000;
-int			tq_guc_deadline_interval = 30 * 1000;
-int			tq_guc_retention_interval = 10 * 60;
-int			tq_guc_retention = 7 * 24 * 60 * 60;
-int			tq_guc_retention_batch = 500;
-int			tq_guc_max_lanes = 1000;
-int			tq_guc_max_workers = 2000;
-int			tq_guc_max_running_tracked = 65536;
+int  tq_guc_node_id = 0;
+bool tq_guc_auto_create_queues = true;
+int  tq_guc_stale_threshold = 30 * 1000;
+int  tq_guc_dead_threshold = 120 * 1000;
+int  tq_guc_reaper_interval = 15 * 1000;
+int  tq_guc_deadline_interval = 30 * 1000;
+int  tq_guc_retention_interval = 10 * 60;
+int  tq_guc_retention = 7 * 24 * 60 * 60;
+int  tq_guc_retention_batch = 500;
+int  tq_guc_max_lanes = 1000;
+int  tq_guc_max_workers = 2000;
+int  tq_guc_max_running_tracked = 65536;
+int  tq_guc_max_databases = 64;
 
 static void
-define_int(const char *name, const char *short_desc, int *variable,
-		   int min, int max, GucContext context, int flags)
+define_int(const char *name, const char *short_desc, int *variable, int min,
+		   int max, GucContext context, int flags)
 {
-	DefineCustomIntVariable(name, short_desc, NULL, variable, *variable,
-							min, max, context, flags, NULL, NULL, NULL);
+	DefineCustomIntVariable(name, short_desc, NULL, variable, *variable, min,
+							max, context, flags, NULL, NULL, NULL);
 }
 
 /* Sizes of shared memory: only the server's start can set them. */
@@ -45,19 +46,18 @@ tq_guc_init(void)
 			   "Number of this server, the upper ten bits of task ids.",
 			   &tq_guc_node_id, 0, 1023, PGC_SIGHUP, 0);
 	DefineCustomBoolVariable("taskq.auto_create_queues",
-							 "Creates a queue with its first task.",
-							 NULL, &tq_guc_auto_create_queues, true,
-							 PGC_SUSET, 0, NULL, NULL, NULL);
+							 "Creates a queue with its first task.", NULL,
+							 &tq_guc_auto_create_queues, true, PGC_SUSET, 0,
+							 NULL, NULL, NULL);
 	define_int("taskq.stale_threshold",
 			   "Silence after which a worker is shown as stale.",
 			   &tq_guc_stale_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
 	define_int("taskq.dead_threshold",
 			   "Silence after which a worker is declared dead.",
 			   &tq_guc_dead_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
-	define_int("taskq.reaper_interval",
-			   "Time between two looks for silent workers.",
-			   &tq_guc_reaper_interval, 10, 3600 * 1000, PGC_SIGHUP,
-			   GUC_UNIT_MS);
+	define_int(
+		"taskq.reaper_interval", "Time between two looks for silent workers.",
+		&tq_guc_reaper_interval, 10, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS);
 	define_int("taskq.deadline_interval",
 			   "Time between two looks for waiting tasks past their deadline.",
 			   &tq_guc_deadline_interval, 10, 3600 * 1000, PGC_SIGHUP,
@@ -81,5 +81,7 @@ tq_guc_init(void)
 	define_at_start("taskq.max_running_tracked",
 					"Running tasks whose ends are watched without a scan.",
 					&tq_guc_max_running_tracked, 128, 100000000);
+	define_at_start("taskq.max_databases",
+					"Databases that may have a background worker.",
+					&tq_guc_max_databases, 1, 10000);
 }
-

@@ -9,19 +9,20 @@
 
 #include "base/compat.h"
 
-extern PGDLLIMPORT int tq_guc_node_id;
+extern PGDLLIMPORT int  tq_guc_node_id;
 extern PGDLLIMPORT bool tq_guc_auto_create_queues;
-extern PGDLLIMPORT int tq_guc_stale_threshold;		/* ms */
-extern PGDLLIMPORT int tq_guc_dead_threshold;		/* ms */
-extern PGDLLIMPORT int tq_guc_reaper_interval;		/* ms */
-extern PGDLLIMPORT int tq_guc_deadline_interval;	/* ms */
-extern PGDLLIMPORT int tq_guc_retention_interval;	/* s */
-extern PGDLLIMPORT int tq_guc_retention;			/* s */
-extern PGDLLIMPORT int tq_guc_retention_batch;
-extern PGDLLIMPORT int tq_guc_max_lanes;
-extern PGDLLIMPORT int tq_guc_max_workers;
-extern PGDLLIMPORT int tq_guc_max_running_tracked;
+extern PGDLLIMPORT int  tq_guc_stale_threshold;    /* ms */
+extern PGDLLIMPORT int  tq_guc_dead_threshold;     /* ms */
+extern PGDLLIMPORT int  tq_guc_reaper_interval;    /* ms */
+extern PGDLLIMPORT int  tq_guc_deadline_interval;  /* ms */
+extern PGDLLIMPORT int  tq_guc_retention_interval; /* s */
+extern PGDLLIMPORT int  tq_guc_retention;          /* s */
+extern PGDLLIMPORT int  tq_guc_retention_batch;
+extern PGDLLIMPORT int  tq_guc_max_lanes;
+extern PGDLLIMPORT int  tq_guc_max_workers;
+extern PGDLLIMPORT int  tq_guc_max_running_tracked;
+extern PGDLLIMPORT int  tq_guc_max_databases;
 
 extern void tq_guc_init(void);
 
-#endif							/* TQ_GUC_H */
+#endif /* TQ_GUC_H */

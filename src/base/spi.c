@@ -23,14 +23,14 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 
-static void prepare(TqStmt *stmt);
-static char *null_map(const TqStmt *stmt, const bool *nulls);
+static void   prepare(TqStmt *stmt);
+static char  *null_map(const TqStmt *stmt, const bool *nulls);
 static uint64 check_result(TqStmt *stmt, int result, int expected);
 
 void
 tq_spi_enter(TqSpi *spi)
 {
-	Oid			owner = tq_catalog()->owner;
+	Oid owner = tq_catalog()->owner;
 
 	spi->caller = CurrentMemoryContext;
 	GetUserIdAndSecContext(&spi->userid, &spi->seccontext);
@@ -72,7 +72,7 @@ tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
 uint64
 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 {
-	uint64		rows;
+	uint64 rows;
 
 	prepare(stmt);
 	CommandCounterIncrement();
@@ -90,14 +90,13 @@ tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
  * conditions are switched by arguments.
  */
 uint64
-tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
-			bool read_only)
+tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls, bool read_only)
 {
 	return check_result(stmt,
 						SPI_execute_with_args(stmt->text, stmt->nargs,
 											  stmt->types, (Datum *) args,
-											  null_map(stmt, nulls),
-											  read_only, 0),
+											  null_map(stmt, nulls), read_only,
+											  0),
 						SPI_OK_SELECT);
 }
 
@@ -111,8 +110,8 @@ tq_spi_get(uint64 row, int column, bool *isnull)
 int64
 tq_spi_int8(uint64 row, int column, int64 if_null)
 {
-	bool		isnull;
-	Datum		value = tq_spi_get(row, column, &isnull);
+	bool  isnull;
+	Datum value = tq_spi_get(row, column, &isnull);
 
 	return isnull ? if_null : DatumGetInt64(value);
 }
@@ -120,8 +119,8 @@ tq_spi_int8(uint64 row, int column, int64 if_null)
 int32
 tq_spi_int4(uint64 row, int column, int32 if_null)
 {
-	bool		isnull;
-	Datum		value = tq_spi_get(row, column, &isnull);
+	bool  isnull;
+	Datum value = tq_spi_get(row, column, &isnull);
 
 	return isnull ? if_null : DatumGetInt32(value);
 }
@@ -129,8 +128,8 @@ tq_spi_int4(uint64 row, int column, int32 if_null)
 bool
 tq_spi_bool(uint64 row, int column)
 {
-	bool		isnull;
-	Datum		value = tq_spi_get(row, column, &isnull);
+	bool  isnull;
+	Datum value = tq_spi_get(row, column, &isnull);
 
 	return !isnull && DatumGetBool(value);
 }
@@ -139,10 +138,10 @@ tq_spi_bool(uint64 row, int column)
 char *
 tq_spi_text(TqSpi *spi, uint64 row, int column)
 {
-	bool		isnull;
-	Datum		value = tq_spi_get(row, column, &isnull);
+	bool          isnull;
+	Datum         value = tq_spi_get(row, column, &isnull);
 	MemoryContext mine;
-	char	   *result;
+	char         *result;
 
 	if (isnull)
 		return NULL;
@@ -167,7 +166,7 @@ prepare(TqStmt *stmt)
 static char *
 null_map(const TqStmt *stmt, const bool *nulls)
 {
-	char	   *map;
+	char *map;
 
 	if (nulls == NULL)
 		return NULL;
@@ -183,7 +182,6 @@ check_result(TqStmt *stmt, int result, int expected)
 {
 	if (result != expected)
 		elog(ERROR, "statement \"%s\" ended with %s, not %s", stmt->text,
-			 SPI_result_code_string(result),
-			 SPI_result_code_string(expected));
+			 SPI_result_code_string(result), SPI_result_code_string(expected));
 	return SPI_processed;
 }

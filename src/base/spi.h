@@ -19,32 +19,32 @@
 typedef struct TqStmt
 {
 	const char *text;
-	int			nargs;
-	Oid			types[TQ_STMT_ARGS];
-	SPIPlanPtr	plan;
+	int         nargs;
+	Oid         types[TQ_STMT_ARGS];
+	SPIPlanPtr  plan;
 } TqStmt;
 
 /* What tq_spi_enter must remember for tq_spi_leave. */
 typedef struct TqSpi
 {
-	Oid			userid;
-	int			seccontext;
-	int			path;
-	MemoryContext caller;		/* results that outlive the call go here */
+	Oid           userid;
+	int           seccontext;
+	int           path;
+	MemoryContext caller; /* results that outlive the call go here */
 } TqSpi;
 
-extern void tq_spi_enter(TqSpi *spi);
-extern void tq_spi_leave(TqSpi *spi);
+extern void   tq_spi_enter(TqSpi *spi);
+extern void   tq_spi_leave(TqSpi *spi);
 extern uint64 tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls,
 						 int expected, long limit);
 extern uint64 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
 extern uint64 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  bool read_only);
-extern Datum tq_spi_get(uint64 row, int column, bool *isnull);
-extern int64 tq_spi_int8(uint64 row, int column, int64 if_null);
-extern int32 tq_spi_int4(uint64 row, int column, int32 if_null);
-extern bool tq_spi_bool(uint64 row, int column);
-extern char *tq_spi_text(TqSpi *spi, uint64 row, int column);
+extern Datum  tq_spi_get(uint64 row, int column, bool *isnull);
+extern int64  tq_spi_int8(uint64 row, int column, int64 if_null);
+extern int32  tq_spi_int4(uint64 row, int column, int32 if_null);
+extern bool   tq_spi_bool(uint64 row, int column);
+extern char  *tq_spi_text(TqSpi *spi, uint64 row, int column);
 
-#endif							/* TQ_SPI_H */
+#endif /* TQ_SPI_H */

@@ -12,17 +12,11 @@
 #include "base/types.h"
 
 static const char *const state_names[] = {
-	[TQ_STATE_PENDING] = "pending",
-	[TQ_STATE_BLOCKED] = "blocked",
-	[TQ_STATE_RUNNING] = "running",
-	[TQ_STATE_SUSPENDED] = "suspended",
-	[TQ_STATE_DONE] = "done",
-	[TQ_STATE_DEAD] = "dead",
-	[TQ_STATE_CANCELLED] = "cancelled",
-	[TQ_STATE_FILTERED] = "filtered",
-	[TQ_STATE_REDUNDANT] = "redundant",
-	[TQ_STATE_RECREATED] = "recreated"
-};
+	[TQ_STATE_PENDING] = "pending",     [TQ_STATE_BLOCKED] = "blocked",
+	[TQ_STATE_RUNNING] = "running",     [TQ_STATE_SUSPENDED] = "suspended",
+	[TQ_STATE_DONE] = "done",           [TQ_STATE_DEAD] = "dead",
+	[TQ_STATE_CANCELLED] = "cancelled", [TQ_STATE_FILTERED] = "filtered",
+	[TQ_STATE_REDUNDANT] = "redundant", [TQ_STATE_RECREATED] = "recreated"};
 
 static const char *const reason_names[] = {
 	[TQ_REASON_NONE] = NULL,
@@ -37,8 +31,7 @@ static const char *const reason_names[] = {
 	[TQ_REASON_DEPENDENCY_FAILED] = "dependency_failed",
 	[TQ_REASON_DELETED] = "deleted",
 	[TQ_REASON_MANUAL] = "manual",
-	[TQ_REASON_HELD] = "held"
-};
+	[TQ_REASON_HELD] = "held"};
 
 PG_FUNCTION_INFO_V1(taskq_state_name);
 PG_FUNCTION_INFO_V1(taskq_reason_name);
@@ -101,7 +94,7 @@ const char *
 tq_state_words(void)
 {
 	return "pending, blocked, running, suspended, done, dead, cancelled, "
-		"filtered, redundant, recreated";
+		   "filtered, redundant, recreated";
 }
 
 const char *

@@ -26,8 +26,8 @@ typedef enum TqState
 	TQ_STATE_RECREATED = 10
 } TqState;
 
-#define TQ_STATE_FIRST	TQ_STATE_PENDING
-#define TQ_STATE_LAST	TQ_STATE_RECREATED
+#define TQ_STATE_FIRST TQ_STATE_PENDING
+#define TQ_STATE_LAST TQ_STATE_RECREATED
 #define TQ_STATE_IS_VALID(s) ((s) >= TQ_STATE_FIRST && (s) <= TQ_STATE_LAST)
 #define TQ_STATE_IS_LIVE(s) ((s) <= TQ_STATE_SUSPENDED)
 
@@ -48,7 +48,7 @@ typedef enum TqReason
 	TQ_REASON_HELD = 12
 } TqReason;
 
-#define TQ_REASON_LAST	TQ_REASON_HELD
+#define TQ_REASON_LAST TQ_REASON_HELD
 
 typedef enum TqRight
 {
@@ -58,23 +58,23 @@ typedef enum TqRight
 	TQ_RIGHT_MANAGE = 8
 } TqRight;
 
-#define TQ_RIGHT_ALL	15
+#define TQ_RIGHT_ALL 15
 
 /* Limits of the contract, in bytes where nothing else is said. */
-#define TQ_MAX_NAME			200
-#define TQ_MAX_KEY			500
-#define TQ_MAX_TAG			63
-#define TQ_MAX_TAGS			16		/* tags */
-#define TQ_MAX_SMALL_DOC	65536	/* headers, detail, info */
-#define TQ_MAX_ERROR_TEXT	8192
-#define TQ_MAX_ERRORS		10		/* attempts whose errors are kept */
-#define TQ_MAX_CLAIM		100000	/* tasks of one claim */
-#define TQ_MAX_SPAN			(INT64CONST(3653) * USECS_PER_DAY)	/* 10 years */
+#define TQ_MAX_NAME 200
+#define TQ_MAX_KEY 500
+#define TQ_MAX_TAG 63
+#define TQ_MAX_TAGS 16         /* tags */
+#define TQ_MAX_SMALL_DOC 65536 /* headers, detail, info */
+#define TQ_MAX_ERROR_TEXT 8192
+#define TQ_MAX_ERRORS 10    /* attempts whose errors are kept */
+#define TQ_MAX_CLAIM 100000 /* tasks of one claim */
+#define TQ_MAX_SPAN (INT64CONST(3653) * USECS_PER_DAY) /* 10 years */
 
 extern const char *tq_state_name(TqState state);
-extern bool tq_state_parse(const char *word, TqState *state);
+extern bool        tq_state_parse(const char *word, TqState *state);
 extern const char *tq_state_words(void);
 extern const char *tq_reason_name(TqReason reason);
-extern bool tq_reason_parse(const char *word, TqReason *reason);
+extern bool        tq_reason_parse(const char *word, TqReason *reason);
 
-#endif							/* TQ_TYPES_H */
+#endif /* TQ_TYPES_H */

@@ -41,9 +41,9 @@
 #include "core/row.h"
 #include "core/xact.h"
 
-#define DROP_TRY_MS		50		/* one try to get the lock */
-#define DROP_PAUSE_MS	50		/* between two tries */
-#define DROP_LIMIT_MS	5000	/* all tries */
+#define DROP_TRY_MS 50     /* one try to get the lock */
+#define DROP_PAUSE_MS 50   /* between two tries */
+#define DROP_LIMIT_MS 5000 /* all tries */
 
 PG_FUNCTION_INFO_V1(taskq_create_queue);
 PG_FUNCTION_INFO_V1(taskq_alter_queue);
@@ -57,29 +57,41 @@ static TqStmt stmt_create = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, $3, $4)"
 	" ON CONFLICT (name) DO NOTHING",
-4, {TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID}, NULL};
+	4,
+	{TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_create_all = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (0, '*', $1, '{}', $2) ON CONFLICT DO NOTHING",
-2, {INT4OID, TIMESTAMPTZOID}, NULL};
+	2,
+	{INT4OID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_options = {
 	"SELECT options FROM taskq.queue WHERE queue_id = $1 FOR UPDATE",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_alter = {
 	"UPDATE taskq.queue SET options = $2 WHERE queue_id = $1",
-2, {INT4OID, JSONBOID}, NULL};
+	2,
+	{INT4OID, JSONBOID},
+	NULL};
 
 static TqStmt stmt_pause = {
 	"UPDATE taskq.queue SET paused_at = $2, pause_reason = $3,"
 	"       paused_until = $4 WHERE queue_id = $1",
-4, {INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID}, NULL};
+	4,
+	{INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_any_live = {
 	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_drop_live = {
 	"WITH gone AS (DELETE FROM taskq.task WHERE queue_id = $1"
@@ -87,7 +99,9 @@ static TqStmt stmt_drop_live = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
 	"SELECT task_id FROM gone",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_drop_finished = {
 	"WITH gone AS (DELETE FROM taskq.archive WHERE queue_id = $1"
@@ -95,34 +109,43 @@ static TqStmt stmt_drop_finished = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_drop_rest = {
 	"WITH lanes AS (DELETE FROM taskq.lane WHERE queue_id = $1),"
 	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
 	"DELETE FROM taskq.queue WHERE queue_id = $1",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_grant = {
 	"INSERT INTO taskq.queue_grant AS g (queue_id, role_id, rights)"
 	" VALUES ($1, $2, $3)"
 	" ON CONFLICT (queue_id, role_id)"
 	" DO UPDATE SET rights = g.rights | excluded.rights",
-3, {INT4OID, INT4OID, INT4OID}, NULL};
+	3,
+	{INT4OID, INT4OID, INT4OID},
+	NULL};
 
 static TqStmt stmt_revoke = {
 	"UPDATE taskq.queue_grant SET rights = rights & ~$3"
 	" WHERE queue_id = $1 AND role_id = $2",
-3, {INT4OID, INT4OID, INT4OID}, NULL};
+	3,
+	{INT4OID, INT4OID, INT4OID},
+	NULL};
 
 static TqStmt stmt_revoked = {
-	"DELETE FROM taskq.queue_grant WHERE rights = 0",
-0, {0}, NULL};
+	"DELETE FROM taskq.queue_grant WHERE rights = 0", 0, {0}, NULL};
 
 static TqStmt stmt_rights_left = {
 	"SELECT coalesce(bit_or(rights), 0) FROM taskq.queue_grant"
 	" WHERE role_id = $1",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_functions = {
 	"SELECT p.oid, f.rights FROM taskq.function_right f"
@@ -131,28 +154,30 @@ static TqStmt stmt_functions = {
 	"                  AND d.objid = p.oid AND d.deptype = 'e'"
 	"                  AND d.refclassid = 'pg_extension'::regclass"
 	"                  AND d.refobjid = $1",
-1, {OIDOID}, NULL};
+	1,
+	{OIDOID},
+	NULL};
 
 static int32 queue_to_change(const char *name, TqRight right);
 static int32 row_of_all_queues(void);
-static void lock_out_submits(void);
-static int	parse_rights(FunctionCallInfo fcinfo, int n);
+static void  lock_out_submits(void);
+static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
-static void change_execute(Oid role, int rights, bool grant);
-static void grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
+static void  change_execute(Oid role, int rights, bool grant);
+static void  grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
 
 Datum
 taskq_create_queue(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	Jsonb	   *options = tq_arg_jsonb(fcinfo, 1);
-	bool		if_not_exists = tq_arg_bool(fcinfo, 2, false);
-	Jsonb	   *empty = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
-														   CStringGetDatum("{}")));
-	TqCall		call;
-	TqSpi		spi;
-	Datum		args[4];
-	bool		created;
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb *options = tq_arg_jsonb(fcinfo, 1);
+	bool   if_not_exists = tq_arg_bool(fcinfo, 2, false);
+	Jsonb *empty =
+		DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[4];
+	bool   created;
 
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
@@ -178,14 +203,14 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 Datum
 taskq_alter_queue(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	Jsonb	   *changes = tq_arg_jsonb(fcinfo, 1);
-	TqCall		call;
-	TqSpi		spi;
-	Datum		args[2];
-	Jsonb	   *before;
+	char         *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb        *changes = tq_arg_jsonb(fcinfo, 1);
+	TqCall        call;
+	TqSpi         spi;
+	Datum         args[2];
+	Jsonb        *before;
 	MemoryContext mine;
-	bool		isnull;
+	bool          isnull;
 
 	if (changes == NULL)
 		tq_error_required("options");
@@ -209,13 +234,13 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 Datum
 taskq_drop_queue(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	bool		force = tq_arg_bool(fcinfo, 1, false);
-	TqCall		call;
-	TqSpi		spi;
-	Datum		arg;
-	int64		removed = 0;
-	bool		live;
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	bool   force = tq_arg_bool(fcinfo, 1, false);
+	TqCall call;
+	TqSpi  spi;
+	Datum  arg;
+	int64  removed = 0;
+	bool   live;
 
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
@@ -235,8 +260,8 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 				 errhint("Finish or cancel them, or use force => true.")));
 	if (live)
 	{
-		uint64		rows = tq_spi_run(&stmt_drop_live, &arg, NULL,
-									  SPI_OK_SELECT, 0);
+		uint64 rows =
+			tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
 
 		for (uint64 i = 0; i < rows; i++)
 			tq_xact_stopped(tq_spi_int8(i, 1, 0));
@@ -254,14 +279,14 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 Datum
 taskq_pause(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	char	   *reason = tq_arg_message(fcinfo, 1);
+	char       *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char       *reason = tq_arg_message(fcinfo, 1);
 	TimestampTz until = 0;
-	bool		has_until = tq_arg_time(fcinfo, 2, "until", &until);
-	TqCall		call;
-	TqSpi		spi;
-	Datum		args[4];
-	bool		nulls[4] = {false};
+	bool        has_until = tq_arg_time(fcinfo, 2, "until", &until);
+	TqCall      call;
+	TqSpi       spi;
+	Datum       args[4];
+	bool        nulls[4] = {false};
 
 	if (has_until && until <= tq_clock_wall())
 		tq_error_invalid("until", "is in the past", NULL);
@@ -283,11 +308,11 @@ taskq_pause(PG_FUNCTION_ARGS)
 Datum
 taskq_resume(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	TqCall		call;
-	TqSpi		spi;
-	Datum		args[4];
-	bool		nulls[4] = {false, true, true, true};
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[4];
+	bool   nulls[4] = {false, true, true, true};
 
 	tq_call_begin(&call, "taskq_resume()");
 	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
@@ -321,7 +346,7 @@ taskq_revoke(PG_FUNCTION_ARGS)
 static int32
 queue_to_change(const char *name, TqRight right)
 {
-	TqQueue    *queue;
+	TqQueue *queue;
 
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
 	{
@@ -338,8 +363,8 @@ queue_to_change(const char *name, TqRight right)
 static int32
 row_of_all_queues(void)
 {
-	TqSpi		spi;
-	Datum		args[2];
+	TqSpi spi;
+	Datum args[2];
 
 	args[0] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
 	args[1] = TimestampTzGetDatum(tq_clock_wall());
@@ -357,12 +382,12 @@ row_of_all_queues(void)
 static void
 lock_out_submits(void)
 {
-	Oid			relid = tq_catalog()->queue_change;
-	int64		begin = tq_clock_monotonic();
+	Oid   relid = tq_catalog()->queue_change;
+	int64 begin = tq_clock_monotonic();
 
 	for (;;)
 	{
-		int64		now;
+		int64 now;
 
 		for (int waited = 0; waited < DROP_TRY_MS; waited += 5)
 		{
@@ -376,10 +401,11 @@ lock_out_submits(void)
 		}
 		now = tq_clock_monotonic();
 		if (now - begin >= (int64) DROP_LIMIT_MS * 1000)
-			ereport(ERROR,
-					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-					 errmsg("transactions that submit tasks did not end in time"),
-					 errhint("Try again when long transactions have ended.")));
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("transactions that submit tasks did not end in time"),
+				 errhint("Try again when long transactions have ended.")));
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 DROP_PAUSE_MS, PG_WAIT_EXTENSION);
@@ -391,13 +417,13 @@ lock_out_submits(void)
 static void
 grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	int			rights;
-	int			left;
-	TqCall		call;
-	TqSpi		spi;
-	Datum		args[3];
-	Oid			role;
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	int    rights;
+	int    left;
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[3];
+	Oid    role;
 
 	if (PG_ARGISNULL(1))
 		tq_error_required("role");
@@ -432,9 +458,9 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 static int
 parse_rights(FunctionCallInfo fcinfo, int n)
 {
-	int			rights = 0;
-	int			count;
-	Datum	   *words;
+	int    rights = 0;
+	int    count;
+	Datum *words;
 
 	if (PG_ARGISNULL(n))
 		tq_error_required("rights");
@@ -444,7 +470,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 						 "Allowed: submit, work, read, manage.");
 	for (int i = 0; i < count; i++)
 	{
-		char	   *word = TextDatumGetCString(words[i]);
+		char *word = TextDatumGetCString(words[i]);
 
 		if (strcmp(word, "submit") == 0)
 			rights |= TQ_RIGHT_SUBMIT;
@@ -465,7 +491,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 static int32
 role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 {
-	char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	char *name = text_to_cstring(PG_GETARG_TEXT_PP(n));
 
 	*role = InvalidOid;
 	if (strcmp(name, "public") == 0)
@@ -481,32 +507,32 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 static void
 change_execute(Oid role, int rights, bool grant)
 {
-	Datum		arg = ObjectIdGetDatum(get_extension_oid("taskq", false));
-	uint64		rows = tq_spi_run(&stmt_functions, &arg, NULL, SPI_OK_SELECT,
-								  0);
+	Datum  arg = ObjectIdGetDatum(get_extension_oid("taskq", false));
+	uint64 rows = tq_spi_run(&stmt_functions, &arg, NULL, SPI_OK_SELECT, 0);
 	GrantStmt  *stmt = makeNode(GrantStmt);
 	RoleSpec   *grantee = makeNode(RoleSpec);
 	AccessPriv *privilege = makeNode(AccessPriv);
 
 	for (uint64 i = 0; i < rows; i++)
 	{
-		int			needed = tq_spi_int4(i, 2, 0);
-		bool		isnull;
-		Oid			function = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
+		int             needed = tq_spi_int4(i, 2, 0);
+		bool            isnull;
+		Oid             function = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
 		ObjectWithArgs *object;
-		Oid		   *types;
-		int			count;
+		Oid            *types;
+		int             count;
 
 		/* a function that any right gives stays until the last is gone */
 		if (grant ? (needed & rights) == 0 : (needed & ~rights) != 0)
 			continue;
 		object = makeNode(ObjectWithArgs);
-		object->objname = list_make2(makeString(get_namespace_name(get_func_namespace(function))),
-									 makeString(get_func_name(function)));
+		object->objname = list_make2(
+			makeString(get_namespace_name(get_func_namespace(function))),
+			makeString(get_func_name(function)));
 		(void) get_func_signature(function, &types, &count);
 		for (int a = 0; a < count; a++)
-			object->objargs = lappend(object->objargs,
-									  makeTypeNameFromOid(types[a], -1));
+			object->objargs =
+				lappend(object->objargs, makeTypeNameFromOid(types[a], -1));
 		stmt->objects = lappend(stmt->objects, object);
 	}
 	if (stmt->objects == NIL)

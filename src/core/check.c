@@ -30,25 +30,28 @@
 PG_FUNCTION_INFO_V1(taskq_check);
 
 static TqStmt stmt_problems = {
-	"SELECT problem, detail FROM taskq.table_problem",
-0, {0}, NULL};
+	"SELECT problem, detail FROM taskq.table_problem", 0, {0}, NULL};
 
 static TqStmt stmt_running = {
 	"SELECT task_id, token FROM taskq.task WHERE state = 3 ORDER BY task_id",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
 static TqStmt stmt_still_running = {
 	"SELECT 1 FROM taskq.task"
 	" WHERE task_id = $1 AND token = $2 AND state = 3"
 	"   AND xmin::text::bigint <> coalesce(pg_current_xact_id_if_assigned()::xid::text::bigint, 0)",
-2, {INT8OID, INT8OID}, NULL};
+	2,
+	{INT8OID, INT8OID},
+	NULL};
 
 static void report(ReturnSetInfo *result, const char *problem,
 				   const char *detail);
 static void check_tables(ReturnSetInfo *result);
 static void check_registry(ReturnSetInfo *result);
 static bool still_running(int64 task_id, int64 token);
-static int	compare_task_ids(const void *a, const void *b);
+static int  compare_task_ids(const void *a, const void *b);
 
 Datum
 taskq_check(PG_FUNCTION_ARGS)
@@ -67,8 +70,8 @@ taskq_check(PG_FUNCTION_ARGS)
 static void
 report(ReturnSetInfo *result, const char *problem, const char *detail)
 {
-	Datum		values[2];
-	bool		nulls[2] = {false, false};
+	Datum values[2];
+	bool  nulls[2] = {false, false};
 
 	values[0] = CStringGetTextDatum(problem);
 	values[1] = CStringGetTextDatum(detail);
@@ -78,8 +81,8 @@ report(ReturnSetInfo *result, const char *problem, const char *detail)
 static void
 check_tables(ReturnSetInfo *result)
 {
-	TqSpi		spi;
-	uint64		rows;
+	TqSpi  spi;
+	uint64 rows;
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_problems, NULL, NULL, 0);
@@ -92,12 +95,12 @@ check_tables(ReturnSetInfo *result)
 static void
 check_registry(ReturnSetInfo *result)
 {
-	TqRunning  *entries;
-	int			count;
-	int64	   *ids;
-	int64	   *tokens;
-	uint64		rows;
-	TqSpi		spi;
+	TqRunning *entries;
+	int        count;
+	int64     *ids;
+	int64     *tokens;
+	uint64     rows;
+	TqSpi      spi;
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
@@ -116,7 +119,7 @@ check_registry(ReturnSetInfo *result)
 	qsort(entries, count, sizeof(TqRunning), compare_task_ids);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqRunning	wanted = {0};
+		TqRunning wanted = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		wanted.task_id = ids[i];
@@ -132,9 +135,9 @@ check_registry(ReturnSetInfo *result)
 static bool
 still_running(int64 task_id, int64 token)
 {
-	TqSpi		spi;
-	Datum		args[2];
-	bool		found;
+	TqSpi spi;
+	Datum args[2];
+	bool  found;
 
 	args[0] = Int64GetDatum(task_id);
 	args[1] = Int64GetDatum(token);
@@ -147,8 +150,8 @@ still_running(int64 task_id, int64 token)
 static int
 compare_task_ids(const void *a, const void *b)
 {
-	int64		x = ((const TqRunning *) a)->task_id;
-	int64		y = ((const TqRunning *) b)->task_id;
+	int64 x = ((const TqRunning *) a)->task_id;
+	int64 y = ((const TqRunning *) b)->task_id;
 
 	return x < y ? -1 : x > y;
 }

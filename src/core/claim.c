@@ -49,35 +49,35 @@ enum
 	OUT_COLUMNS
 };
 
-static int	read_max_tasks(FunctionCallInfo fcinfo, int n);
+static int     read_max_tasks(FunctionCallInfo fcinfo, int n);
 static TqOrder read_order(FunctionCallInfo fcinfo, int n, TqOrder if_null);
-static void refuse_wait(FunctionCallInfo fcinfo, int n);
-static void return_task(ReturnSetInfo *result, const TqQueue *queue,
-						TqTask *task);
-static void copy_column(Datum *values, bool *nulls, int out,
-						const TqTask *task, TqColumn col);
+static void    refuse_wait(FunctionCallInfo fcinfo, int n);
+static void    return_task(ReturnSetInfo *result, const TqQueue *queue,
+						   TqTask *task);
+static void    copy_column(Datum *values, bool *nulls, int out,
+						   const TqTask *task, TqColumn col);
 
 Datum
 taskq_claim(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqDispatch	dispatch = {0};
-	TqCall		call;
-	TqWorker	worker = {0};
-	TqTags		tags;
-	TqTask	   *claimed = NULL;
-	char	   *queue_name;
-	char	   *worker_name;
-	bool		tags_given;
-	int64		lease;
-	int			count;
+	TqDispatch     dispatch = {0};
+	TqCall         call;
+	TqWorker       worker = {0};
+	TqTags         tags;
+	TqTask        *claimed = NULL;
+	char          *queue_name;
+	char          *worker_name;
+	bool           tags_given;
+	int64          lease;
+	int            count;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0))
 		tq_error_not_built("taskq_claim(queue => NULL)");
 	queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	worker_name = PG_ARGISNULL(1) ? NULL :
-		tq_arg_name(fcinfo, 1, "worker", NULL);
+	worker_name = PG_ARGISNULL(1) ? NULL
+								  : tq_arg_name(fcinfo, 1, "worker", NULL);
 	dispatch.max_tasks = read_max_tasks(fcinfo, 2);
 	lease = tq_arg_span(fcinfo, 3, "lease", 1, 0);
 	refuse_wait(fcinfo, 4);
@@ -119,19 +119,18 @@ taskq_claim(PG_FUNCTION_ARGS)
 static int
 read_max_tasks(FunctionCallInfo fcinfo, int n)
 {
-	int			max_tasks = PG_ARGISNULL(n) ? 1 : PG_GETARG_INT32(n);
+	int max_tasks = PG_ARGISNULL(n) ? 1 : PG_GETARG_INT32(n);
 
 	if (max_tasks < 1 || max_tasks > TQ_MAX_CLAIM)
 		tq_error_invalid("max_tasks",
-						 psprintf("must be from 1 to %d", TQ_MAX_CLAIM),
-						 NULL);
+						 psprintf("must be from 1 to %d", TQ_MAX_CLAIM), NULL);
 	return max_tasks;
 }
 
 static TqOrder
 read_order(FunctionCallInfo fcinfo, int n, TqOrder if_null)
 {
-	char	   *word = tq_arg_keyword(fcinfo, n, "claim_order");
+	char *word = tq_arg_keyword(fcinfo, n, "claim_order");
 
 	if (word == NULL)
 		return if_null;
@@ -155,8 +154,8 @@ refuse_wait(FunctionCallInfo fcinfo, int n)
 static void
 return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 {
-	Datum		values[OUT_COLUMNS];
-	bool		nulls[OUT_COLUMNS];
+	Datum values[OUT_COLUMNS];
+	bool  nulls[OUT_COLUMNS];
 
 	tq_large_load(task, TQ_COL_PAYLOAD, TQ_COL_CHECKPOINT);
 	memset(nulls, false, sizeof(nulls));

@@ -41,44 +41,44 @@
 #include "shared/registry.h"
 #include "shared/station.h"
 
-#define RANDOM_WINDOW	64		/* ready tasks that "random" chooses from */
-#define MAX_ROUNDS		5		/* new snapshots after losing every race */
+#define RANDOM_WINDOW 64 /* ready tasks that "random" chooses from */
+#define MAX_ROUNDS 5     /* new snapshots after losing every race */
 
 /* One matching lane. */
 typedef struct Cursor
 {
-	const TqLane *lane;
-	bool		finished;		/* no entries below the last priority */
-	int16		priority;		/* the one to be walked next */
-	IndexScanDesc scan;			/* open at that priority */
+	const TqLane   *lane;
+	bool            finished; /* no entries below the last priority */
+	int16           priority; /* the one to be walked next */
+	IndexScanDesc   scan;     /* open at that priority */
 	TupleTableSlot *slot;
-	bool		has_head;		/* slot holds the next candidate */
+	bool            has_head; /* slot holds the next candidate */
 } Cursor;
 
 typedef struct Walk
 {
-	TqCall	   *call;
+	TqCall           *call;
 	const TqDispatch *dispatch;
-	Relation	index;
-	TimestampTz now;
-	Cursor	   *cursors;
-	int			cursor_count;
-	TqTask	   *claimed;
-	int			count;
-	bool		lost_race;
-	bool		saw_deadline;
+	Relation          index;
+	TimestampTz       now;
+	Cursor           *cursors;
+	int               cursor_count;
+	TqTask           *claimed;
+	int               count;
+	bool              lost_race;
+	bool              saw_deadline;
 } Walk;
 
-static void walk_all(Walk *walk);
-static bool highest_priority(Walk *walk, int16 *priority);
-static void walk_priority(Walk *walk, int16 priority);
-static void walk_random(Walk *walk, int16 priority);
-static void seek_priority(Walk *walk, Cursor *cursor, bool below);
-static void begin_scan(Walk *walk, Cursor *cursor);
-static void end_scan(Cursor *cursor);
-static void advance(Walk *walk, Cursor *cursor);
+static void    walk_all(Walk *walk);
+static bool    highest_priority(Walk *walk, int16 *priority);
+static void    walk_priority(Walk *walk, int16 priority);
+static void    walk_random(Walk *walk, int16 priority);
+static void    seek_priority(Walk *walk, Cursor *cursor, bool below);
+static void    begin_scan(Walk *walk, Cursor *cursor);
+static void    end_scan(Cursor *cursor);
+static void    advance(Walk *walk, Cursor *cursor);
 static Cursor *best_head(Walk *walk, int16 priority);
-static bool is_candidate(Walk *walk, Cursor *cursor);
+static bool    is_candidate(Walk *walk, Cursor *cursor);
 static bool tags_match(const Walk *walk, const Cursor *cursor, TqTask *task);
 static bool read_candidate(Walk *walk, Cursor *cursor, TqTask *task);
 static void take(Walk *walk, TqTask *task);
@@ -91,7 +91,7 @@ int
 tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
 {
 	const TqQueue *queue = dispatch->queue;
-	Walk		walk = {0};
+	Walk           walk = {0};
 
 	walk.call = call;
 	walk.dispatch = dispatch;
@@ -128,7 +128,7 @@ tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
 static void
 walk_all(Walk *walk)
 {
-	int16		priority = 0;
+	int16 priority = 0;
 
 	for (int i = 0; i < walk->cursor_count; i++)
 	{
@@ -144,7 +144,7 @@ walk_all(Walk *walk)
 			walk_priority(walk, priority);
 		for (int i = 0; i < walk->cursor_count; i++)
 		{
-			Cursor	   *cursor = &walk->cursors[i];
+			Cursor *cursor = &walk->cursors[i];
 
 			if (cursor->scan == NULL)
 				continue;
@@ -158,11 +158,11 @@ walk_all(Walk *walk)
 static bool
 highest_priority(Walk *walk, int16 *priority)
 {
-	bool		found = false;
+	bool found = false;
 
 	for (int i = 0; i < walk->cursor_count; i++)
 	{
-		Cursor	   *cursor = &walk->cursors[i];
+		Cursor *cursor = &walk->cursors[i];
 
 		if (cursor->finished)
 			continue;
@@ -177,13 +177,13 @@ highest_priority(Walk *walk, int16 *priority)
 static void
 walk_priority(Walk *walk, int16 priority)
 {
-	Cursor	   *cursor;
+	Cursor *cursor;
 
 	while (walk->count < walk->dispatch->max_tasks &&
 		   (cursor = best_head(walk, priority)) != NULL)
 	{
-		TqTask		task;
-		bool		fits = read_candidate(walk, cursor, &task);
+		TqTask task;
+		bool   fits = read_candidate(walk, cursor, &task);
 
 		cursor->has_head = false;
 		if (fits)
@@ -195,12 +195,12 @@ walk_priority(Walk *walk, int16 priority)
 static void
 walk_random(Walk *walk, int16 priority)
 {
-	TqTask	   *window = palloc(sizeof(TqTask) * RANDOM_WINDOW);
-	int			count;
+	TqTask *window = palloc(sizeof(TqTask) * RANDOM_WINDOW);
+	int     count;
 
 	do
 	{
-		Cursor	   *cursor;
+		Cursor *cursor;
 
 		count = 0;
 		while (count < RANDOM_WINDOW &&
@@ -213,8 +213,8 @@ walk_random(Walk *walk, int16 priority)
 		for (int i = count - 1;
 			 i >= 0 && walk->count < walk->dispatch->max_tasks; i--)
 		{
-			int			chosen = (int) pg_prng_uint64_range(&pg_global_prng_state,
-															0, i);
+			int chosen =
+				(int) pg_prng_uint64_range(&pg_global_prng_state, 0, i);
 
 			take(walk, &window[chosen]);
 			window[chosen] = window[i];
@@ -232,9 +232,9 @@ walk_random(Walk *walk, int16 priority)
 static void
 seek_priority(Walk *walk, Cursor *cursor, bool below)
 {
-	ScanKeyData keys[2];
+	ScanKeyData   keys[2];
 	IndexScanDesc scan;
-	int			nkeys = below ? 2 : 1;
+	int           nkeys = below ? 2 : 1;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(cursor->lane->lane_id));
@@ -246,11 +246,10 @@ seek_priority(Walk *walk, Cursor *cursor, bool below)
 	index_rescan(scan, keys, nkeys, NULL, 0);
 	if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
 	{
-		bool		isnull;
+		bool isnull;
 
-		cursor->priority = DatumGetInt16(index_getattr(scan->xs_itup, 2,
-													   scan->xs_itupdesc,
-													   &isnull));
+		cursor->priority = DatumGetInt16(
+			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
 	}
 	else
 		cursor->finished = true;
@@ -269,8 +268,7 @@ begin_scan(Walk *walk, Cursor *cursor)
 				Int16GetDatum(cursor->priority));
 	ScanKeyInit(&keys[2], 3, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
 				TimestampTzGetDatum(walk->now));
-	cursor->scan = tq_compat_index_beginscan(walk->call->task.rel,
-											 walk->index,
+	cursor->scan = tq_compat_index_beginscan(walk->call->task.rel, walk->index,
 											 GetActiveSnapshot(), 3);
 	index_rescan(cursor->scan, keys, 3, NULL, 0);
 	cursor->slot = table_slot_create(walk->call->task.rel, NULL);
@@ -292,8 +290,9 @@ end_scan(Cursor *cursor)
 static void
 advance(Walk *walk, Cursor *cursor)
 {
-	ScanDirection direction = walk->dispatch->order == TQ_ORDER_LIFO ?
-		BackwardScanDirection : ForwardScanDirection;
+	ScanDirection direction = walk->dispatch->order == TQ_ORDER_LIFO
+								  ? BackwardScanDirection
+								  : ForwardScanDirection;
 
 	while (index_getnext_slot(cursor->scan, direction, cursor->slot))
 	{
@@ -317,16 +316,16 @@ advance(Walk *walk, Cursor *cursor)
 static Cursor *
 best_head(Walk *walk, int16 priority)
 {
-	bool		lifo = walk->dispatch->order == TQ_ORDER_LIFO;
-	Cursor	   *best = NULL;
+	bool        lifo = walk->dispatch->order == TQ_ORDER_LIFO;
+	Cursor     *best = NULL;
 	TqTaskFixed best_row = {0};
 
 	for (int i = 0; i < walk->cursor_count; i++)
 	{
-		Cursor	   *cursor = &walk->cursors[i];
+		Cursor     *cursor = &walk->cursors[i];
 		TqTaskFixed row;
-		bool		should_free;
-		int			order;
+		bool        should_free;
+		int         order;
 
 		if (cursor->finished || cursor->priority != priority)
 			continue;
@@ -337,14 +336,15 @@ best_head(Walk *walk, int16 priority)
 		if (!cursor->has_head)
 			continue;
 		memcpy(&row,
-			   GETSTRUCT(ExecFetchSlotHeapTuple(cursor->slot, false,
-												&should_free)),
+			   GETSTRUCT(
+				   ExecFetchSlotHeapTuple(cursor->slot, false, &should_free)),
 			   sizeof(row));
 		if (best != NULL)
 		{
-			order = row.available_at < best_row.available_at ? -1 :
-				row.available_at > best_row.available_at ? 1 :
-				row.task_id < best_row.task_id ? -1 : 1;
+			order = row.available_at < best_row.available_at   ? -1
+					: row.available_at > best_row.available_at ? 1
+					: row.task_id < best_row.task_id           ? -1
+															   : 1;
 			if (lifo ? order < 0 : order > 0)
 				continue;
 		}
@@ -358,23 +358,22 @@ best_head(Walk *walk, int16 priority)
 static bool
 is_candidate(Walk *walk, Cursor *cursor)
 {
-	bool		should_free;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(cursor->slot, false,
-											   &should_free);
+	bool      should_free;
+	HeapTuple tuple =
+		ExecFetchSlotHeapTuple(cursor->slot, false, &should_free);
 	TqTaskFixed *row = (TqTaskFixed *) GETSTRUCT(tuple);
 
-	return row->state == TQ_STATE_PENDING &&
-		row->available_at <= walk->now &&
-		row->queue_id == walk->dispatch->queue->queue_id;
+	return row->state == TQ_STATE_PENDING && row->available_at <= walk->now &&
+		   row->queue_id == walk->dispatch->queue->queue_id;
 }
 
 /* Read the cursor's head; false when it must not be handed out. */
 static bool
 read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
 {
-	bool		should_free;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(cursor->slot, false,
-											   &should_free);
+	bool      should_free;
+	HeapTuple tuple =
+		ExecFetchSlotHeapTuple(cursor->slot, false, &should_free);
 
 	tq_row_read(tuple, RelationGetDescr(walk->call->task.rel), task);
 	task->tid = cursor->slot->tts_tid;
@@ -390,9 +389,9 @@ read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
 static bool
 tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
 {
-	Datum	   *values;
-	bool	   *nulls;
-	TqTags		tags = {0};
+	Datum *values;
+	bool  *nulls;
+	TqTags tags = {0};
 
 	if (task->isnull[TQ_COL_TAGS])
 		return true;
@@ -414,19 +413,19 @@ static void
 take(Walk *walk, TqTask *task)
 {
 	const TqDispatch *dispatch = walk->dispatch;
-	TqMove		move = {0};
+	TqMove            move = {0};
 
 	if (walk->claimed == NULL)
 		walk->claimed = palloc(sizeof(TqTask) * 8);
 	else if (walk->count >= 8 && (walk->count & (walk->count - 1)) == 0)
-		walk->claimed = repalloc_huge(walk->claimed,
-									  sizeof(TqTask) * walk->count * 2);
+		walk->claimed =
+			repalloc_huge(walk->claimed, sizeof(TqTask) * walk->count * 2);
 	move.to = TQ_STATE_RUNNING;
 	move.wanted = "claimed";
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
-	move.lease_until = dispatch->lease > 0 ?
-		tq_clock_dispatch() + dispatch->lease : DT_NOEND;
+	move.lease_until =
+		dispatch->lease > 0 ? tq_clock_dispatch() + dispatch->lease : DT_NOEND;
 	TQ_DEBUG_POINT("claim_before_take");
 	if (tq_state_enter(walk->call, dispatch->queue, task, &move))
 		walk->claimed[walk->count++] = *task;

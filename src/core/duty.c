@@ -28,6 +28,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pgstat.h"
+#include "storage/lwlock.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -52,12 +53,14 @@
 #include "shared/slot.h"
 #include "shared/station.h"
 
-#define BATCH			100		/* tasks of one transaction */
+#define BATCH 100 /* tasks of one transaction */
+#define FAILURE_PAUSE_FIRST USECS_PER_SEC
+#define FAILURE_PAUSE_LAST (60 * USECS_PER_SEC)
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
 /* A duty works on at most limit tasks and returns how many it acted on. */
-typedef int64 (*Duty) (int limit);
+typedef int64 (*Duty)(int limit);
 
 /* In the background worker: when each duty is due, dispatch clock. */
 static TimestampTz liveness_due = 0;
@@ -67,78 +70,94 @@ static TimestampTz retention_due = 0;
 /* The earliest end of a running task, as of the last look. */
 static TimestampTz next_end = 0;
 
+/* A duty of this turn met an error; how long to wait after it. */
+static bool  turn_failed = false;
+static int64 failure_pause = FAILURE_PAUSE_FIRST;
+
 /* The due time that the timer is set to. */
 static TimestampTz next_wake = DT_NOEND;
 
 static TqStmt stmt_active = {
-	"SELECT worker_id FROM taskq.worker WHERE state = 1",
-0, {0}, NULL};
+	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
 
 static TqStmt stmt_ended = {
 	"SELECT worker_id, state::integer FROM taskq.worker"
 	" WHERE state IN (2, 4) ORDER BY ended_at DESC LIMIT 1000",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE deadline <= $1 AND state IN (1, 2) ORDER BY deadline LIMIT $2",
-2, {TIMESTAMPTZOID, INT4OID}, NULL};
+	2,
+	{TIMESTAMPTZOID, INT4OID},
+	NULL};
 
-static TqStmt stmt_wake = {
-	"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
-	" ORDER BY wake_at LIMIT 1",
-1, {TIMESTAMPTZOID}, NULL};
+static TqStmt stmt_wake = {"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
+						   " ORDER BY wake_at LIMIT 1",
+						   1,
+						   {TIMESTAMPTZOID},
+						   NULL};
 
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT created_at FROM taskq.task"
 	"                  ORDER BY task_id DESC LIMIT 1),"
 	"                (SELECT max(finished_at) FROM taskq.archive"
 	"                  WHERE finished_at > now() - interval '1 hour'))",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
 static TqStmt stmt_wanted = {
 	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
-1, {OIDOID}, NULL};
+	1,
+	{OIDOID},
+	NULL};
 
 static TqStmt stmt_held_by = {
 	"SELECT task_id, token FROM taskq.task"
 	" WHERE worker_id = $1 AND state = 3 ORDER BY task_id",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
 	"  FROM pg_authid a WHERE a.oid = r.oid AND a.rolname <> r.name",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
-static bool turn_of(const char *what, Duty duty, int limit);
+static bool  turn_of(const char *what, Duty duty, int limit);
 static int64 duty_silent(int limit);
 static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
-static bool lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-				 TimestampTz now, bool free_of_charge);
-static bool give_back(TqCall *call, TqQueue *queue, TqTask *task);
-static int	scan_running(TimestampTz now, TqRunning *found, int max,
-						 TimestampTz *next);
+static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+				  TimestampTz now, bool free_of_charge);
+static bool  give_back(TqCall *call, TqQueue *queue, TqTask *task);
+static int   scan_running(TimestampTz now, TqRunning *found, int max,
+						  TimestampTz *next);
 static TimestampTz earliest_wake(void);
-static int64 *read_ids(uint64 rows);
-static int	compare_running(const void *a, const void *b);
-static int	compare_int32(const void *a, const void *b);
+static int64      *read_ids(uint64 rows);
+static int         compare_running(const void *a, const void *b);
+static int         compare_int32(const void *a, const void *b);
 
 /* Once, when the background worker has started. */
 void
 tq_duty_start(void)
 {
-	TqSpi		spi;
+	TqSpi spi;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_newest, NULL, NULL, 1) > 0)
 	{
-		bool		isnull;
-		Datum		value = tq_spi_get(0, 1, &isnull);
+		bool  isnull;
+		Datum value = tq_spi_get(0, 1, &isnull);
 
 		if (!isnull)
 			tq_clock_not_before(DatumGetTimestampTz(value));
@@ -158,9 +177,9 @@ tq_duty_start(void)
 bool
 tq_duty_wanted(void)
 {
-	TqSpi		spi;
-	Datum		arg = ObjectIdGetDatum(MyDatabaseId);
-	bool		wanted;
+	TqSpi spi;
+	Datum arg = ObjectIdGetDatum(MyDatabaseId);
+	bool  wanted;
 
 	if (!tq_catalog_present())
 		return false;
@@ -180,17 +199,22 @@ tq_duty_turn(void)
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
 
+	turn_failed = false;
 	if (!tq_registry_complete() || next_end <= now)
-		while (turn_of("ends", duty_ends, BATCH));
+		while (turn_of("ends", duty_ends, BATCH))
+			;
 	if (now >= liveness_due)
 	{
-		while (turn_of("silent workers", duty_silent, BATCH));
-		while (turn_of("orphans", duty_orphans, BATCH));
+		while (turn_of("silent workers", duty_silent, BATCH))
+			;
+		while (turn_of("orphans", duty_orphans, BATCH))
+			;
 		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
 	}
 	if (now >= deadline_due || tq_registry_deadlines_asked())
 	{
-		while (turn_of("deadline", duty_deadline, BATCH));
+		while (turn_of("deadline", duty_deadline, BATCH))
+			;
 		deadline_due = now + (int64) tq_guc_deadline_interval * 1000;
 	}
 	if (now >= retention_due)
@@ -199,46 +223,74 @@ tq_duty_turn(void)
 		if (tq_guc_retention > 0)
 		{
 			while (turn_of("retention", tq_retention_expired,
-						   tq_guc_retention_batch));
+						   tq_guc_retention_batch))
+				;
 			(void) turn_of("rotation", tq_retention_rotate, 1);
-			while (turn_of("large", tq_retention_large,
-						   tq_guc_retention_batch));
+			while (
+				turn_of("large", tq_retention_large, tq_guc_retention_batch))
+				;
 			(void) turn_of("workers", tq_retention_workers,
 						   tq_guc_retention_batch);
 		}
-		retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
+		retention_due = now +
+						(int64) tq_guc_retention_interval * USECS_PER_SEC;
 	}
 
 	if (next_wake <= now)
 		tq_registry_timer_fired();
 	next_wake = earliest_wake();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
-	return Min(next, Min(next_end, next_wake));
+	next = Min(next, Min(next_end, next_wake));
+	if (!turn_failed)
+	{
+		failure_pause = FAILURE_PAUSE_FIRST;
+		return next;
+	}
+	next = Max(next, now + failure_pause);
+	failure_pause = Min(failure_pause * 2, FAILURE_PAUSE_LAST);
+	return next;
 }
 
 /*
  * One batch of a duty in a transaction of its own; true when there may be
- * more to do.
+ * more to do.  An error is logged and ends this duty's turn, not the others'.
  */
 static bool
 turn_of(const char *what, Duty duty, int limit)
 {
-	int64		acted;
+	MemoryContext  context = CurrentMemoryContext;
+	volatile int64 acted = 0;
 
 	CHECK_FOR_INTERRUPTS();
-	StartTransactionCommand();
-	if (!tq_catalog_present())
+	PG_TRY();
 	{
+		StartTransactionCommand();
+		if (tq_catalog_present())
+		{
+			pgstat_report_activity(STATE_RUNNING, what);
+			acted = duty(limit);
+		}
 		CommitTransactionCommand();
-		return false;
 	}
-	pgstat_report_activity(STATE_RUNNING, what);
-	acted = duty(limit);
-	CommitTransactionCommand();
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		errcontext("taskq duty \"%s\"", what);
+		EmitErrorReport();
+		AbortCurrentTransaction();
+		LWLockReleaseAll();
+		FlushErrorState();
+		turn_failed = true;
+		acted = 0;
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	if (acted > 0)
-		ereport(LOG,
-				(errmsg("taskq: %s: acted on " INT64_FORMAT, what, acted)));
+		ereport(LOG, (errmsg("taskq: %s: acted on " INT64_FORMAT, what,
+							 (int64) acted)));
 	return acted >= limit;
 }
 
@@ -251,18 +303,15 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 	static const struct
 	{
 		const char *name;
-		Duty		duty;
-	}			duties[] =
-	{
-		{"leases", duty_ends},
-		{"liveness", duty_silent},
-		{"orphans", duty_orphans},
-		{"deadline", duty_deadline},
-		{"retention", tq_retention_expired},
-		{"rotation", tq_retention_rotate},
-		{"large", tq_retention_large},
-		{"workers", tq_retention_workers}
-	};
+		Duty        duty;
+	} duties[] = {{"leases", duty_ends},
+				  {"liveness", duty_silent},
+				  {"orphans", duty_orphans},
+				  {"deadline", duty_deadline},
+				  {"retention", tq_retention_expired},
+				  {"rotation", tq_retention_rotate},
+				  {"large", tq_retention_large},
+				  {"workers", tq_retention_workers}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -272,8 +321,8 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 	tq_role_require_all(TQ_RIGHT_MANAGE);
 	for (int i = 0; i < lengthof(duties); i++)
 	{
-		Datum		values[2];
-		bool		nulls[2] = {false, false};
+		Datum values[2];
+		bool  nulls[2] = {false, false};
 
 		if (i >= 4 && tq_guc_retention == 0)
 			break;
@@ -289,14 +338,14 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 static int64
 duty_silent(int limit)
 {
-	TqSlot	   *slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
-	int			slot_count;
-	int64		now = tq_clock_monotonic();
-	int64		threshold = (int64) tq_guc_dead_threshold * 1000;
-	uint64		rows;
-	int32	   *active;
-	int64		acted = 0;
-	TqSpi		spi;
+	TqSlot *slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
+	int     slot_count;
+	int64   now = tq_clock_monotonic();
+	int64   threshold = (int64) tq_guc_dead_threshold * 1000;
+	uint64  rows;
+	int32  *active;
+	int64   acted = 0;
+	TqSpi   spi;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
@@ -309,7 +358,7 @@ duty_silent(int limit)
 	/* After a start or a wipe: a full threshold of time for everybody. */
 	for (uint64 i = 0; i < rows; i++)
 	{
-		int64		last_seen;
+		int64 last_seen;
 
 		if (!tq_slot_find(active[i], &last_seen))
 			(void) tq_slot_put(active[i]);
@@ -335,12 +384,12 @@ duty_orphans(int limit)
 {
 	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
 	TimestampTz now = tq_clock_dispatch();
-	int32	   *ended;
-	uint64		rows;
-	int			count;
-	int64		acted = 0;
-	TqCall		call;
-	TqSpi		spi;
+	int32      *ended;
+	uint64      rows;
+	int         count;
+	int64       acted = 0;
+	TqCall      call;
+	TqSpi       spi;
 
 	tq_call_begin(&call, "taskq duties");
 	tq_spi_enter(&spi);
@@ -350,8 +399,9 @@ duty_orphans(int limit)
 		ended[i] = tq_spi_int4(i, 1, 0);
 	tq_spi_leave(&spi);
 	qsort(ended, rows, sizeof(int32), compare_int32);
-	count = rows == 0 ? 0 :
-		tq_registry_of_workers(ended, (int) rows, found, limit);
+	count = rows == 0
+				? 0
+				: tq_registry_of_workers(ended, (int) rows, found, limit);
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
@@ -372,9 +422,9 @@ duty_ends(int limit)
 	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
-	int			count;
-	int64		acted = 0;
-	TqCall		call;
+	int         count;
+	int64       acted = 0;
+	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
 	if (tq_registry_complete())
@@ -401,12 +451,12 @@ duty_ends(int limit)
 static int64
 duty_deadline(int limit)
 {
-	TqSpi		spi;
-	TqCall		call;
-	Datum		args[2];
-	int64	   *ids;
-	uint64		rows;
-	int64		acted = 0;
+	TqSpi  spi;
+	TqCall call;
+	Datum  args[2];
+	int64 *ids;
+	uint64 rows;
+	int64  acted = 0;
 
 	tq_call_begin(&call, "taskq duties");
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
@@ -418,9 +468,9 @@ duty_deadline(int limit)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqTask		task;
-		TqQueue    *queue;
-		TqMove		move = {0};
+		TqTask   task;
+		TqQueue *queue;
+		TqMove   move = {0};
 
 		if (!tq_row_find(&call, ids[i], &task) ||
 			(task.f.state != TQ_STATE_PENDING &&
@@ -445,13 +495,13 @@ duty_deadline(int limit)
 static int64
 duty_role_names(int limit)
 {
-	TqSpi		spi;
-	int64		renamed;
+	TqSpi spi;
+	int64 renamed;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
-	renamed = (int64) tq_spi_run(&stmt_role_names, NULL, NULL, SPI_OK_UPDATE,
-								 0);
+	renamed =
+		(int64) tq_spi_run(&stmt_role_names, NULL, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	return renamed;
@@ -465,19 +515,18 @@ int64
 tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 {
 	TimestampTz now = tq_clock_dispatch();
-	Datum		arg = Int32GetDatum(worker_id);
-	int64	   *ids;
-	int64	   *tokens;
-	uint64		rows;
-	int64		returned = 0;
-	TqSpi		spi;
+	Datum       arg = Int32GetDatum(worker_id);
+	int64      *ids;
+	int64      *tokens;
+	uint64      rows;
+	int64       returned = 0;
+	TqSpi       spi;
 
 	/* Rows are read from end to end only if the registry may miss some. */
 	if (tq_registry_complete())
 	{
-		TqRunning  *found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-		int			count = tq_registry_of_workers(&worker_id, 1, found,
-												   TQ_MAX_CLAIM);
+		TqRunning *found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
+		int count = tq_registry_of_workers(&worker_id, 1, found, TQ_MAX_CLAIM);
 
 		qsort(found, count, sizeof(TqRunning), compare_running);
 		for (int i = 0; i < count; i++)
@@ -516,9 +565,9 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 {
 	for (;;)
 	{
-		TqTask		task;
-		TqQueue    *queue;
-		TqMove		move = {0};
+		TqTask   task;
+		TqQueue *queue;
+		TqMove   move = {0};
 
 		if (!tq_row_find(call, task_id, &task) ||
 			task.f.state != TQ_STATE_RUNNING || task.f.token != token)
@@ -553,10 +602,10 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 static bool
 give_back(TqCall *call, TqQueue *queue, TqTask *task)
 {
-	TqMove		move = {0};
+	TqMove move = {0};
 
-	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING :
-		TQ_STATE_CANCELLED;
+	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING
+													   : TQ_STATE_CANCELLED;
 	move.wanted = "given back";
 	task->f.attempt = Max(task->f.attempt - 1, 0);
 	return tq_state_enter(call, queue, task, &move);
@@ -569,22 +618,22 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 static int
 scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 {
-	Relation	rel = table_open(tq_catalog()->task, AccessShareLock);
-	uint64		begun = tq_registry_rebuild_begin();
+	Relation      rel = table_open(tq_catalog()->task, AccessShareLock);
+	uint64        begun = tq_registry_rebuild_begin();
 	TableScanDesc scan;
-	HeapTuple	tuple;
-	int			count = 0;
+	HeapTuple     tuple;
+	int           count = 0;
 
 	*next = DT_NOEND;
 	tq_call_snapshot();
-	scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true,
-								 false);
+	scan =
+		table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		TqTaskFixed row;
-		TqRunning	running;
+		TqRunning   running;
 		TqQueue    *queue;
-		TqTask		task;
+		TqTask      task;
 
 		CHECK_FOR_INTERRUPTS();
 		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
@@ -615,8 +664,8 @@ static TimestampTz
 earliest_wake(void)
 {
 	TimestampTz wake = DT_NOEND;
-	Datum		arg = TimestampTzGetDatum(tq_clock_dispatch());
-	TqSpi		spi;
+	Datum       arg = TimestampTzGetDatum(tq_clock_dispatch());
+	TqSpi       spi;
 
 	StartTransactionCommand();
 	if (tq_catalog_present())
@@ -625,7 +674,7 @@ earliest_wake(void)
 		tq_spi_enter(&spi);
 		if (tq_spi_look(&stmt_wake, &arg, NULL, 1) > 0)
 		{
-			bool		isnull;
+			bool isnull;
 
 			wake = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
 		}
@@ -640,7 +689,7 @@ earliest_wake(void)
 static int64 *
 read_ids(uint64 rows)
 {
-	int64	   *ids = palloc(sizeof(int64) * (rows + 1));
+	int64 *ids = palloc(sizeof(int64) * (rows + 1));
 
 	for (uint64 i = 0; i < rows; i++)
 		ids[i] = tq_spi_int8(i, 1, 0);
@@ -650,8 +699,8 @@ read_ids(uint64 rows)
 static int
 compare_running(const void *a, const void *b)
 {
-	int64		x = ((const TqRunning *) a)->task_id;
-	int64		y = ((const TqRunning *) b)->task_id;
+	int64 x = ((const TqRunning *) a)->task_id;
+	int64 y = ((const TqRunning *) b)->task_id;
 
 	return x < y ? -1 : x > y;
 }
@@ -659,8 +708,8 @@ compare_running(const void *a, const void *b)
 static int
 compare_int32(const void *a, const void *b)
 {
-	int32		x = *(const int32 *) a;
-	int32		y = *(const int32 *) b;
+	int32 x = *(const int32 *) a;
+	int32 y = *(const int32 *) b;
 
 	return x < y ? -1 : x > y;
 }

@@ -11,12 +11,12 @@
 #include "core/state.h"
 
 /* for the background worker, outside a transaction */
-extern void tq_duty_start(void);
+extern void        tq_duty_start(void);
 extern TimestampTz tq_duty_turn(void);
 
 /* inside a transaction */
-extern bool tq_duty_wanted(void);
+extern bool  tq_duty_wanted(void);
 extern int64 tq_duty_return_tasks(TqCall *call, int32 worker_id,
 								  bool free_of_charge);
 
-#endif							/* TQ_DUTY_H */
+#endif /* TQ_DUTY_H */

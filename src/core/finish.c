@@ -47,11 +47,11 @@ PG_FUNCTION_INFO_V1(taskq_checkpoint);
 /* A task under its token, for the time of one call. */
 typedef struct Held
 {
-	TqCall		call;
-	int64		task_id;
-	int64		token;
-	TqQueue    *queue;
-	TqTask		task;
+	TqCall   call;
+	int64    task_id;
+	int64    token;
+	TqQueue *queue;
+	TqTask   task;
 } Held;
 
 static TqStmt stmt_add_error = {
@@ -63,32 +63,35 @@ static TqStmt stmt_add_error = {
 	"         'attempt', $2, 'at', $3, 'error', $4, 'worker', $6))"
 	"       || CASE WHEN $5 IS NULL THEN '{}'"
 	"               ELSE jsonb_build_object('detail', $5) END)",
-6, {JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID}, NULL};
+	6,
+	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID},
+	NULL};
 
-static void hold_begin(Held *held, FunctionCallInfo fcinfo,
-					   const char *function);
-static void hold(Held *held);
-static void hold_again(Held *held);
-static void hold_end(Held *held);
-static void simple_end(FunctionCallInfo fcinfo, const char *function,
-					   TqState to, const char *wanted);
-static void set_message(TqTask *task, const char *message);
-static void set_result(Held *held, Jsonb *result);
-static bool stop_was_asked(const TqTask *task);
-static Datum lease_and_cancel(FunctionCallInfo fcinfo, const Held *held);
+static void   hold_begin(Held *held, FunctionCallInfo fcinfo,
+						 const char *function);
+static void   hold(Held *held);
+static void   hold_again(Held *held);
+static void   hold_end(Held *held);
+static void   simple_end(FunctionCallInfo fcinfo, const char *function,
+						 TqState to, const char *wanted);
+static void   set_message(TqTask *task, const char *message);
+static void   set_result(Held *held, Jsonb *result);
+static bool   stop_was_asked(const TqTask *task);
+static Datum  lease_and_cancel(FunctionCallInfo fcinfo, const Held *held);
 static float4 read_progress(FunctionCallInfo fcinfo, int n);
 
 Datum
 taskq_complete(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	TqMove		move = {0};
-	Jsonb	   *result = tq_arg_jsonb(fcinfo, 2);
+	Held   held;
+	TqMove move = {0};
+	Jsonb *result = tq_arg_jsonb(fcinfo, 2);
 
 	move.to = TQ_STATE_DONE;
 	move.wanted = "completed";
-	move.trace = PG_ARGISNULL(3) ? TQ_TRACE_BY_QUEUE :
-		PG_GETARG_BOOL(3) ? TQ_TRACE_KEEP : TQ_TRACE_NONE;
+	move.trace = PG_ARGISNULL(3)     ? TQ_TRACE_BY_QUEUE
+				 : PG_GETARG_BOOL(3) ? TQ_TRACE_KEEP
+									 : TQ_TRACE_NONE;
 	for (hold_begin(&held, fcinfo, "taskq_complete()");; hold_again(&held))
 	{
 		set_result(&held, result);
@@ -102,12 +105,12 @@ taskq_complete(PG_FUNCTION_ARGS)
 Datum
 taskq_fail(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	TqMove		move;
-	char	   *error = tq_arg_message(fcinfo, 2);
-	bool		retryable = tq_arg_bool(fcinfo, 3, true);
-	int64		retry_in = tq_arg_span(fcinfo, 4, "retry_in", 0, -1);
-	Jsonb	   *detail = tq_arg_jsonb(fcinfo, 5);
+	Held   held;
+	TqMove move;
+	char  *error = tq_arg_message(fcinfo, 2);
+	bool   retryable = tq_arg_bool(fcinfo, 3, true);
+	int64  retry_in = tq_arg_span(fcinfo, 4, "retry_in", 0, -1);
+	Jsonb *detail = tq_arg_jsonb(fcinfo, 5);
 
 	if (error == NULL)
 		tq_error_required("error");
@@ -131,24 +134,25 @@ taskq_fail(PG_FUNCTION_ARGS)
 			break;
 	}
 	hold_end(&held);
-	PG_RETURN_TEXT_P(cstring_to_text(tq_state_name((TqState) held.task.f.state)));
+	PG_RETURN_TEXT_P(
+		cstring_to_text(tq_state_name((TqState) held.task.f.state)));
 }
 
 Datum
 taskq_release(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	TqMove		move;
-	int64		delay = tq_arg_span(fcinfo, 2, "delay", 0, 0);
-	char	   *message = tq_arg_message(fcinfo, 3);
-	Jsonb	   *result = tq_arg_jsonb(fcinfo, 4);
+	Held   held;
+	TqMove move;
+	int64  delay = tq_arg_span(fcinfo, 2, "delay", 0, 0);
+	char  *message = tq_arg_message(fcinfo, 3);
+	Jsonb *result = tq_arg_jsonb(fcinfo, 4);
 
 	for (hold_begin(&held, fcinfo, "taskq_release()");; hold_again(&held))
 	{
 		memset(&move, 0, sizeof(move));
 		move.wanted = "released";
-		move.to = stop_was_asked(&held.task) ? TQ_STATE_CANCELLED :
-			TQ_STATE_PENDING;
+		move.to = stop_was_asked(&held.task) ? TQ_STATE_CANCELLED
+											 : TQ_STATE_PENDING;
 		if (delay > 0)
 			move.due_at = tq_clock_dispatch() + delay;
 		held.task.f.attempt = Max(held.task.f.attempt - 1, 0);
@@ -178,20 +182,20 @@ taskq_filter(PG_FUNCTION_ARGS)
 Datum
 taskq_extend(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	int64		lease = tq_arg_span(fcinfo, 2, "lease", 1, 0);
+	Held  held;
+	int64 lease = tq_arg_span(fcinfo, 2, "lease", 1, 0);
 
 	for (hold_begin(&held, fcinfo, "taskq_extend()");; hold_again(&held))
 	{
-		TqTask	   *task = &held.task;
+		TqTask *task = &held.task;
 
 		if (lease > 0)
 			task->f.lease_until = tq_clock_dispatch() + lease;
 		else if (task->f.lease_until != DT_NOEND)
 			task->f.lease_until = tq_clock_dispatch() +
-				held.queue->options.lease;
+								  held.queue->options.lease;
 		else
-			break;				/* held as long as its worker lives */
+			break; /* held as long as its worker lives */
 		if (tq_state_touch(&held.call, held.queue, task))
 			break;
 	}
@@ -202,9 +206,9 @@ taskq_extend(PG_FUNCTION_ARGS)
 Datum
 taskq_progress(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	float4		progress = read_progress(fcinfo, 2);
-	char	   *message = tq_arg_message(fcinfo, 3);
+	Held   held;
+	float4 progress = read_progress(fcinfo, 2);
+	char  *message = tq_arg_message(fcinfo, 3);
 
 	tq_shmem_require("taskq_progress()");
 	hold_begin(&held, fcinfo, "taskq_progress()");
@@ -218,9 +222,9 @@ taskq_progress(PG_FUNCTION_ARGS)
 Datum
 taskq_checkpoint(PG_FUNCTION_ARGS)
 {
-	Held		held;
-	Jsonb	   *checkpoint = tq_arg_jsonb(fcinfo, 2);
-	float4		progress = read_progress(fcinfo, 3);
+	Held   held;
+	Jsonb *checkpoint = tq_arg_jsonb(fcinfo, 2);
+	float4 progress = read_progress(fcinfo, 3);
 
 	if (checkpoint == NULL)
 		tq_error_required("checkpoint");
@@ -244,12 +248,12 @@ void
 tq_finish_add_error(TqTask *task, const char *error, Jsonb *detail,
 					const char *worker)
 {
-	TqSpi		spi;
-	Datum		args[6];
-	bool		nulls[6] = {false};
-	Datum		errors;
+	TqSpi         spi;
+	Datum         args[6];
+	bool          nulls[6] = {false};
+	Datum         errors;
 	MemoryContext mine;
-	bool		isnull;
+	bool          isnull;
 
 	nulls[0] = !tq_large_get(task, TQ_COL_ERRORS, &args[0]);
 	args[1] = Int32GetDatum(task->f.attempt);
@@ -281,7 +285,7 @@ void
 tq_finish_failed(const TqQueue *queue, TqTask *task, TqMove *move,
 				 TqReason last_reason, int64 retry_in)
 {
-	double		chance = pg_prng_double(&pg_global_prng_state);
+	double chance = pg_prng_double(&pg_global_prng_state);
 
 	move->wanted = "failed";
 	if (stop_was_asked(task))
@@ -296,8 +300,8 @@ tq_finish_failed(const TqQueue *queue, TqTask *task, TqMove *move,
 		return;
 	}
 	if (retry_in < 0)
-		retry_in = tq_backoff_delay(&queue->options.backoff, task->f.attempt,
-									chance);
+		retry_in =
+			tq_backoff_delay(&queue->options.backoff, task->f.attempt, chance);
 	move->to = TQ_STATE_PENDING;
 	move->due_at = tq_clock_dispatch() + retry_in;
 	if (move->due_at > TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND))
@@ -318,9 +322,8 @@ tq_finish_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 	static const char *const words[] = {
 		[TQ_REASON_WORKER_DEAD] = "the worker died",
 		[TQ_REASON_LEASE_EXPIRED] = "the lease expired",
-		[TQ_REASON_TIMEOUT] = "the time limit was exceeded"
-	};
-	int64		retry_in = 0;
+		[TQ_REASON_TIMEOUT] = "the time limit was exceeded"};
+	int64 retry_in = 0;
 
 	tq_finish_add_error(task, words[reason], NULL,
 						tq_worker_name(task->f.worker_id));
@@ -340,9 +343,9 @@ static void
 simple_end(FunctionCallInfo fcinfo, const char *function, TqState to,
 		   const char *wanted)
 {
-	Held		held;
-	TqMove		move;
-	char	   *message = tq_arg_message(fcinfo, 2);
+	Held   held;
+	TqMove move;
+	char  *message = tq_arg_message(fcinfo, 2);
 
 	for (hold_begin(&held, fcinfo, function);; hold_again(&held))
 	{
@@ -389,8 +392,8 @@ hold_end(Held *held)
 static void
 hold(Held *held)
 {
-	TqTask	   *task = &held->task;
-	int			rights;
+	TqTask *task = &held->task;
+	int     rights;
 
 	TQ_DEBUG_POINT("finish_before_read");
 	if (!tq_row_find(&held->call, held->task_id, task))
@@ -431,24 +434,24 @@ stop_was_asked(const TqTask *task)
 static Datum
 lease_and_cancel(FunctionCallInfo fcinfo, const Held *held)
 {
-	TupleDesc	desc;
-	Datum		values[2];
-	bool		nulls[2] = {false, false};
+	TupleDesc desc;
+	Datum     values[2];
+	bool      nulls[2] = {false, false};
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	values[0] = TimestampTzGetDatum(held->task.f.lease_until);
 	nulls[0] = held->task.f.lease_until == DT_NOEND;
 	values[1] = BoolGetDatum(stop_was_asked(&held->task));
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,
-											 nulls));
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 /* 0 to 1, or -1 for not given. */
 static float4
 read_progress(FunctionCallInfo fcinfo, int n)
 {
-	float4		progress;
+	float4 progress;
 
 	if (PG_ARGISNULL(n))
 		return -1;

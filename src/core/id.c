@@ -27,26 +27,26 @@
 #include "base/spi.h"
 #include "core/id.h"
 
-#define SEQUENCE_BITS	43
-#define ID_JUMP			(INT64CONST(1) << 24)
-#define TOKEN_SPAN		(INT64CONST(1) << 20)
+#define SEQUENCE_BITS 43
+#define ID_JUMP (INT64CONST(1) << 24)
+#define TOKEN_SPAN (INT64CONST(1) << 20)
 
 /* Timeline and sequence for which this session knows that all is done. */
 static TimeLineID settled_timeline = 0;
-static Oid	settled_sequence = InvalidOid;
+static Oid        settled_sequence = InvalidOid;
 
 static TqStmt stmt_timeline = {
-	"SELECT last_value FROM taskq.timeline_seq",
-0, {0}, NULL};
+	"SELECT last_value FROM taskq.timeline_seq", 0, {0}, NULL};
 
 static TqStmt stmt_jump = {
 	"SELECT setval('taskq.task_id_seq', last_value + $1)"
 	"  FROM taskq.task_id_seq",
-1, {INT8OID}, NULL};
+	1,
+	{INT8OID},
+	NULL};
 
 static TqStmt stmt_settle = {
-	"SELECT setval('taskq.timeline_seq', $1)",
-1, {INT8OID}, NULL};
+	"SELECT setval('taskq.timeline_seq', $1)", 1, {INT8OID}, NULL};
 
 static void settle(TimeLineID timeline, Oid sequence);
 
@@ -54,20 +54,20 @@ int64
 tq_id_next(void)
 {
 	const TqCatalog *catalog = tq_catalog();
-	TimeLineID	timeline = GetWALInsertionTimeLine();
+	TimeLineID       timeline = GetWALInsertionTimeLine();
 
 	if (timeline != settled_timeline ||
 		catalog->timeline_seq != settled_sequence)
 		settle(timeline, catalog->timeline_seq);
 	return ((int64) tq_guc_node_id << SEQUENCE_BITS) |
-		nextval_internal(catalog->task_id_seq, false);
+		   nextval_internal(catalog->task_id_seq, false);
 }
 
 /* The token of the next claim of a task. */
 int64
 tq_id_next_token(int64 previous)
 {
-	int64		lowest = (int64) (GetWALInsertionTimeLine() - 1) * TOKEN_SPAN + 1;
+	int64 lowest = (int64) (GetWALInsertionTimeLine() - 1) * TOKEN_SPAN + 1;
 
 	return Max(previous + 1, lowest);
 }
@@ -75,9 +75,9 @@ tq_id_next_token(int64 previous)
 static void
 settle(TimeLineID timeline, Oid sequence)
 {
-	TqSpi		spi;
-	Datum		arg;
-	int64		known;
+	TqSpi spi;
+	Datum arg;
+	int64 known;
 
 	LockRelationOid(sequence, ExclusiveLock);
 	tq_spi_enter(&spi);

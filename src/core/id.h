@@ -12,4 +12,4 @@
 extern int64 tq_id_next(void);
 extern int64 tq_id_next_token(int64 previous);
 
-#endif							/* TQ_ID_H */
+#endif /* TQ_ID_H */

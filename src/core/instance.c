@@ -33,13 +33,14 @@ PG_FUNCTION_INFO_V1(taskq_debug_backoff);
 #endif
 
 static TqStmt stmt_forget_copies = {
-	"DELETE FROM taskq.instance",
-0, {0}, NULL};
+	"DELETE FROM taskq.instance", 0, {0}, NULL};
 
 static TqStmt stmt_new_instance = {
 	"INSERT INTO taskq.instance (instance, database_oid, created_at)"
 	" VALUES (gen_random_uuid(), $1, $2)",
-2, {OIDOID, TIMESTAMPTZOID}, NULL};
+	2,
+	{OIDOID, TIMESTAMPTZOID},
+	NULL};
 
 /*
  * Numbers of roles in a copy are those of another cluster.  A name that
@@ -47,8 +48,7 @@ static TqStmt stmt_new_instance = {
  * get a number that no role has, one for each.
  */
 static TqStmt stmt_forget_roles = {
-	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid",
-0, {0}, NULL};
+	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}, NULL};
 
 static TqStmt stmt_find_roles = {
 	"UPDATE taskq.role r SET oid = a.oid"
@@ -56,7 +56,9 @@ static TqStmt stmt_find_roles = {
 	" WHERE a.rolname = r.name"
 	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
 	"                     WHERE o.name = r.name)",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
 Datum
 taskq_version(PG_FUNCTION_ARGS)
@@ -67,14 +69,13 @@ taskq_version(PG_FUNCTION_ARGS)
 Datum
 taskq_activate(PG_FUNCTION_ARGS)
 {
-	TqSpi		spi;
-	Datum		args[2];
+	TqSpi spi;
+	Datum args[2];
 
 	PreventCommandIfReadOnly("taskq_activate()");
 	if (!superuser())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to activate a copy")));
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("must be superuser to activate a copy")));
 	args[0] = ObjectIdGetDatum(MyDatabaseId);
 	args[1] = TimestampTzGetDatum(tq_clock_wall());
 	tq_spi_enter(&spi);
@@ -85,7 +86,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
-	tq_xact_activated();
+	tq_xact_visit(MyDatabaseId);
 	PG_RETURN_VOID();
 }
 
@@ -107,23 +108,23 @@ taskq_debug_timers(PG_FUNCTION_ARGS)
 Datum
 taskq_debug_registry(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
-	Datum		values[2];
-	bool		nulls[2] = {false, false};
+	TupleDesc desc;
+	Datum     values[2];
+	bool      nulls[2] = {false, false};
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	values[0] = Int32GetDatum(tq_registry_count());
 	values[1] = BoolGetDatum(tq_registry_complete());
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,
-											 nulls));
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 Datum
 taskq_debug_backoff(PG_FUNCTION_ARGS)
 {
-	TqOptions	options;
-	Interval   *wait = palloc0(sizeof(Interval));
+	TqOptions options;
+	Interval *wait = palloc0(sizeof(Interval));
 
 	tq_options_default(&options);
 	tq_options_read(&options, PG_GETARG_JSONB_P(0));

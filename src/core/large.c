@@ -22,28 +22,32 @@
 #include "base/spi.h"
 #include "core/large.h"
 
-#define ROW_LIMIT	1900
-#define ROW_FIXED	144			/* header, null bitmap, fixed columns */
+#define ROW_LIMIT 1900
+#define ROW_FIXED 144 /* header, null bitmap, fixed columns */
 
 static TqStmt stmt_store = {
 	"INSERT INTO taskq.large (task_id, part, doc, raw)"
 	" VALUES ($1, $2::smallint, $3, $4)"
 	" ON CONFLICT (task_id, part)"
 	" DO UPDATE SET doc = excluded.doc, raw = excluded.raw",
-4, {INT8OID, INT4OID, JSONBOID, BYTEAOID}, NULL};
+	4,
+	{INT8OID, INT4OID, JSONBOID, BYTEAOID},
+	NULL};
 
-static TqStmt stmt_get = {
-	"SELECT doc, raw FROM taskq.large"
-	" WHERE task_id = $1 AND part = $2::smallint",
-2, {INT8OID, INT4OID}, NULL};
+static TqStmt stmt_get = {"SELECT doc, raw FROM taskq.large"
+						  " WHERE task_id = $1 AND part = $2::smallint",
+						  2,
+						  {INT8OID, INT4OID},
+						  NULL};
 
 static TqStmt stmt_drop = {
 	"DELETE FROM taskq.large WHERE task_id = $1 AND part = $2::smallint",
-2, {INT8OID, INT4OID}, NULL};
+	2,
+	{INT8OID, INT4OID},
+	NULL};
 
 static TqStmt stmt_drop_all = {
-	"DELETE FROM taskq.large WHERE task_id = $1",
-1, {INT8OID}, NULL};
+	"DELETE FROM taskq.large WHERE task_id = $1", 1, {INT8OID}, NULL};
 
 static bool is_raw(TqColumn col);
 static Size width_of(const TqTask *task, TqColumn col);
@@ -73,9 +77,9 @@ tq_large_drop(TqTask *task, TqColumn col)
 bool
 tq_large_get(TqTask *task, TqColumn col, Datum *value)
 {
-	TqSpi		spi;
-	Datum		args[2];
-	bool		isnull = true;
+	TqSpi spi;
+	Datum args[2];
+	bool  isnull = true;
 
 	if ((task->f.large & TQ_LARGE_BIT(col)) == 0)
 	{
@@ -87,7 +91,7 @@ tq_large_get(TqTask *task, TqColumn col, Datum *value)
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_get, args, NULL, SPI_OK_SELECT, 1) > 0)
 	{
-		Datum		found = tq_spi_get(0, is_raw(col) ? 2 : 1, &isnull);
+		Datum found = tq_spi_get(0, is_raw(col) ? 2 : 1, &isnull);
 
 		if (!isnull)
 		{
@@ -112,7 +116,7 @@ tq_large_load(TqTask *task, TqColumn first, TqColumn last)
 		return;
 	for (int col = first; col <= last; col++)
 	{
-		Datum		value;
+		Datum value;
 
 		if ((task->f.large & TQ_LARGE_BIT(col)) == 0)
 			continue;
@@ -125,13 +129,13 @@ tq_large_load(TqTask *task, TqColumn first, TqColumn last)
 void
 tq_large_store(TqTask *task)
 {
-	Size		width = ROW_FIXED;
+	Size width = ROW_FIXED;
 
 	for (int col = TQ_FIRST_VAR; col <= TQ_TASK_COLUMNS; col++)
 		width += width_of(task, col);
 	while (width > ROW_LIMIT)
 	{
-		TqColumn	largest = TQ_FIRST_LARGE;
+		TqColumn largest = TQ_FIRST_LARGE;
 
 		for (int col = TQ_FIRST_LARGE; col <= TQ_LAST_LARGE; col++)
 		{
@@ -148,8 +152,8 @@ tq_large_store(TqTask *task)
 	{
 		if (task->large_dropped & TQ_LARGE_BIT(col))
 		{
-			TqSpi		spi;
-			Datum		args[2];
+			TqSpi spi;
+			Datum args[2];
 
 			args[0] = Int64GetDatum(task->f.task_id);
 			args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
@@ -164,8 +168,8 @@ tq_large_store(TqTask *task)
 void
 tq_large_remove_all(int64 task_id)
 {
-	TqSpi		spi;
-	Datum		arg = Int64GetDatum(task_id);
+	TqSpi spi;
+	Datum arg = Int64GetDatum(task_id);
 
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_drop_all, &arg, NULL, SPI_OK_DELETE, 0);
@@ -192,10 +196,10 @@ width_of(const TqTask *task, TqColumn col)
 static void
 move_out(TqTask *task, TqColumn col)
 {
-	TqSpi		spi;
-	Datum		args[4];
-	bool		nulls[4] = {false, false, true, true};
-	int			arg = is_raw(col) ? 3 : 2;
+	TqSpi spi;
+	Datum args[4];
+	bool  nulls[4] = {false, false, true, true};
+	int   arg = is_raw(col) ? 3 : 2;
 
 	args[0] = Int64GetDatum(task->f.task_id);
 	args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);

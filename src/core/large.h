@@ -16,4 +16,4 @@ extern void tq_large_load(TqTask *task, TqColumn first, TqColumn last);
 extern void tq_large_store(TqTask *task);
 extern void tq_large_remove_all(int64 task_id);
 
-#endif							/* TQ_LARGE_H */
+#endif /* TQ_LARGE_H */

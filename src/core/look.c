@@ -27,7 +27,7 @@
 #include "core/look.h"
 #include "shared/registry.h"
 
-#define MAX_ROWS	10000		/* of one page of taskq_list */
+#define MAX_ROWS 10000 /* of one page of taskq_list */
 
 PG_FUNCTION_INFO_V1(taskq_get);
 PG_FUNCTION_INFO_V1(taskq_get_many);
@@ -38,70 +38,76 @@ PG_FUNCTION_INFO_V1(taskq_task_progress);
 
 static TqStmt stmt_get = {
 	"SELECT a.* FROM taskq.task_all a WHERE a.task_id = $1",
-1, {INT8OID}, NULL};
+	1,
+	{INT8OID},
+	NULL};
 
 static TqStmt stmt_queue_of = {
 	"SELECT queue_id FROM taskq.task WHERE task_id = $1"
 	" UNION ALL"
 	" SELECT queue_id FROM taskq.archive WHERE task_id = $1",
-1, {INT8OID}, NULL};
+	1,
+	{INT8OID},
+	NULL};
 
 /*
  * Planned for each call, so that conditions which were not given vanish.
  * Two statements, because the direction decides the plan.
  */
-#define LIST_CONDITIONS \
-	"SELECT a.* FROM taskq.task_all a" \
-	" WHERE ($1 IS NULL OR a.queue = $1)" \
-	"   AND ($2 IS NULL OR a.state = $2)" \
-	"   AND ($5 IS NULL OR a.reference = $5)" \
-	"   AND ($6 IS NULL OR a.key = $6)" \
-	"   AND ($7 IS NULL OR a.correlation_id = $7)" \
+#define LIST_CONDITIONS                                                       \
+	"SELECT a.* FROM taskq.task_all a"                                        \
+	" WHERE ($1 IS NULL OR a.queue = $1)"                                     \
+	"   AND ($2 IS NULL OR a.state = $2)"                                     \
+	"   AND ($5 IS NULL OR a.reference = $5)"                                 \
+	"   AND ($6 IS NULL OR a.key = $6)"                                       \
+	"   AND ($7 IS NULL OR a.correlation_id = $7)"                            \
 	"   AND ($8 IS NULL OR a.queue = ANY ($8))"
 
-#define LIST_TYPES \
-	{TEXTOID, TEXTOID, INT8OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, \
-	TEXTARRAYOID}
+#define LIST_TYPES                                                            \
+	{                                                                         \
+		TEXTOID, TEXTOID, INT8OID, INT4OID, TEXTOID, TEXTOID, TEXTOID,        \
+			TEXTARRAYOID                                                      \
+	}
 
 static TqStmt stmt_list = {
 	LIST_CONDITIONS
 	" AND ($3 IS NULL OR a.task_id > $3) ORDER BY a.task_id LIMIT $4",
-8, LIST_TYPES, NULL};
+	8, LIST_TYPES, NULL};
 
 static TqStmt stmt_list_newest = {
 	LIST_CONDITIONS
 	" AND ($3 IS NULL OR a.task_id < $3) ORDER BY a.task_id DESC LIMIT $4",
-8, LIST_TYPES, NULL};
+	8, LIST_TYPES, NULL};
 
 static TqStmt stmt_queue_names = {
 	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
-static bool read_rights(int64 task_id, bool *payload);
-static bool is_monitor(void);
+static bool   read_rights(int64 task_id, bool *payload);
+static bool   is_monitor(void);
 static char **readable_queues(int *count);
-static bool is_in(char **names, int count, const char *name);
-static void mask_row(TupleDesc desc, Datum *values, bool *nulls,
-					 bool payload);
+static bool   is_in(char **names, int count, const char *name);
+static void mask_row(TupleDesc desc, Datum *values, bool *nulls, bool payload);
 static void drop_payload(TupleDesc desc, Datum *values, bool *nulls);
 
 /* Columns of taskq.task_info that pg_monitor does not see. */
 static const char *const private_columns[] = {
-	"payload", "data", "headers", "result", "error", "errors", "checkpoint",
-	"message"
-};
+	"payload", "data",   "headers",    "result",
+	"error",   "errors", "checkpoint", "message"};
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
 {
-	Datum		arg = Int64GetDatum(tq_arg_int8(fcinfo, 0, "task_id"));
-	int64		task_id = DatumGetInt64(arg);
-	HeapTuple	tuple;
-	TupleDesc	desc;
-	Datum	   *values;
-	bool	   *nulls;
-	bool		payload;
-	TqSpi		spi;
+	Datum         arg = Int64GetDatum(tq_arg_int8(fcinfo, 0, "task_id"));
+	int64         task_id = DatumGetInt64(arg);
+	HeapTuple     tuple;
+	TupleDesc     desc;
+	Datum        *values;
+	bool         *nulls;
+	bool          payload;
+	TqSpi         spi;
 	MemoryContext mine;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -130,10 +136,10 @@ Datum
 taskq_get_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum	   *ids;
-	int			count;
-	Datum	   *values;
-	bool	   *nulls;
+	Datum         *ids;
+	int            count;
+	Datum         *values;
+	bool          *nulls;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0))
@@ -144,8 +150,8 @@ taskq_get_many(PG_FUNCTION_ARGS)
 	nulls = palloc(sizeof(bool) * result->setDesc->natts);
 	for (int i = 0; i < count; i++)
 	{
-		TqSpi		spi;
-		bool		payload;
+		TqSpi spi;
+		bool  payload;
 
 		CHECK_FOR_INTERRUPTS();
 		memset(nulls, true, sizeof(bool) * result->setDesc->natts);
@@ -154,8 +160,8 @@ taskq_get_many(PG_FUNCTION_ARGS)
 			tq_spi_enter(&spi);
 			if (tq_spi_run(&stmt_get, &ids[i], NULL, SPI_OK_SELECT, 0) > 0)
 			{
-				heap_deform_tuple(SPI_tuptable->vals[0],
-								  SPI_tuptable->tupdesc, values, nulls);
+				heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+								  values, nulls);
 				mask_row(result->setDesc, values, nulls, payload);
 			}
 			tuplestore_putvalues(result->setResult, result->setDesc, values,
@@ -173,27 +179,26 @@ Datum
 taskq_list(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	char	   *queue_name = NULL;
-	char	   *state_word = tq_arg_keyword(fcinfo, 1, "state");
-	char	   *reference = tq_arg_word(fcinfo, 4, "reference", TQ_MAX_KEY);
-	char	   *key = tq_arg_word(fcinfo, 5, "key", TQ_MAX_KEY);
-	char	   *correlation = tq_arg_word(fcinfo, 7, "correlation_id",
-										  TQ_MAX_KEY);
-	bool		newest_first = tq_arg_bool(fcinfo, 6, false);
-	bool		with_payload = tq_arg_bool(fcinfo, 8, true);
-	int			max_rows = PG_ARGISNULL(3) ? 100 : PG_GETARG_INT32(3);
-	bool		monitor = is_monitor();
-	bool		all = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
-	char	  **readable = NULL;
-	int			readable_count = 0;
-	Datum		args[8];
-	bool		nulls_in[8] = {false};
-	Datum	   *values;
-	bool	   *nulls;
-	uint64		rows;
-	TqState		state;
-	int			queue_column;
-	TqSpi		spi;
+	char          *queue_name = NULL;
+	char          *state_word = tq_arg_keyword(fcinfo, 1, "state");
+	char          *reference = tq_arg_word(fcinfo, 4, "reference", TQ_MAX_KEY);
+	char          *key = tq_arg_word(fcinfo, 5, "key", TQ_MAX_KEY);
+	char   *correlation = tq_arg_word(fcinfo, 7, "correlation_id", TQ_MAX_KEY);
+	bool    newest_first = tq_arg_bool(fcinfo, 6, false);
+	bool    with_payload = tq_arg_bool(fcinfo, 8, true);
+	int     max_rows = PG_ARGISNULL(3) ? 100 : PG_GETARG_INT32(3);
+	bool    monitor = is_monitor();
+	bool    all = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+	char  **readable = NULL;
+	int     readable_count = 0;
+	Datum   args[8];
+	bool    nulls_in[8] = {false};
+	Datum  *values;
+	bool   *nulls;
+	uint64  rows;
+	TqState state;
+	int     queue_column;
+	TqSpi   spi;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!PG_ARGISNULL(0))
@@ -207,7 +212,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (queue_name != NULL)
 	{
-		TqQueue    *queue = tq_queue_find(queue_name);
+		TqQueue *queue = tq_queue_find(queue_name);
 
 		if (queue == NULL)
 			tq_error_no_such_queue(queue_name);
@@ -217,8 +222,8 @@ taskq_list(PG_FUNCTION_ARGS)
 	if (!all)
 		readable = readable_queues(&readable_count);
 
-#define TEXT_ARG(n, word) \
-	(nulls_in[n] = (word) == NULL, \
+#define TEXT_ARG(n, word)                                                     \
+	(nulls_in[n] = (word) == NULL,                                            \
 	 args[n] = (word) == NULL ? (Datum) 0 : CStringGetTextDatum(word))
 	TEXT_ARG(0, queue_name);
 	TEXT_ARG(1, state_word);
@@ -233,13 +238,12 @@ taskq_list(PG_FUNCTION_ARGS)
 	args[7] = (Datum) 0;
 	if (!nulls_in[7])
 	{
-		Datum	   *names = palloc(sizeof(Datum) * (readable_count + 1));
+		Datum *names = palloc(sizeof(Datum) * (readable_count + 1));
 
 		for (int i = 0; i < readable_count; i++)
 			names[i] = CStringGetTextDatum(readable[i]);
-		args[7] = PointerGetDatum(construct_array(names, readable_count,
-												  TEXTOID, -1, false,
-												  TYPALIGN_INT));
+		args[7] = PointerGetDatum(construct_array(
+			names, readable_count, TEXTOID, -1, false, TYPALIGN_INT));
 	}
 
 	values = palloc(sizeof(Datum) * result->setDesc->natts);
@@ -250,11 +254,10 @@ taskq_list(PG_FUNCTION_ARGS)
 	queue_column = SPI_fnumber(SPI_tuptable->tupdesc, "queue");
 	for (uint64 i = 0; i < rows; i++)
 	{
-		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc,
-						  values, nulls);
-		if (!all &&
-			!is_in(readable, readable_count,
-				   TextDatumGetCString(values[queue_column - 1])))
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values,
+						  nulls);
+		if (!all && !is_in(readable, readable_count,
+						   TextDatumGetCString(values[queue_column - 1])))
 			mask_row(result->setDesc, values, nulls, false);
 		if (!with_payload)
 			drop_payload(result->setDesc, values, nulls);
@@ -269,22 +272,21 @@ taskq_list(PG_FUNCTION_ARGS)
 Datum
 taskq_may_read(PG_FUNCTION_ARGS)
 {
-	TqQueue    *queue;
+	TqQueue *queue;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_BOOL(false);
 	tq_queue_refresh();
 	queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(is_monitor() ||
-				   (queue != NULL &&
-					(tq_role_rights(queue) & TQ_RIGHT_READ) != 0));
+	PG_RETURN_BOOL(is_monitor() || (queue != NULL && (tq_role_rights(queue) &
+													  TQ_RIGHT_READ) != 0));
 }
 
 /* For views: and what they carry? */
 Datum
 taskq_may_read_payload(PG_FUNCTION_ARGS)
 {
-	TqQueue    *queue;
+	TqQueue *queue;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_BOOL(false);
@@ -301,11 +303,11 @@ taskq_may_read_payload(PG_FUNCTION_ARGS)
 Datum
 taskq_task_progress(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
-	Datum		values[2] = {0};
-	bool		nulls[2] = {true, true};
-	float4		progress;
-	char		message[TQ_PROGRESS_MESSAGE + 1];
+	TupleDesc desc;
+	Datum     values[2] = {0};
+	bool      nulls[2] = {true, true};
+	float4    progress;
+	char      message[TQ_PROGRESS_MESSAGE + 1];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -318,8 +320,8 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 		values[1] = CStringGetTextDatum(message);
 		nulls[1] = message[0] == '\0';
 	}
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,
-											 nulls));
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 /*
@@ -329,7 +331,7 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 void
 tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
 {
-	int			rights = queue == NULL ? 0 : tq_role_rights(queue);
+	int rights = queue == NULL ? 0 : tq_role_rights(queue);
 
 	if (rights == 0)
 		tq_error_no_such_task(task_id);
@@ -344,11 +346,11 @@ tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
 static bool
 read_rights(int64 task_id, bool *payload)
 {
-	TqSpi		spi;
-	Datum		arg = Int64GetDatum(task_id);
-	int32		queue_id = 0;
-	TqQueue    *queue;
-	int			rights;
+	TqSpi    spi;
+	Datum    arg = Int64GetDatum(task_id);
+	int32    queue_id = 0;
+	TqQueue *queue;
+	int      rights;
 
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_queue_of, &arg, NULL, SPI_OK_SELECT, 1) > 0)
@@ -376,9 +378,9 @@ is_monitor(void)
 static char **
 readable_queues(int *count)
 {
-	TqSpi		spi;
-	uint64		rows;
-	char	  **names;
+	TqSpi  spi;
+	uint64 rows;
+	char **names;
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_queue_names, NULL, NULL, 0);
@@ -389,7 +391,7 @@ readable_queues(int *count)
 	*count = 0;
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqQueue    *queue = tq_queue_find(names[i]);
+		TqQueue *queue = tq_queue_find(names[i]);
 
 		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0)
 			names[(*count)++] = names[i];

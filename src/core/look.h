@@ -13,4 +13,4 @@
 extern void tq_look_require(const TqQueue *queue, int64 task_id,
 							TqRight right);
 
-#endif							/* TQ_LOOK_H */
+#endif /* TQ_LOOK_H */

@@ -27,31 +27,30 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 #endif
 
 static TqQueue *find_task(TqCall *call, int64 task_id, TqTask *task);
-static bool take(TqTask *task);
-static bool request_stop(TqCall *call, TqQueue *queue, TqTask *task);
-static void prepare_retry(TqTask *task, bool reset);
+static bool     take(TqTask *task);
+static bool     request_stop(TqCall *call, TqQueue *queue, TqTask *task);
+static void     prepare_retry(TqTask *task, bool reset);
 
 Datum
 taskq_cancel(PG_FUNCTION_ARGS)
 {
-	int64		task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	char	   *message = tq_arg_message(fcinfo, 1);
-	bool		force = tq_arg_bool(fcinfo, 2, false);
+	int64       task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	char       *message = tq_arg_message(fcinfo, 1);
+	bool        force = tq_arg_bool(fcinfo, 2, false);
 	const char *answer = "cancelled";
-	TqCall		call;
+	TqCall      call;
 
 	for (tq_call_begin(&call, "taskq_cancel()");; tq_call_snapshot())
 	{
-		TqTask		task;
-		TqQueue    *queue = find_task(&call, task_id, &task);
-		TqMove		move = {0};
+		TqTask   task;
+		TqQueue *queue = find_task(&call, task_id, &task);
+		TqMove   move = {0};
 
 		if (!TQ_STATE_IS_LIVE(task.f.state))
 			tq_error_invalid_transition(task_id, (TqState) task.f.state,
 										"cancelled");
 		if (message != NULL)
-			tq_large_put(&task, TQ_COL_MESSAGE,
-						 CStringGetTextDatum(message));
+			tq_large_put(&task, TQ_COL_MESSAGE, CStringGetTextDatum(message));
 		if (task.f.state == TQ_STATE_RUNNING && !force)
 		{
 			answer = "requested";
@@ -73,38 +72,36 @@ taskq_cancel(PG_FUNCTION_ARGS)
 Datum
 taskq_retry(PG_FUNCTION_ARGS)
 {
-	int64		task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	bool		force = tq_arg_bool(fcinfo, 2, false);
-	TqCall		call;
+	int64  task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	bool   force = tq_arg_bool(fcinfo, 2, false);
+	TqCall call;
 
 	for (tq_call_begin(&call, "taskq_retry()");; tq_call_snapshot())
 	{
-		TqTask		task;
-		TqQueue    *queue = find_task(&call, task_id, &task);
-		TqState		state = (TqState) task.f.state;
-		TqMove		move = {0};
-		bool		reset;
+		TqTask   task;
+		TqQueue *queue = find_task(&call, task_id, &task);
+		TqState  state = (TqState) task.f.state;
+		TqMove   move = {0};
+		bool     reset;
 
 		move.to = TQ_STATE_PENDING;
 		move.wanted = "retried";
 		if (!tq_state_is_legal(state, TQ_STATE_PENDING) ||
-			state == TQ_STATE_BLOCKED ||
-			(state == TQ_STATE_RUNNING && !force))
+			state == TQ_STATE_BLOCKED || (state == TQ_STATE_RUNNING && !force))
 			tq_error_invalid_transition(task_id, state, move.wanted);
 		reset = tq_arg_bool(fcinfo, 1, !TQ_STATE_IS_LIVE(state));
 		if (task.archived && !take(&task))
 			continue;
 		prepare_retry(&task, reset);
-		if (task.f.max_attempts != -1 &&
-			task.f.attempt >= task.f.max_attempts)
-			ereport(ERROR,
-					(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-					 errmsg("task " INT64_FORMAT " has used all of its attempts",
-							task_id),
-					 errdetail("{\"task_id\": " INT64_FORMAT
-							   ", \"state\": \"%s\"}",
-							   task_id, tq_state_name(state)),
-					 errhint("Use reset_attempts => true.")));
+		if (task.f.max_attempts != -1 && task.f.attempt >= task.f.max_attempts)
+			ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
+							errmsg("task " INT64_FORMAT
+								   " has used all of its attempts",
+								   task_id),
+							errdetail("{\"task_id\": " INT64_FORMAT
+									  ", \"state\": \"%s\"}",
+									  task_id, tq_state_name(state)),
+							errhint("Use reset_attempts => true.")));
 		if (tq_state_enter(&call, queue, &task, &move))
 			break;
 	}
@@ -117,18 +114,18 @@ taskq_retry(PG_FUNCTION_ARGS)
 Datum
 taskq_debug_move(PG_FUNCTION_ARGS)
 {
-	int64		task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	char	   *word = tq_arg_keyword(fcinfo, 1, "state");
-	TqState		to;
-	TqCall		call;
+	int64   task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	char   *word = tq_arg_keyword(fcinfo, 1, "state");
+	TqState to;
+	TqCall  call;
 
 	if (word == NULL || !tq_state_parse(word, &to))
 		tq_error_invalid("state", "is unknown", tq_state_words());
 	for (tq_call_begin(&call, "taskq.debug_move()");; tq_call_snapshot())
 	{
-		TqTask		task;
-		TqQueue    *queue = find_task(&call, task_id, &task);
-		TqMove		move = {0};
+		TqTask   task;
+		TqQueue *queue = find_task(&call, task_id, &task);
+		TqMove   move = {0};
 
 		move.to = to;
 		move.wanted = tq_state_name(to);
@@ -150,7 +147,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 static TqQueue *
 find_task(TqCall *call, int64 task_id, TqTask *task)
 {
-	TqQueue    *queue;
+	TqQueue *queue;
 
 	if (!tq_row_find(call, task_id, task) &&
 		!tq_row_find_archived(task_id, task))
@@ -164,10 +161,10 @@ find_task(TqCall *call, int64 task_id, TqTask *task)
 static bool
 take(TqTask *task)
 {
-	int64		version = task->f.version;
+	int64 version = task->f.version;
 
 	return tq_row_take_archived(task->f.task_id, task) &&
-		task->f.version == version;
+		   task->f.version == version;
 }
 
 static bool

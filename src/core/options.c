@@ -21,15 +21,15 @@
 #include "base/error.h"
 #include "core/options.h"
 
-typedef void (*OptionReader) (TqOptions *options, const char *name,
-							  JsonbValue *value);
+typedef void (*OptionReader)(TqOptions *options, const char *name,
+							 JsonbValue *value);
 
 typedef struct OptionDef
 {
-	const char *name;
-	const char *allowed;		/* for the hint */
-	OptionReader read;			/* NULL: not built yet */
-	const char *only;			/* with read NULL: the one value that is */
+	const char  *name;
+	const char  *allowed; /* for the hint */
+	OptionReader read;    /* NULL: not built yet */
+	const char  *only;    /* with read NULL: the one value that is */
 } OptionDef;
 
 static void read_priority(TqOptions *options, const char *name,
@@ -62,33 +62,33 @@ static void read_retention_dead(TqOptions *options, const char *name,
 static const OptionDef option_defs[] = {
 	{"priority", "an integer from -32768 to 32767", read_priority, NULL},
 	{"max_attempts", "an integer of at least 1, or -1 for any number",
-	read_max_attempts, NULL},
+	 read_max_attempts, NULL},
 	{"retry", "exponential, linear, fixed, list", read_retry, NULL},
-	{"retry_base", "an interval with a unit, such as \"1 s\"",
-	read_retry_base, NULL},
-	{"retry_cap", "an interval with a unit, such as \"5 min\"",
-	read_retry_cap, NULL},
-	{"retry_list", "a list of 1 to 100 intervals with units",
-	read_retry_list, NULL},
+	{"retry_base", "an interval with a unit, such as \"1 s\"", read_retry_base,
+	 NULL},
+	{"retry_cap", "an interval with a unit, such as \"5 min\"", read_retry_cap,
+	 NULL},
+	{"retry_list", "a list of 1 to 100 intervals with units", read_retry_list,
+	 NULL},
 	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, NULL},
-	{"lease", "a positive interval with a unit, such as \"5 min\"",
-	read_lease, NULL},
+	{"lease", "a positive interval with a unit, such as \"5 min\"", read_lease,
+	 NULL},
 	{"time_limit", "a positive interval with a unit, such as \"1 h\"",
-	read_time_limit, NULL},
+	 read_time_limit, NULL},
 	{"order", "fifo, lifo, random", read_order, NULL},
 	{"key_policy",
-		"none, serial, serial_hold_on_failure, serial_until_success",
-	NULL, "none"},
+	 "none, serial, serial_hold_on_failure, serial_until_success", NULL,
+	 "none"},
 	{"max_running", NULL, NULL, NULL},
 	{"max_running_per_key", NULL, NULL, NULL},
 	{"rate_limit", NULL, NULL, NULL},
 	{"max_depth", NULL, NULL, NULL},
-	{"max_payload", "a number of bytes from 1 to 268435456",
-	read_max_payload, NULL},
-	{"retention", "an interval with a unit, forever, none",
-	read_retention, NULL},
+	{"max_payload", "a number of bytes from 1 to 268435456", read_max_payload,
+	 NULL},
+	{"retention", "an interval with a unit, forever, none", read_retention,
+	 NULL},
 	{"retention_dead", "a positive interval with a unit, forever",
-	read_retention_dead, NULL},
+	 read_retention_dead, NULL},
 	{"reference_window", NULL, NULL, NULL},
 	{"on_worker_death", "requeue, hold, kill", NULL, "requeue"},
 	{"dead_letter_queue", NULL, NULL, NULL},
@@ -98,15 +98,14 @@ static const OptionDef option_defs[] = {
 };
 
 static const OptionDef *find_option(const char *name);
-static void read_one(TqOptions *options, const char *name,
-					 JsonbValue *value);
-static void refuse_unbuilt(const OptionDef *def, JsonbValue *value);
-static void bad_value(const char *name) pg_attribute_noreturn();
+static void  read_one(TqOptions *options, const char *name, JsonbValue *value);
+static void  refuse_unbuilt(const OptionDef *def, JsonbValue *value);
+static void  bad_value(const char *name) pg_attribute_noreturn();
 static char *option_string(const char *name, JsonbValue *value);
-static double option_number(const char *name, JsonbValue *value,
-							double min, double max, bool whole);
-static int64 option_span(const char *name, JsonbValue *value, int64 min);
-static int64 parse_span(const char *name, const char *text, int64 min);
+static double option_number(const char *name, JsonbValue *value, double min,
+							double max, bool whole);
+static int64  option_span(const char *name, JsonbValue *value, int64 min);
+static int64  parse_span(const char *name, const char *text, int64 min);
 
 void
 tq_options_default(TqOptions *options)
@@ -128,9 +127,9 @@ tq_options_default(TqOptions *options)
 void
 tq_options_read(TqOptions *options, Jsonb *doc)
 {
-	JsonbIterator *it;
-	JsonbValue	key;
-	JsonbValue	value;
+	JsonbIterator     *it;
+	JsonbValue         key;
+	JsonbValue         value;
 	JsonbIteratorToken token;
 
 	if (!JB_ROOT_IS_OBJECT(doc))
@@ -139,7 +138,7 @@ tq_options_read(TqOptions *options, Jsonb *doc)
 	token = JsonbIteratorNext(&it, &key, false);
 	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
 	{
-		char	   *name = pnstrdup(key.val.string.val, key.val.string.len);
+		char *name = pnstrdup(key.val.string.val, key.val.string.len);
 
 		token = JsonbIteratorNext(&it, &value, true);
 		read_one(options, name, &value);
@@ -153,8 +152,8 @@ tq_options_read(TqOptions *options, Jsonb *doc)
 Jsonb *
 tq_options_merge(Jsonb *before, Jsonb *changes)
 {
-	TqOptions	checked;
-	Datum		merged;
+	TqOptions checked;
+	Datum     merged;
 
 	tq_options_default(&checked);
 	tq_options_read(&checked, changes);
@@ -165,7 +164,8 @@ tq_options_merge(Jsonb *before, Jsonb *changes)
 	tq_options_read(&checked, DatumGetJsonbP(merged));
 	if (checked.backoff.retry == TQ_RETRY_LIST &&
 		checked.backoff.list_length == 0)
-		tq_error_invalid_option("retry", "is \"list\" without a \"retry_list\"",
+		tq_error_invalid_option("retry",
+								"is \"list\" without a \"retry_list\"",
 								"Give both options.");
 	return DatumGetJsonbP(merged);
 }
@@ -213,8 +213,8 @@ refuse_unbuilt(const OptionDef *def, JsonbValue *value)
 	{
 		if (value->type == jbvString &&
 			(int) strlen(def->only) == value->val.string.len &&
-			strncmp(def->only, value->val.string.val,
-					value->val.string.len) == 0)
+			strncmp(def->only, value->val.string.val, value->val.string.len) ==
+				0)
 			return;
 		if (value->type == jbvBool && !value->val.boolean &&
 			strcmp(def->only, "false") == 0)
@@ -244,12 +244,12 @@ static double
 option_number(const char *name, JsonbValue *value, double min, double max,
 			  bool whole)
 {
-	double		number;
+	double number;
 
 	if (value->type != jbvNumeric)
 		bad_value(name);
-	number = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
-												NumericGetDatum(value->val.numeric)));
+	number = DatumGetFloat8(DirectFunctionCall1(
+		numeric_float8_no_overflow, NumericGetDatum(value->val.numeric)));
 	if (!(number >= min && number <= max))
 		bad_value(name);
 	if (whole && number != (double) (int64) number)
@@ -271,17 +271,16 @@ static int64
 parse_span(const char *name, const char *text, int64 min)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	Interval   *volatile interval = NULL;
-	double		span;
+	Interval *volatile interval = NULL;
+	double span;
 
 	if (strspn(text, "+-.0123456789 ") == strlen(text))
 		bad_value(name);
 	PG_TRY();
 	{
-		interval = DatumGetIntervalP(DirectFunctionCall3(interval_in,
-														 CStringGetDatum(text),
-														 ObjectIdGetDatum(InvalidOid),
-														 Int32GetDatum(-1)));
+		interval = DatumGetIntervalP(DirectFunctionCall3(
+			interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
+			Int32GetDatum(-1)));
 	}
 	PG_CATCH();
 	{
@@ -291,8 +290,9 @@ parse_span(const char *name, const char *text, int64 min)
 		bad_value(name);
 	}
 	PG_END_TRY();
-	span = ((double) interval->month * DAYS_PER_MONTH +
-			(double) interval->day) * (double) USECS_PER_DAY +
+	span =
+		((double) interval->month * DAYS_PER_MONTH + (double) interval->day) *
+			(double) USECS_PER_DAY +
 		(double) interval->time;
 	if (span < (double) min || span > (double) TQ_MAX_SPAN)
 		bad_value(name);
@@ -302,15 +302,14 @@ parse_span(const char *name, const char *text, int64 min)
 static void
 read_priority(TqOptions *options, const char *name, JsonbValue *value)
 {
-	options->priority = (int) option_number(name, value, PG_INT16_MIN,
-											PG_INT16_MAX, true);
+	options->priority =
+		(int) option_number(name, value, PG_INT16_MIN, PG_INT16_MAX, true);
 }
 
 static void
 read_max_attempts(TqOptions *options, const char *name, JsonbValue *value)
 {
-	int			number = (int) option_number(name, value, -1, PG_INT32_MAX,
-											 true);
+	int number = (int) option_number(name, value, -1, PG_INT32_MAX, true);
 
 	if (number == 0)
 		bad_value(name);
@@ -320,7 +319,7 @@ read_max_attempts(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_retry(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char	   *word = option_string(name, value);
+	char *word = option_string(name, value);
 
 	if (strcmp(word, "exponential") == 0)
 		options->backoff.retry = TQ_RETRY_EXPONENTIAL;
@@ -349,11 +348,11 @@ read_retry_cap(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_retry_list(TqOptions *options, const char *name, JsonbValue *value)
 {
-	JsonbIterator *it;
-	JsonbValue	entry;
+	JsonbIterator     *it;
+	JsonbValue         entry;
 	JsonbIteratorToken token;
-	int			count = 0;
-	int64		list[100];
+	int                count = 0;
+	int64              list[100];
 
 	if (value->type != jbvBinary ||
 		!JsonContainerIsArray(value->val.binary.data) ||
@@ -395,7 +394,7 @@ read_time_limit(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_order(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char	   *word = option_string(name, value);
+	char *word = option_string(name, value);
 
 	if (strcmp(word, "fifo") == 0)
 		options->order = TQ_ORDER_FIFO;
@@ -410,14 +409,14 @@ read_order(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_max_payload(TqOptions *options, const char *name, JsonbValue *value)
 {
-	options->max_payload = (int) option_number(name, value, 1,
-											   256 * 1024 * 1024, true);
+	options->max_payload =
+		(int) option_number(name, value, 1, 256 * 1024 * 1024, true);
 }
 
 static void
 read_retention(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char	   *word;
+	char *word;
 
 	/* 0 needs no unit: it means none */
 	if (value->type == jbvNumeric)
@@ -434,15 +433,15 @@ read_retention(TqOptions *options, const char *name, JsonbValue *value)
 	else
 	{
 		options->retention.span = parse_span(name, word, 0);
-		options->retention.keep = options->retention.span == 0 ?
-			TQ_KEEP_NONE : TQ_KEEP_SPAN;
+		options->retention.keep = options->retention.span == 0 ? TQ_KEEP_NONE
+															   : TQ_KEEP_SPAN;
 	}
 }
 
 static void
 read_retention_dead(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char	   *word = option_string(name, value);
+	char *word = option_string(name, value);
 
 	if (strcmp(word, "forever") == 0)
 		options->retention_dead.keep = TQ_KEEP_FOREVER;

@@ -22,7 +22,7 @@ typedef enum TqOrder
 
 typedef enum TqKeep
 {
-	TQ_KEEP_DEFAULT,			/* as the setting taskq.retention says */
+	TQ_KEEP_DEFAULT, /* as the setting taskq.retention says */
 	TQ_KEEP_SPAN,
 	TQ_KEEP_FOREVER,
 	TQ_KEEP_NONE
@@ -30,25 +30,25 @@ typedef enum TqKeep
 
 typedef struct TqRetention
 {
-	TqKeep		keep;
-	int64		span;			/* microseconds, for TQ_KEEP_SPAN */
+	TqKeep keep;
+	int64  span; /* microseconds, for TQ_KEEP_SPAN */
 } TqRetention;
 
 typedef struct TqOptions
 {
-	int			priority;
-	int			max_attempts;
-	TqBackoff	backoff;
-	int64		lease;			/* microseconds */
-	int64		time_limit;		/* microseconds; 0 is none */
-	TqOrder		order;
-	int			max_payload;	/* bytes */
+	int         priority;
+	int         max_attempts;
+	TqBackoff   backoff;
+	int64       lease;      /* microseconds */
+	int64       time_limit; /* microseconds; 0 is none */
+	TqOrder     order;
+	int         max_payload; /* bytes */
 	TqRetention retention;
 	TqRetention retention_dead;
 } TqOptions;
 
-extern void tq_options_default(TqOptions *options);
-extern void tq_options_read(TqOptions *options, Jsonb *doc);
+extern void   tq_options_default(TqOptions *options);
+extern void   tq_options_read(TqOptions *options, Jsonb *doc);
 extern Jsonb *tq_options_merge(Jsonb *before, Jsonb *changes);
 
-#endif							/* TQ_OPTIONS_H */
+#endif /* TQ_OPTIONS_H */

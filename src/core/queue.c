@@ -35,59 +35,62 @@
 
 typedef struct NameEntry
 {
-	char		name[TQ_MAX_NAME + 1];
-	TqQueue    *queue;
+	char     name[TQ_MAX_NAME + 1];
+	TqQueue *queue;
 } NameEntry;
 
 typedef struct IdEntry
 {
-	int32		queue_id;
-	TqQueue    *queue;
+	int32    queue_id;
+	TqQueue *queue;
 } IdEntry;
 
 static MemoryContext cache_context = NULL;
-static HTAB *by_name = NULL;
-static HTAB *by_id = NULL;
-static uint64 cache_generation = 0;
-static TqQueue *all_queues = NULL;	/* the row '*', or its defaults */
-static int	bucket = -1;		/* leaf of the archive being filled */
+static HTAB         *by_name = NULL;
+static HTAB         *by_id = NULL;
+static uint64        cache_generation = 0;
+static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
+static int           bucket = -1;       /* leaf of the archive being filled */
 
-#define QUEUE_COLUMNS \
-	"SELECT q.queue_id, q.name, r.oid, q.options," \
-	"       q.paused_at IS NOT NULL, q.paused_until" \
+#define QUEUE_COLUMNS                                                         \
+	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
+	"       q.paused_at IS NOT NULL, q.paused_until"                          \
 	"  FROM taskq.queue q LEFT JOIN taskq.role r ON r.role_id = q.owner_role"
 
 static TqStmt stmt_by_name = {
-	QUEUE_COLUMNS " WHERE q.name = $1",
-1, {TEXTOID}, NULL};
+	QUEUE_COLUMNS " WHERE q.name = $1", 1, {TEXTOID}, NULL};
 
 static TqStmt stmt_by_id = {
-	QUEUE_COLUMNS " WHERE q.queue_id = $1",
-1, {INT4OID}, NULL};
+	QUEUE_COLUMNS " WHERE q.queue_id = $1", 1, {INT4OID}, NULL};
 
 static TqStmt stmt_lanes = {
 	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_add_lane = {
 	"INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES ($1, $2, $3)",
-3, {INT8OID, INT4OID, TEXTARRAYOID}, NULL};
+	3,
+	{INT8OID, INT4OID, TEXTARRAYOID},
+	NULL};
 
 static TqStmt stmt_add_queue = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
 	" ON CONFLICT (name) DO NOTHING",
-3, {TEXTOID, INT4OID, TIMESTAMPTZOID}, NULL};
+	3,
+	{TEXTOID, INT4OID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_rotation = {
-	"SELECT bucket::integer FROM taskq.archive_rotation",
-0, {0}, NULL};
+	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
 
 static TqQueue *load(TqStmt *stmt, Datum arg);
 static TqQueue *read_queue(TqSpi *spi);
-static void read_lanes(TqQueue *queue);
-static void remember(TqQueue *queue);
-static void load_all_queues(void);
+static void     read_lanes(TqQueue *queue);
+static void     remember(TqQueue *queue);
+static void     load_all_queues(void);
 
 /*
  * Forget what another session, or this one, has changed.  Called at the
@@ -96,15 +99,14 @@ static void load_all_queues(void);
 void
 tq_queue_refresh(void)
 {
-	uint64		generation = tq_catalog_queue_generation();
-	HASHCTL		ctl = {0};
+	uint64  generation = tq_catalog_queue_generation();
+	HASHCTL ctl = {0};
 
 	if (generation == cache_generation)
 		return;
 	cache_generation = 0;
 	if (cache_context == NULL)
-		cache_context = AllocSetContextCreate(TopMemoryContext,
-											  "taskq queues",
+		cache_context = AllocSetContextCreate(TopMemoryContext, "taskq queues",
 											  ALLOCSET_DEFAULT_SIZES);
 	by_name = by_id = NULL;
 	all_queues = NULL;
@@ -127,7 +129,7 @@ tq_queue_refresh(void)
 TqQueue *
 tq_queue_find(const char *name)
 {
-	NameEntry  *entry;
+	NameEntry *entry;
 
 	if (strlen(name) > TQ_MAX_NAME)
 		return NULL;
@@ -142,7 +144,7 @@ tq_queue_find(const char *name)
 TqQueue *
 tq_queue_by_id(int32 queue_id)
 {
-	IdEntry    *entry = hash_search(by_id, &queue_id, HASH_FIND, NULL);
+	IdEntry *entry = hash_search(by_id, &queue_id, HASH_FIND, NULL);
 
 	if (entry != NULL)
 		return entry->queue;
@@ -160,9 +162,9 @@ tq_queue_by_id(int32 queue_id)
 TqQueue *
 tq_queue_for_submit(const char *name)
 {
-	TqQueue    *queue;
-	TqSpi		spi;
-	Datum		args[3];
+	TqQueue *queue;
+	TqSpi    spi;
+	Datum    args[3];
 
 	/* Taking the lock also reads announcements; what was known may be old. */
 	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
@@ -200,7 +202,7 @@ tq_queue_is_paused(const TqQueue *queue)
 	TimestampTz now = tq_clock_dispatch();
 
 	return (queue->paused && queue->paused_until > now) ||
-		(all_queues->paused && all_queues->paused_until > now);
+		   (all_queues->paused && all_queues->paused_until > now);
 }
 
 /*
@@ -209,10 +211,10 @@ tq_queue_is_paused(const TqQueue *queue)
 int64
 tq_queue_lane(TqQueue *queue, const TqTags *tags)
 {
-	uint64		hash = hash_bytes_uint32_extended((uint32) queue->queue_id, 0);
-	int64		lane_id;
-	Datum		args[3];
-	TqSpi		spi;
+	uint64 hash = hash_bytes_uint32_extended((uint32) queue->queue_id, 0);
+	int64  lane_id;
+	Datum  args[3];
+	TqSpi  spi;
 
 	for (int i = 0; i < tags->count; i++)
 		hash = hash_bytes_extended((const unsigned char *) tags->tags[i],
@@ -229,8 +231,9 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 						   (int64) queue->lane_count + 1, tq_guc_max_lanes);
 	args[0] = Int64GetDatum(lane_id);
 	args[1] = Int32GetDatum(queue->queue_id);
-	args[2] = tags->count > 0 ? tq_arg_tags_datum(tags) :
-		PointerGetDatum(construct_empty_array(TEXTOID));
+	args[2] = tags->count > 0
+				  ? tq_arg_tags_datum(tags)
+				  : PointerGetDatum(construct_empty_array(TEXTOID));
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
@@ -244,8 +247,8 @@ tq_queue_bucket(void)
 {
 	if (bucket < 0)
 	{
-		TqSpi		spi;
-		int			found = 0;
+		TqSpi spi;
+		int   found = 0;
 
 		tq_spi_enter(&spi);
 		if (tq_spi_look(&stmt_rotation, NULL, NULL, 1) > 0)
@@ -259,8 +262,8 @@ tq_queue_bucket(void)
 static TqQueue *
 load(TqStmt *stmt, Datum arg)
 {
-	TqQueue    *queue = NULL;
-	TqSpi		spi;
+	TqQueue *queue = NULL;
+	TqSpi    spi;
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
@@ -278,11 +281,11 @@ load(TqStmt *stmt, Datum arg)
 static TqQueue *
 read_queue(TqSpi *spi)
 {
-	TqQueue    *queue;
-	bool		isnull;
-	Datum		value;
-	Jsonb	   *options;
-	char	   *name = tq_spi_text(spi, 0, 2);
+	TqQueue      *queue;
+	bool          isnull;
+	Datum         value;
+	Jsonb        *options;
+	char         *name = tq_spi_text(spi, 0, 2);
 	MemoryContext mine;
 
 	value = tq_spi_get(0, 4, &isnull);
@@ -308,27 +311,27 @@ read_queue(TqSpi *spi)
 static void
 read_lanes(TqQueue *queue)
 {
-	Datum		arg = Int32GetDatum(queue->queue_id);
-	uint64		rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
+	Datum         arg = Int32GetDatum(queue->queue_id);
+	uint64        rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
 	MemoryContext mine = MemoryContextSwitchTo(cache_context);
 
 	queue->lanes = palloc0(sizeof(TqLane) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqLane	   *lane = &queue->lanes[i];
-		bool		isnull;
-		Datum	   *values;
-		bool	   *nulls;
-		int			count;
+		TqLane *lane = &queue->lanes[i];
+		bool    isnull;
+		Datum  *values;
+		bool   *nulls;
+		int     count;
 
 		lane->lane_id = tq_spi_int8(i, 1, 0);
 		deconstruct_array(DatumGetArrayTypeP(tq_spi_get(i, 2, &isnull)),
-						  TEXTOID, -1, false, TYPALIGN_INT,
-						  &values, &nulls, &count);
+						  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls,
+						  &count);
 		lane->tags.tags = palloc(sizeof(char *) * (count + 1));
 		for (int t = 0; t < count; t++)
-			lane->tags.tags[t] = nulls[t] ? pstrdup("") :
-				TextDatumGetCString(values[t]);
+			lane->tags.tags[t] = nulls[t] ? pstrdup("")
+										  : TextDatumGetCString(values[t]);
 		lane->tags.count = count;
 		tq_arg_tags_sort(&lane->tags);
 	}
@@ -339,8 +342,8 @@ read_lanes(TqQueue *queue)
 static void
 remember(TqQueue *queue)
 {
-	NameEntry  *name_entry;
-	IdEntry    *id_entry;
+	NameEntry *name_entry;
+	IdEntry   *id_entry;
 
 	name_entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
 	name_entry->queue = queue;
@@ -351,9 +354,9 @@ remember(TqQueue *queue)
 static void
 load_all_queues(void)
 {
-	Datum		arg = Int32GetDatum(0);
-	TqQueue    *queue = NULL;
-	TqSpi		spi;
+	Datum    arg = Int32GetDatum(0);
+	TqQueue *queue = NULL;
+	TqSpi    spi;
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_by_id, &arg, NULL, 1) > 0)

@@ -12,33 +12,33 @@
 #include "base/arg.h"
 #include "core/options.h"
 
-#define TQ_QUEUE_ALL	"*"
+#define TQ_QUEUE_ALL "*"
 
 typedef struct TqLane
 {
-	int64		lane_id;
-	TqTags		tags;
+	int64  lane_id;
+	TqTags tags;
 } TqLane;
 
 typedef struct TqQueue
 {
-	int32		queue_id;
-	char	   *name;
-	Oid			owner;			/* role; InvalidOid when it is gone */
-	TqOptions	options;		/* with the defaults of queue '*' */
-	bool		paused;
-	TimestampTz paused_until;	/* DT_NOEND: until it is resumed */
-	TqLane	   *lanes;
-	int			lane_count;
+	int32       queue_id;
+	char       *name;
+	Oid         owner;   /* role; InvalidOid when it is gone */
+	TqOptions   options; /* with the defaults of queue '*' */
+	bool        paused;
+	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
+	TqLane     *lanes;
+	int         lane_count;
 } TqQueue;
 
 /* A TqQueue lives until the next tq_queue_refresh. */
-extern void tq_queue_refresh(void);
+extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);
 extern TqQueue *tq_queue_for_submit(const char *name);
-extern bool tq_queue_is_paused(const TqQueue *queue);
-extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
-extern int	tq_queue_bucket(void);
+extern bool     tq_queue_is_paused(const TqQueue *queue);
+extern int64    tq_queue_lane(TqQueue *queue, const TqTags *tags);
+extern int      tq_queue_bucket(void);
 
-#endif							/* TQ_QUEUE_H */
+#endif /* TQ_QUEUE_H */

@@ -35,8 +35,8 @@
 #include "core/queue.h"
 #include "core/retention.h"
 
-#define LOCK_TIMEOUT_MS		100
-#define ROTATIONS			14	/* leaves filled within one retention */
+#define LOCK_TIMEOUT_MS 100
+#define ROTATIONS 14 /* leaves filled within one retention */
 
 static TqStmt stmt_expired = {
 	"WITH gone AS (DELETE FROM taskq.archive_keep k"
@@ -47,37 +47,44 @@ static TqStmt stmt_expired = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-2, {TIMESTAMPTZOID, INT4OID}, NULL};
+	2,
+	{TIMESTAMPTZOID, INT4OID},
+	NULL};
 
 static TqStmt stmt_rotation = {
-	"SELECT since FROM taskq.archive_rotation",
-0, {0}, NULL};
+	"SELECT since FROM taskq.archive_rotation", 0, {0}, NULL};
 
 static TqStmt stmt_rotate = {
 	"INSERT INTO taskq.archive_rotation (only_row, bucket, since)"
 	" VALUES (true, $1::smallint, $2)"
 	" ON CONFLICT (only_row)"
 	" DO UPDATE SET bucket = excluded.bucket, since = excluded.since",
-2, {INT4OID, TIMESTAMPTZOID}, NULL};
+	2,
+	{INT4OID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_newest = {
 	"SELECT max(finished_at) FROM taskq.archive WHERE bucket = $1::smallint",
-1, {INT4OID}, NULL};
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_large = {
-	"WITH some AS (SELECT DISTINCT s.task_id FROM"
+	"WITH ids AS (SELECT DISTINCT s.task_id FROM"
 	"    (SELECT l.task_id FROM taskq.large l WHERE l.task_id > $1"
 	"      ORDER BY l.task_id LIMIT $2) s),"
-	" lone AS (SELECT s.task_id FROM some s"
+	" lone AS (SELECT s.task_id FROM ids s"
 	"   WHERE NOT EXISTS (SELECT FROM taskq.task t"
 	"                      WHERE t.task_id = s.task_id)"
 	"     AND NOT EXISTS (SELECT FROM taskq.archive a"
 	"                      WHERE a.task_id = s.task_id)),"
 	" gone AS (DELETE FROM taskq.large l USING lone n"
 	"   WHERE l.task_id = n.task_id)"
-	"SELECT (SELECT count(*) FROM lone), (SELECT max(task_id) FROM some),"
-	"       (SELECT count(*) FROM some)",
-2, {INT8OID, INT4OID}, NULL};
+	"SELECT (SELECT count(*) FROM lone), (SELECT max(task_id) FROM ids),"
+	"       (SELECT count(*) FROM ids)",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
 
 static TqStmt stmt_workers = {
 	"WITH old AS (SELECT w.worker_id FROM taskq.worker w"
@@ -89,22 +96,24 @@ static TqStmt stmt_workers = {
 	" gone AS (DELETE FROM taskq.worker w USING old o"
 	"   WHERE w.worker_id = o.worker_id RETURNING w.worker_id)"
 	"SELECT count(*) FROM gone",
-2, {TIMESTAMPTZOID, INT4OID}, NULL};
+	2,
+	{TIMESTAMPTZOID, INT4OID},
+	NULL};
 
 /* The sweep of taskq.large goes on after this id. */
 static int64 large_after = 0;
 
 static bool newest_in(int bucket, TimestampTz *newest);
 static bool truncate_leaf(int bucket, TimestampTz before);
-static int	next_empty(int bucket);
+static int  next_empty(int bucket);
 
 /* Kept tasks whose time is over, with their large parts. */
 int64
 tq_retention_expired(int limit)
 {
-	TqSpi		spi;
-	Datum		args[2];
-	int64		removed;
+	TqSpi spi;
+	Datum args[2];
+	int64 removed;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
@@ -124,13 +133,13 @@ tq_retention_expired(int limit)
 int64
 tq_retention_rotate(int limit)
 {
-	int64		span = (int64) tq_guc_retention * USECS_PER_SEC;
+	int64       span = (int64) tq_guc_retention * USECS_PER_SEC;
 	TimestampTz now = tq_clock_wall();
-	int			current;
-	int			emptied = 0;
-	bool		has_row;
+	int         current;
+	int         emptied = 0;
+	bool        has_row;
 	TimestampTz since = 0;
-	TqSpi		spi;
+	TqSpi       spi;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_queue_refresh();
@@ -149,14 +158,14 @@ tq_retention_rotate(int limit)
 	has_row = tq_spi_look(&stmt_rotation, NULL, NULL, 1) > 0;
 	if (has_row)
 	{
-		bool		isnull;
+		bool isnull;
 
 		since = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
 	}
 	if (!has_row || since <= now - span / ROTATIONS)
 	{
-		int			next = has_row ? next_empty(current) : current;
-		Datum		args[2];
+		int   next = has_row ? next_empty(current) : current;
+		Datum args[2];
 
 		if (next >= 0)
 		{
@@ -175,10 +184,10 @@ tq_retention_rotate(int limit)
 int64
 tq_retention_large(int limit)
 {
-	TqSpi		spi;
-	Datum		args[2];
-	int64		looked;
-	int64		last;
+	TqSpi spi;
+	Datum args[2];
+	int64 looked;
+	int64 last;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	args[0] = Int64GetDatum(large_after);
@@ -199,15 +208,15 @@ tq_retention_large(int limit)
 int64
 tq_retention_workers(int limit)
 {
-	int64		month = 30 * USECS_PER_DAY;
-	TqSpi		spi;
-	Datum		args[2];
-	int64		removed;
+	int64 month = 30 * USECS_PER_DAY;
+	TqSpi spi;
+	Datum args[2];
+	int64 removed;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	args[0] = TimestampTzGetDatum(tq_clock_wall() -
-								  Max(month,
-									  (int64) tq_guc_retention * USECS_PER_SEC));
+	args[0] = TimestampTzGetDatum(
+		tq_clock_wall() -
+		Max(month, (int64) tq_guc_retention * USECS_PER_SEC));
 	args[1] = Int32GetDatum(limit);
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_workers, args, NULL, SPI_OK_SELECT, 0);
@@ -223,10 +232,10 @@ tq_retention_workers(int limit)
 static bool
 newest_in(int bucket, TimestampTz *newest)
 {
-	TqSpi		spi;
-	Datum		arg = Int32GetDatum(bucket);
-	Datum		value;
-	bool		isnull;
+	TqSpi spi;
+	Datum arg = Int32GetDatum(bucket);
+	Datum value;
+	bool  isnull;
 
 	tq_spi_enter(&spi);
 	tq_spi_look(&stmt_newest, &arg, NULL, 1);
@@ -243,10 +252,10 @@ newest_in(int bucket, TimestampTz *newest)
 static bool
 truncate_leaf(int bucket, TimestampTz before)
 {
-	char		text[64];
+	char        text[64];
 	TimestampTz newest;
-	int64		give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
-	TqSpi		spi;
+	int64       give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
+	TqSpi       spi;
 
 	while (!ConditionalLockRelationOid(tq_catalog()->leaf[bucket],
 									   AccessExclusiveLock))
@@ -273,7 +282,7 @@ next_empty(int bucket)
 {
 	for (int i = 1; i < TQ_LEAVES; i++)
 	{
-		int			candidate = (bucket + i) % TQ_LEAVES;
+		int         candidate = (bucket + i) % TQ_LEAVES;
 		TimestampTz newest;
 
 		if (!newest_in(candidate, &newest))

@@ -30,21 +30,21 @@
 
 typedef struct Grant
 {
-	int32		queue_id;		/* 0 is all */
-	Oid			role;			/* InvalidOid is PUBLIC */
-	int			rights;
+	int32 queue_id; /* 0 is all */
+	Oid   role;     /* InvalidOid is PUBLIC */
+	int   rights;
 } Grant;
 
 typedef struct RoleEntry
 {
-	Oid			role;
-	int32		role_id;
+	Oid   role;
+	int32 role_id;
 } RoleEntry;
 
 static MemoryContext grant_context = NULL;
-static Grant *grants = NULL;
-static int	grant_count = 0;
-static uint64 grant_generation = 0;
+static Grant        *grants = NULL;
+static int           grant_count = 0;
+static uint64        grant_generation = 0;
 
 static HTAB *role_numbers = NULL;
 
@@ -52,38 +52,40 @@ static TqStmt stmt_grants = {
 	"SELECT g.queue_id, r.oid, g.rights"
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.role r USING (role_id)"
 	" WHERE g.role_id = 0 OR r.oid IS NOT NULL",
-0, {0}, NULL};
+	0,
+	{0},
+	NULL};
 
 static TqStmt stmt_find = {
-	"SELECT role_id FROM taskq.role WHERE oid = $1",
-1, {OIDOID}, NULL};
+	"SELECT role_id FROM taskq.role WHERE oid = $1", 1, {OIDOID}, NULL};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.role (role_id, name, oid)"
 	" VALUES (nextval('taskq.role_id_seq')::integer, $2, $1)"
 	" ON CONFLICT (oid) DO NOTHING",
-2, {OIDOID, TEXTOID}, NULL};
+	2,
+	{OIDOID, TEXTOID},
+	NULL};
 
 static TqStmt stmt_oid = {
-	"SELECT oid FROM taskq.role WHERE role_id = $1",
-1, {INT4OID}, NULL};
+	"SELECT oid FROM taskq.role WHERE role_id = $1", 1, {INT4OID}, NULL};
 
 static void load_grants(void);
-static int	granted(int32 queue_id);
+static int  granted(int32 queue_id);
 
 /* The number of a role, made when it has none yet. */
 int32
 tq_role_intern(Oid role)
 {
-	RoleEntry  *entry;
-	bool		found;
-	TqSpi		spi;
-	Datum		args[2];
-	int32		role_id;
+	RoleEntry *entry;
+	bool       found;
+	TqSpi      spi;
+	Datum      args[2];
+	int32      role_id;
 
 	if (role_numbers == NULL)
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL ctl = {0};
 
 		ctl.keysize = sizeof(Oid);
 		ctl.entrysize = sizeof(RoleEntry);
@@ -116,14 +118,14 @@ tq_role_intern(Oid role)
 Oid
 tq_role_oid(int32 role_id)
 {
-	TqSpi		spi;
-	Datum		arg = Int32GetDatum(role_id);
-	Oid			role = InvalidOid;
+	TqSpi spi;
+	Datum arg = Int32GetDatum(role_id);
+	Oid   role = InvalidOid;
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_oid, &arg, NULL, 1) > 0)
 	{
-		bool		isnull;
+		bool isnull;
 
 		role = DatumGetObjectId(tq_spi_get(0, 1, &isnull));
 	}
@@ -135,7 +137,7 @@ tq_role_oid(int32 role_id)
 int
 tq_role_rights(const TqQueue *queue)
 {
-	Oid			user = GetUserId();
+	Oid user = GetUserId();
 
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
@@ -148,7 +150,7 @@ tq_role_rights(const TqQueue *queue)
 int
 tq_role_rights_all(void)
 {
-	Oid			user = GetUserId();
+	Oid user = GetUserId();
 
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
@@ -184,8 +186,8 @@ tq_role_forget(void)
 static int
 granted(int32 queue_id)
 {
-	Oid			user = GetUserId();
-	int			rights = 0;
+	Oid user = GetUserId();
+	int rights = 0;
 
 	if (grant_generation != tq_catalog_queue_generation())
 		load_grants();
@@ -205,14 +207,13 @@ granted(int32 queue_id)
 static void
 load_grants(void)
 {
-	uint64		generation = tq_catalog_queue_generation();
-	uint64		rows;
-	Grant	   *fresh;
-	TqSpi		spi;
+	uint64 generation = tq_catalog_queue_generation();
+	uint64 rows;
+	Grant *fresh;
+	TqSpi  spi;
 
 	if (grant_context == NULL)
-		grant_context = AllocSetContextCreate(TopMemoryContext,
-											  "taskq grants",
+		grant_context = AllocSetContextCreate(TopMemoryContext, "taskq grants",
 											  ALLOCSET_SMALL_SIZES);
 	grant_count = 0;
 	grant_generation = 0;
@@ -223,7 +224,7 @@ load_grants(void)
 	fresh = MemoryContextAlloc(grant_context, sizeof(Grant) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		bool		isnull;
+		bool isnull;
 
 		fresh[i].queue_id = tq_spi_int4(i, 1, 0);
 		fresh[i].role = DatumGetObjectId(tq_spi_get(i, 2, &isnull));

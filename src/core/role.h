@@ -12,11 +12,11 @@
 struct TqQueue;
 
 extern int32 tq_role_intern(Oid role);
-extern Oid	tq_role_oid(int32 role_id);
-extern int	tq_role_rights(const struct TqQueue *queue);
-extern int	tq_role_rights_all(void);
-extern void tq_role_require(const struct TqQueue *queue, TqRight right);
-extern void tq_role_require_all(TqRight right);
-extern void tq_role_forget(void);
+extern Oid   tq_role_oid(int32 role_id);
+extern int   tq_role_rights(const struct TqQueue *queue);
+extern int   tq_role_rights_all(void);
+extern void  tq_role_require(const struct TqQueue *queue, TqRight right);
+extern void  tq_role_require_all(TqRight right);
+extern void  tq_role_forget(void);
 
-#endif							/* TQ_ROLE_H */
+#endif /* TQ_ROLE_H */

@@ -36,34 +36,38 @@
 #include "core/queue.h"
 #include "core/row.h"
 
-static void table_begin(TqTable *table, Oid relid);
-static void table_prepare_indexes(TqTable *table);
-static void table_end(TqTable *table);
+static void      table_begin(TqTable *table, Oid relid);
+static void      table_prepare_indexes(TqTable *table);
+static void      table_end(TqTable *table);
 static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
-static bool written(TM_Result result, bool wait);
-static bool insert_unique(TqTable *table, TupleTableSlot *slot,
-						  int64 *holder, TqState *holder_state);
+static bool      written(TM_Result result, bool wait);
+static bool insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
+						  TqState *holder_state);
 static void holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 					  TqState *holder_state);
 static bool read_archived(TqStmt *stmt, int64 task_id, int expected,
 						  TqTask *task);
 
-#define ALL_COLUMNS \
-	"task_id, lane_id, available_at, run_at, created_at, token, version," \
-	" claimed_at, lease_until, worker_id, attempt, state, priority," \
-	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags," \
-	" large, deadline, wake_at, cancel_requested_at, workflow_id, step_id," \
-	" reference, key, correlation_id, tags, options, payload, data," \
-	" headers, result, checkpoint, errors, message, bucket, finished_at," \
+#define ALL_COLUMNS                                                           \
+	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
+	" claimed_at, lease_until, worker_id, attempt, state, priority,"          \
+	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags,"  \
+	" large, deadline, wake_at, cancel_requested_at, workflow_id, step_id,"   \
+	" reference, key, correlation_id, tags, options, payload, data,"          \
+	" headers, result, checkpoint, errors, message, bucket, finished_at,"     \
 	" expires_at, recreated_as"
 
 static TqStmt stmt_take_archived = {
 	"DELETE FROM taskq.archive WHERE task_id = $1 RETURNING " ALL_COLUMNS,
-1, {INT8OID}, NULL};
+	1,
+	{INT8OID},
+	NULL};
 
-static TqStmt stmt_find_archived = {
-	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1",
-1, {INT8OID}, NULL};
+static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
+									" FROM taskq.archive WHERE task_id = $1",
+									1,
+									{INT8OID},
+									NULL};
 
 /*
  * Begin an SQL call that changes tasks.
@@ -105,10 +109,10 @@ tq_call_end(TqCall *call)
 bool
 tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 {
-	TqTable    *table = &call->task;
+	TqTable      *table = &call->task;
 	IndexScanDesc scan;
-	ScanKeyData key;
-	bool		found;
+	ScanKeyData   key;
+	bool          found;
 
 	if (table->pkey == NULL)
 		table->pkey = index_open(tq_catalog()->task_pkey, AccessShareLock);
@@ -122,9 +126,9 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 	found = index_getnext_slot(scan, ForwardScanDirection, table->slot);
 	if (found)
 	{
-		bool		should_free;
-		HeapTuple	tuple = ExecFetchSlotHeapTuple(table->slot, false,
-												   &should_free);
+		bool      should_free;
+		HeapTuple tuple =
+			ExecFetchSlotHeapTuple(table->slot, false, &should_free);
 
 		tq_row_read(tuple, RelationGetDescr(table->rel), task);
 		task->tid = table->slot->tts_tid;
@@ -141,7 +145,7 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 void
 tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 {
-	HeapTuple	copy = heap_copytuple(tuple);
+	HeapTuple copy = heap_copytuple(tuple);
 
 	memset(task, 0, sizeof(*task));
 	memset(task->isnull, true, sizeof(task->isnull));
@@ -158,14 +162,14 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 bool
 tq_row_update(TqCall *call, TqTask *task, bool wait)
 {
-	TqTable    *table = &call->task;
-	TupleDesc	desc = RelationGetDescr(table->rel);
-	HeapTuple	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
+	TqTable        *table = &call->task;
+	TupleDesc       desc = RelationGetDescr(table->rel);
+	HeapTuple       tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	TM_FailureData failure;
-	LockTupleMode mode;
-	TqIndexUpdate indexes;
-	bool		done;
+	TM_FailureData  failure;
+	LockTupleMode   mode;
+	TqIndexUpdate   indexes;
+	bool            done;
 
 	ExecStoreHeapTuple(tuple, slot, false);
 	done = written(table_tuple_update(table->rel, &task->tid, slot,
@@ -179,8 +183,8 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		if (indexes != TQ_INDEX_UPDATE_NONE)
 		{
 			table_prepare_indexes(table);
-			tq_compat_insert_index(table->target, slot, table->estate,
-								   false, false, NULL, NIL);
+			tq_compat_insert_index(table->target, slot, table->estate, false,
+								   false, NULL, NIL);
 			ResetPerTupleExprContext(table->estate);
 		}
 	}
@@ -209,14 +213,14 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
  * state are told.
  */
 bool
-tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
-			  int64 *holder, TqState *holder_state)
+tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
+			  TqState *holder_state)
 {
-	TqTable    *table = &call->task;
-	TupleDesc	desc = RelationGetDescr(table->rel);
-	HeapTuple	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
+	TqTable        *table = &call->task;
+	TupleDesc       desc = RelationGetDescr(table->rel);
+	HeapTuple       tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	bool		added = true;
+	bool            added = true;
 
 	table_prepare_indexes(table);
 	ExecStoreHeapTuple(tuple, slot, false);
@@ -240,10 +244,10 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 void
 tq_row_insert_archive(TqCall *call, TqTask *task)
 {
-	TqTable    *table = &call->leaf;
-	Oid			leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
-	TupleDesc	desc;
-	HeapTuple	tuple;
+	TqTable *table = &call->leaf;
+	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
+	TupleDesc       desc;
+	HeapTuple       tuple;
 	TupleTableSlot *slot;
 
 	if (call->leaf_oid != leaf)
@@ -272,8 +276,8 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 bool
 tq_row_take_archived(int64 task_id, TqTask *task)
 {
-	return read_archived(&stmt_take_archived, task_id,
-						 SPI_OK_DELETE_RETURNING, task);
+	return read_archived(&stmt_take_archived, task_id, SPI_OK_DELETE_RETURNING,
+						 task);
 }
 
 bool
@@ -285,9 +289,9 @@ tq_row_find_archived(int64 task_id, TqTask *task)
 static bool
 read_archived(TqStmt *stmt, int64 task_id, int expected, TqTask *task)
 {
-	Datum		arg = Int64GetDatum(task_id);
-	TqSpi		spi;
-	bool		found;
+	Datum arg = Int64GetDatum(task_id);
+	TqSpi spi;
+	bool  found;
 
 	tq_spi_enter(&spi);
 	found = tq_spi_run(stmt, &arg, NULL, expected, 0) > 0;
@@ -343,12 +347,12 @@ table_end(TqTable *table)
 static HeapTuple
 form_tuple(const TqTask *task, TupleDesc desc, int columns)
 {
-	Datum		values[TQ_ARCHIVE_COLUMNS];
-	bool		nulls[TQ_ARCHIVE_COLUMNS];
+	Datum              values[TQ_ARCHIVE_COLUMNS];
+	bool               nulls[TQ_ARCHIVE_COLUMNS];
 	const TqTaskFixed *f = &task->f;
 
 	memset(nulls, false, sizeof(bool) * (TQ_FIRST_VAR - 1));
-#define FIXED(col, datum) values[(col) - 1] = (datum)
+#define FIXED(col, datum) values[(col) -1] = (datum)
 	FIXED(TQ_COL_TASK_ID, Int64GetDatum(f->task_id));
 	FIXED(TQ_COL_LANE_ID, Int64GetDatum(f->lane_id));
 	FIXED(TQ_COL_AVAILABLE_AT, TimestampTzGetDatum(f->available_at));
@@ -415,14 +419,14 @@ static bool
 insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 			  TqState *holder_state)
 {
-	List	   *arbiter = list_make1_oid(tq_catalog()->task_reference);
+	List         *arbiter = list_make1_oid(tq_catalog()->task_reference);
 	TransactionId xid = GetCurrentTransactionId();
 
 	for (;;)
 	{
 		ItemPointerData conflict;
-		uint32		token;
-		bool		lost = false;
+		uint32          token;
+		bool            lost = false;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!tq_compat_check_index(table->target, slot, table->estate,
@@ -432,11 +436,10 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 			return false;
 		}
 		token = SpeculativeInsertionLockAcquire(xid);
-		table_tuple_insert_speculative(table->rel, slot,
-									   GetCurrentCommandId(true), 0, NULL,
-									   token);
-		tq_compat_insert_index(table->target, slot, table->estate, false,
-							   true, &lost, arbiter);
+		table_tuple_insert_speculative(
+			table->rel, slot, GetCurrentCommandId(true), 0, NULL, token);
+		tq_compat_insert_index(table->target, slot, table->estate, false, true,
+							   &lost, arbiter);
 		table_tuple_complete_speculative(table->rel, slot, token, !lost);
 		SpeculativeInsertionLockRelease(xid);
 		if (!lost)
@@ -450,16 +453,15 @@ holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 		  TqState *holder_state)
 {
 	TupleTableSlot *slot = table_slot_create(table->rel, NULL);
-	bool		isnull;
+	bool            isnull;
 
 	if (!table_tuple_fetch_row_version(table->rel, tid, SnapshotAny, slot))
 		elog(ERROR, "could not fetch the task that has the reference");
 	if (IsolationUsesXactSnapshot() &&
-		!table_tuple_satisfies_snapshot(table->rel, slot,
-										GetActiveSnapshot()))
+		!table_tuple_satisfies_snapshot(table->rel, slot, GetActiveSnapshot()))
 		tq_error_serialization();
 	*holder = DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull));
-	*holder_state = (TqState) DatumGetInt16(slot_getattr(slot, TQ_COL_STATE,
-														 &isnull));
+	*holder_state =
+		(TqState) DatumGetInt16(slot_getattr(slot, TQ_COL_STATE, &isnull));
 	ExecDropSingleTupleTableSlot(slot);
 }

@@ -14,19 +14,19 @@
 /* A table opened for one call. */
 typedef struct TqTable
 {
-	Relation	rel;
-	Relation	pkey;			/* of taskq.task, when it was needed */
-	EState	   *estate;			/* when an index was to be changed */
-	ResultRelInfo *target;
+	Relation        rel;
+	Relation        pkey;   /* of taskq.task, when it was needed */
+	EState         *estate; /* when an index was to be changed */
+	ResultRelInfo  *target;
 	TupleTableSlot *slot;
 } TqTable;
 
 /* What one SQL call works with, from tq_call_begin to tq_call_end. */
 typedef struct TqCall
 {
-	TqTable		task;
-	TqTable		leaf;			/* of the archive, the last one used */
-	Oid			leaf_oid;
+	TqTable task;
+	TqTable leaf; /* of the archive, the last one used */
+	Oid     leaf_oid;
 } TqCall;
 
 extern void tq_call_begin(TqCall *call, const char *function);
@@ -43,4 +43,4 @@ extern void tq_row_insert_archive(TqCall *call, TqTask *task);
 extern bool tq_row_take_archived(int64 task_id, TqTask *task);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
 
-#endif							/* TQ_ROW_H */
+#endif /* TQ_ROW_H */

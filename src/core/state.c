@@ -34,47 +34,46 @@
 
 /* The contract's table of moves, each edge once. */
 static const int moves[] = {
-	[TQ_STATE_PENDING] =
-	TO(TQ_STATE_RUNNING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_SUSPENDED) |
-	TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) | TO(TQ_STATE_REDUNDANT) |
-	TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED),
+	[TQ_STATE_PENDING] = TO(TQ_STATE_RUNNING) | TO(TQ_STATE_BLOCKED) |
+						 TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DEAD) |
+						 TO(TQ_STATE_CANCELLED) | TO(TQ_STATE_REDUNDANT) |
+						 TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED),
 
-	[TQ_STATE_BLOCKED] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_SUSPENDED) |
-	TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) | TO(TQ_STATE_REDUNDANT) |
-	TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED),
+	[TQ_STATE_BLOCKED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_SUSPENDED) |
+						 TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) |
+						 TO(TQ_STATE_REDUNDANT) | TO(TQ_STATE_DONE) |
+						 TO(TQ_STATE_FILTERED),
 
-	[TQ_STATE_RUNNING] =
-	TO(TQ_STATE_DONE) | TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
-	TO(TQ_STATE_DEAD) | TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_FILTERED) |
-	TO(TQ_STATE_CANCELLED),
+	[TQ_STATE_RUNNING] = TO(TQ_STATE_DONE) | TO(TQ_STATE_PENDING) |
+						 TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_DEAD) |
+						 TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_FILTERED) |
+						 TO(TQ_STATE_CANCELLED),
 
-	[TQ_STATE_SUSPENDED] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_DONE) |
-	TO(TQ_STATE_FILTERED) | TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) |
-	TO(TQ_STATE_REDUNDANT) | TO(TQ_STATE_RECREATED),
+	[TQ_STATE_SUSPENDED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						   TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED) |
+						   TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) |
+						   TO(TQ_STATE_REDUNDANT) | TO(TQ_STATE_RECREATED),
 
-	[TQ_STATE_DONE] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_SUSPENDED) |
-	TO(TQ_STATE_DEAD) | TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
-	TO(TQ_STATE_RECREATED),
+	[TQ_STATE_DONE] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+					  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DEAD) |
+					  TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
+					  TO(TQ_STATE_RECREATED),
 
-	[TQ_STATE_DEAD] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_SUSPENDED) |
-	TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
-	TO(TQ_STATE_RECREATED),
+	[TQ_STATE_DEAD] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+					  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DONE) |
+					  TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
+					  TO(TQ_STATE_RECREATED),
 
-	[TQ_STATE_FILTERED] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_SUSPENDED) |
-	TO(TQ_STATE_DONE) | TO(TQ_STATE_DEAD) | TO(TQ_STATE_REDUNDANT) |
-	TO(TQ_STATE_RECREATED),
+	[TQ_STATE_FILTERED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DONE) |
+						  TO(TQ_STATE_DEAD) | TO(TQ_STATE_REDUNDANT) |
+						  TO(TQ_STATE_RECREATED),
 
-	[TQ_STATE_CANCELLED] =
-	TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_RECREATED),
+	[TQ_STATE_CANCELLED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						   TO(TQ_STATE_RECREATED),
 
 	[TQ_STATE_REDUNDANT] = 0,
-	[TQ_STATE_RECREATED] = 0
-};
+	[TQ_STATE_RECREATED] = 0};
 
 TqStateHooks tq_state_hooks = {NULL, NULL};
 
@@ -82,7 +81,7 @@ static void enter_live(TqTask *task, const TqMove *move);
 static void enter_running(TqTask *task, const TqMove *move);
 static bool enter_finished(const TqQueue *queue, TqTask *task,
 						   const TqMove *move);
-static int	descent_rank(TqState state);
+static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
 static void note_intents(const TqQueue *queue, const TqTask *task,
@@ -92,7 +91,7 @@ bool
 tq_state_is_legal(TqState from, TqState to)
 {
 	return TQ_STATE_IS_VALID(from) && TQ_STATE_IS_VALID(to) &&
-		(moves[from] & TO(to)) != 0;
+		   (moves[from] & TO(to)) != 0;
 }
 
 /*
@@ -104,10 +103,10 @@ bool
 tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 			   const TqMove *wanted)
 {
-	TqMove		move = *wanted;
-	TqState		from = (TqState) task->f.state;
-	bool		was_live = !task->archived;
-	bool		leaves_trace = true;
+	TqMove  move = *wanted;
+	TqState from = (TqState) task->f.state;
+	bool    was_live = !task->archived;
+	bool    leaves_trace = true;
 
 	if (!tq_state_is_legal(from, move.to))
 		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
@@ -159,7 +158,7 @@ bool
 tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 				bool unique_reference, int64 *holder, TqState *holder_state)
 {
-	TqMove		move = {0};
+	TqMove move = {0};
 
 	move.to = state;
 	move.due_at = task->f.run_at;
@@ -230,7 +229,7 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	const int64 month = 30 * USECS_PER_DAY;
 	TqRetention retention = queue->options.retention;
 	TimestampTz now = tq_clock_wall();
-	bool		none = retention.keep == TQ_KEEP_NONE;
+	bool        none = retention.keep == TQ_KEEP_NONE;
 
 	if (move->trace == TQ_TRACE_NONE)
 		return false;
@@ -238,7 +237,7 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 		retention.keep = TQ_KEEP_DEFAULT;
 	if (move->to == TQ_STATE_DEAD)
 	{
-		int64		span = (int64) tq_guc_retention * USECS_PER_SEC;
+		int64 span = (int64) tq_guc_retention * USECS_PER_SEC;
 
 		if (queue->options.retention_dead.keep != TQ_KEEP_DEFAULT)
 			retention = queue->options.retention_dead;
@@ -260,8 +259,7 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	{
 		case TQ_KEEP_DEFAULT:
 		case TQ_KEEP_NONE:
-			tq_task_set(task, TQ_COL_BUCKET,
-						Int16GetDatum(tq_queue_bucket()));
+			tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(tq_queue_bucket()));
 			return true;
 		case TQ_KEEP_SPAN:
 			tq_task_set(task, TQ_COL_EXPIRES_AT,
@@ -305,8 +303,8 @@ static bool
 write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 		  bool leaves_trace)
 {
-	int64		holder;
-	TqState		holder_state;
+	int64   holder;
+	TqState holder_state;
 
 	if (TQ_STATE_IS_LIVE(move->to))
 	{
@@ -315,8 +313,9 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 			return tq_row_update(call, task, !move->no_wait);
 		if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE],
 						   &holder, &holder_state))
-			tq_error_reference_exists(TextDatumGetCString(task->value[TQ_COL_REFERENCE]),
-									  holder, holder_state);
+			tq_error_reference_exists(
+				TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
+				holder_state);
 		task->archived = false;
 		return true;
 	}
@@ -340,7 +339,7 @@ note_intents(const TqQueue *queue, const TqTask *task, TqState from)
 {
 	if (task->f.state == TQ_STATE_RUNNING)
 	{
-		TqRunning	running;
+		TqRunning running;
 
 		running.task_id = task->f.task_id;
 		running.token = task->f.token;

@@ -12,27 +12,27 @@
 
 typedef enum TqTrace
 {
-	TQ_TRACE_BY_QUEUE,			/* what the queue's retention says */
+	TQ_TRACE_BY_QUEUE, /* what the queue's retention says */
 	TQ_TRACE_KEEP,
 	TQ_TRACE_NONE
 } TqTrace;
 
 typedef struct TqMove
 {
-	TqState		to;
-	TqReason	reason;
-	const char *wanted;			/* words for the error: "claimed" */
-	bool		no_wait;		/* give up on a row that is being changed */
+	TqState     to;
+	TqReason    reason;
+	const char *wanted;  /* words for the error: "claimed" */
+	bool        no_wait; /* give up on a row that is being changed */
 
 	/* to running */
-	int32		worker_id;
-	TimestampTz lease_until;	/* DT_NOEND: none */
+	int32       worker_id;
+	TimestampTz lease_until; /* DT_NOEND: none */
 
 	/* to pending */
-	TimestampTz due_at;			/* 0: now */
+	TimestampTz due_at; /* 0: now */
 
 	/* to a finished state */
-	TqTrace		trace;
+	TqTrace trace;
 } TqMove;
 
 /*
@@ -42,21 +42,21 @@ typedef struct TqMove
 typedef struct TqStateHooks
 {
 	/* may turn a move to pending into one to blocked */
-	void		(*entering) (TqCall *call, TqTask *task, TqMove *move);
+	void (*entering)(TqCall *call, TqTask *task, TqMove *move);
 	/* after the row is written, in the same transaction */
-	void		(*entered) (TqCall *call, TqTask *task, TqState from);
+	void (*entered)(TqCall *call, TqTask *task, TqState from);
 } TqStateHooks;
 
 extern PGDLLIMPORT TqStateHooks tq_state_hooks;
 
-extern bool tq_state_is_legal(TqState from, TqState to);
-extern bool tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
-						   const TqMove *move);
-extern bool tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
-extern bool tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
-							TqState state, bool unique_reference,
-							int64 *holder, TqState *holder_state);
+extern bool        tq_state_is_legal(TqState from, TqState to);
+extern bool        tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
+								  const TqMove *move);
+extern bool        tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
+extern bool        tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
+								   TqState state, bool unique_reference,
+								   int64 *holder, TqState *holder_state);
 extern TimestampTz tq_state_running_until(const TqQueue *queue,
-										  const TqTask *task);
+										  const TqTask  *task);
 
-#endif							/* TQ_STATE_H */
+#endif /* TQ_STATE_H */

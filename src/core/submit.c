@@ -37,23 +37,23 @@ typedef enum OnConflict
 /* The arguments of one call but for the payload. */
 typedef struct Submission
 {
-	char	   *queue_name;
+	char       *queue_name;
 	TqQueue    *queue;
-	int			priority;
-	int			max_attempts;
-	TimestampTz run_at;			/* 0: now */
-	bool		has_deadline;
+	int         priority;
+	int         max_attempts;
+	TimestampTz run_at; /* 0: now */
+	bool        has_deadline;
 	TimestampTz deadline;
-	TqTags		tags;
-	char	   *key;
-	char	   *reference;
-	OnConflict	on_conflict;
-	Jsonb	   *headers;
-	char	   *correlation_id;
-	bytea	   *data;
-	bool		suspended;
-	int32		role_id;
-	int64		lane_id;
+	TqTags      tags;
+	char       *key;
+	char       *reference;
+	OnConflict  on_conflict;
+	Jsonb      *headers;
+	char       *correlation_id;
+	bytea      *data;
+	bool        suspended;
+	int32       role_id;
+	int64       lane_id;
 } Submission;
 
 PG_FUNCTION_INFO_V1(taskq_submit);
@@ -91,16 +91,16 @@ enum
 Datum
 taskq_submit(PG_FUNCTION_ARGS)
 {
-	Submission	sub = {0};
-	TqCall		call;
-	int64		task_id;
-	bool		told;
+	Submission sub = {0};
+	TqCall     call;
+	int64      task_id;
+	bool       told;
 
 	read_arguments(fcinfo, &sub);
 	tq_call_begin(&call, "taskq_submit()");
 	resolve_queue(fcinfo, &sub);
-	told = submit_one(&call, &sub, tq_arg_jsonb(fcinfo, ARG_PAYLOAD),
-					  &task_id);
+	told =
+		submit_one(&call, &sub, tq_arg_jsonb(fcinfo, ARG_PAYLOAD), &task_id);
 	tq_call_end(&call);
 	if (!told)
 		PG_RETURN_NULL();
@@ -111,30 +111,29 @@ Datum
 taskq_submit_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Submission	sub = {0};
-	TqCall		call;
-	Datum	   *payloads;
-	int			count;
+	Submission     sub = {0};
+	TqCall         call;
+	Datum         *payloads;
+	int            count;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (PG_ARGISNULL(ARG_PAYLOAD))
 		tq_error_required("payloads");
-	payloads = tq_arg_array(fcinfo, ARG_PAYLOAD, "payloads", JSONBOID,
-							&count);
+	payloads = tq_arg_array(fcinfo, ARG_PAYLOAD, "payloads", JSONBOID, &count);
 	read_arguments(fcinfo, &sub);
 	tq_call_begin(&call, "taskq_submit_many()");
 	resolve_queue(fcinfo, &sub);
 	for (int i = 0; i < count; i++)
 	{
-		int64		task_id = 0;
-		bool		isnull;
-		Datum		value;
+		int64 task_id = 0;
+		bool  isnull;
+		Datum value;
 
 		CHECK_FOR_INTERRUPTS();
 		if (i > 0 && sub.reference != NULL)
 			tq_call_snapshot();
-		isnull = !submit_one(&call, &sub, DatumGetJsonbP(payloads[i]),
-							 &task_id);
+		isnull =
+			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
 		value = Int64GetDatum(task_id);
 		tuplestore_putvalues(result->setResult, result->setDesc, &value,
 							 &isnull);
@@ -152,16 +151,14 @@ read_arguments(FunctionCallInfo fcinfo, Submission *sub)
 	{
 		sub->priority = PG_GETARG_INT32(ARG_PRIORITY);
 		if (sub->priority < PG_INT16_MIN || sub->priority > PG_INT16_MAX)
-			tq_error_invalid("priority", "must be from -32768 to 32767",
-							 NULL);
+			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
 	}
 	if (!PG_ARGISNULL(ARG_MAX_ATTEMPTS))
 	{
 		sub->max_attempts = PG_GETARG_INT32(ARG_MAX_ATTEMPTS);
 		if (sub->max_attempts < -1 || sub->max_attempts == 0)
 			tq_error_invalid("max_attempts",
-							 "must be at least 1, or -1 for any number",
-							 NULL);
+							 "must be at least 1, or -1 for any number", NULL);
 	}
 	read_times(fcinfo, sub);
 	read_words(fcinfo, sub);
@@ -194,13 +191,13 @@ read_times(FunctionCallInfo fcinfo, Submission *sub)
 		due = Max(now, sub->run_at);
 	else if (!PG_ARGISNULL(ARG_DELAY))
 	{
-		int64		delay = tq_arg_span(fcinfo, ARG_DELAY, "delay", 0, 0);
+		int64 delay = tq_arg_span(fcinfo, ARG_DELAY, "delay", 0, 0);
 
 		if (delay > 0)
 			sub->run_at = due = tq_clock_dispatch() + delay;
 	}
-	sub->has_deadline = tq_arg_time(fcinfo, ARG_DEADLINE, "deadline",
-									&sub->deadline);
+	sub->has_deadline =
+		tq_arg_time(fcinfo, ARG_DEADLINE, "deadline", &sub->deadline);
 	if (sub->has_deadline && sub->deadline <= now)
 		tq_error_invalid("deadline", "is in the past", NULL);
 	if (sub->has_deadline && sub->deadline < due)
@@ -210,13 +207,13 @@ read_times(FunctionCallInfo fcinfo, Submission *sub)
 static void
 read_words(FunctionCallInfo fcinfo, Submission *sub)
 {
-	char	   *word;
+	char *word;
 
 	sub->key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
-	sub->reference = tq_arg_word(fcinfo, ARG_REFERENCE, "reference",
-								 TQ_MAX_KEY);
-	sub->correlation_id = tq_arg_word(fcinfo, ARG_CORRELATION_ID,
-									  "correlation_id", TQ_MAX_KEY);
+	sub->reference =
+		tq_arg_word(fcinfo, ARG_REFERENCE, "reference", TQ_MAX_KEY);
+	sub->correlation_id =
+		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
 
 	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
 	if (word == NULL || strcmp(word, "error") == 0)
@@ -263,9 +260,9 @@ resolve_queue(FunctionCallInfo fcinfo, Submission *sub)
 static bool
 submit_one(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id)
 {
-	TqTask		task = {{0}};
-	int64		holder = 0;
-	TqState		holder_state = TQ_STATE_PENDING;
+	TqTask  task = {{0}};
+	int64   holder = 0;
+	TqState holder_state = TQ_STATE_PENDING;
 
 	if (payload != NULL)
 		tq_submit_check_size(sub->queue, "payload", VARSIZE(payload));

@@ -12,4 +12,4 @@
 extern void tq_submit_check_size(const TqQueue *queue, const char *what,
 								 int64 size);
 
-#endif							/* TQ_SUBMIT_H */
+#endif /* TQ_SUBMIT_H */

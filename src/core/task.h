@@ -17,29 +17,29 @@
 
 typedef struct TqTaskFixed
 {
-	int64		task_id;
-	int64		lane_id;
-	TimestampTz available_at;	/* DT_NOEND: blocked or suspended */
+	int64       task_id;
+	int64       lane_id;
+	TimestampTz available_at; /* DT_NOEND: blocked or suspended */
 	TimestampTz run_at;
 	TimestampTz created_at;
 	/* what a claim changes */
-	int64		token;
-	int64		version;
-	TimestampTz claimed_at;		/* DT_NOBEGIN: not claimed */
-	TimestampTz lease_until;	/* DT_NOEND: none */
-	int32		worker_id;		/* 0: nobody */
-	int32		attempt;
-	int16		state;
+	int64       token;
+	int64       version;
+	TimestampTz claimed_at;  /* DT_NOBEGIN: not claimed */
+	TimestampTz lease_until; /* DT_NOEND: none */
+	int32       worker_id;   /* 0: nobody */
+	int32       attempt;
+	int16       state;
 	/* to here */
-	int16		priority;
-	int32		queue_id;
-	int32		max_attempts;
-	int32		submitted_by;
-	int32		run_as;
-	int16		reason;
-	int16		descent;
-	int16		flags;
-	int16		large;			/* bits of TqLargePart */
+	int16 priority;
+	int32 queue_id;
+	int32 max_attempts;
+	int32 submitted_by;
+	int32 run_as;
+	int16 reason;
+	int16 descent;
+	int16 flags;
+	int16 large; /* bits of TqLargePart */
 } TqTaskFixed;
 
 /* Column numbers, from 1. */
@@ -83,23 +83,24 @@ typedef enum TqColumn
 	TQ_COL_CHECKPOINT,
 	TQ_COL_ERRORS,
 	TQ_COL_MESSAGE,
-	TQ_COL_BUCKET,				/* from here on only in the archive */
+	TQ_COL_BUCKET, /* from here on only in the archive */
 	TQ_COL_FINISHED_AT,
 	TQ_COL_EXPIRES_AT,
 	TQ_COL_RECREATED_AS
 } TqColumn;
 
-#define TQ_TASK_COLUMNS		TQ_COL_MESSAGE
-#define TQ_ARCHIVE_COLUMNS	TQ_COL_RECREATED_AS
-#define TQ_FIRST_VAR		TQ_COL_DEADLINE
+#define TQ_TASK_COLUMNS TQ_COL_MESSAGE
+#define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
+#define TQ_FIRST_VAR TQ_COL_DEADLINE
 
 /* Columns that may stand in taskq.large: part = column - TQ_COL_PAYLOAD. */
-#define TQ_FIRST_LARGE		TQ_COL_PAYLOAD
-#define TQ_LAST_LARGE		TQ_COL_MESSAGE
-#define TQ_LARGE_BIT(col)	((int16) (1 << ((col) - TQ_FIRST_LARGE)))
-#define TQ_COL_IS_LARGE(col) ((col) >= TQ_FIRST_LARGE && (col) <= TQ_LAST_LARGE)
+#define TQ_FIRST_LARGE TQ_COL_PAYLOAD
+#define TQ_LAST_LARGE TQ_COL_MESSAGE
+#define TQ_LARGE_BIT(col) ((int16) (1 << ((col) -TQ_FIRST_LARGE)))
+#define TQ_COL_IS_LARGE(col)                                                  \
+	((col) >= TQ_FIRST_LARGE && (col) <= TQ_LAST_LARGE)
 
-#define TQ_FLAG_WORKER_DIED	1	/* a worker died holding it */
+#define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
 
 /*
  * Columns after the fixed part are Datums, indexed by column; what they
@@ -109,15 +110,15 @@ typedef enum TqColumn
  */
 typedef struct TqTask
 {
-	TqTaskFixed f;
-	Datum		value[TQ_ARCHIVE_COLUMNS + 1];
-	bool		isnull[TQ_ARCHIVE_COLUMNS + 1];
-	int16		large_dropped;	/* parts in taskq.large to be removed */
-	bool		archived;
-	ItemPointerData tid;		/* where a live one was read */
+	TqTaskFixed     f;
+	Datum           value[TQ_ARCHIVE_COLUMNS + 1];
+	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
+	int16           large_dropped; /* parts in taskq.large to be removed */
+	bool            archived;
+	ItemPointerData tid; /* where a live one was read */
 } TqTask;
 
-#define TQ_TASK_TIME(task, col, if_null) \
+#define TQ_TASK_TIME(task, col, if_null)                                      \
 	((task)->isnull[col] ? (if_null) : DatumGetTimestampTz((task)->value[col]))
 
 static inline void
@@ -134,4 +135,4 @@ tq_task_clear(TqTask *task, TqColumn col)
 	task->isnull[col] = true;
 }
 
-#endif							/* TQ_TASK_H */
+#endif /* TQ_TASK_H */

@@ -45,16 +45,16 @@ PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 /* What a session knows of a name. */
 typedef struct KnownWorker
 {
-	char		name[TQ_MAX_NAME + 1];
-	int32		worker_id;		/* 0: neither registered nor a label */
+	char          name[TQ_MAX_NAME + 1];
+	int32         worker_id; /* 0: neither registered nor a label */
 	TqWorkerState state;
-	Oid			role;
-	TqTags		tags;
+	Oid           role;
+	TqTags        tags;
 } KnownWorker;
 
 static MemoryContext known_context = NULL;
-static HTAB *known = NULL;
-static uint64 known_generation = 0;
+static HTAB         *known = NULL;
+static uint64        known_generation = 0;
 
 /* The living one, else the newest of the past, else the label. */
 static TqStmt stmt_find = {
@@ -63,56 +63,65 @@ static TqStmt stmt_find = {
 	" WHERE w.name = $1"
 	" ORDER BY w.state = 1 DESC, w.state <> 3 DESC, w.worker_id DESC"
 	" LIMIT 1",
-1, {TEXTOID}, NULL};
+	1,
+	{TEXTOID},
+	NULL};
 
 static TqStmt stmt_find_label = {
 	"SELECT w.worker_id, w.state::integer, NULL::oid, w.tags"
 	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3",
-1, {TEXTOID}, NULL};
+	1,
+	{TEXTOID},
+	NULL};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
 	" (name, state, role_id, queues, tags, info, registered_at)"
 	" VALUES ($1, $2::smallint, $3, $4, $5, $6, $7)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
-	7, {TEXTOID, INT4OID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID,
-	TIMESTAMPTZOID}, NULL};
+	7,
+	{TEXTOID, INT4OID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID,
+	 TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
 	" WHERE worker_id = $1 AND state = 1",
-3, {INT4OID, INT4OID, TIMESTAMPTZOID}, NULL};
+	3,
+	{INT4OID, INT4OID, TIMESTAMPTZOID},
+	NULL};
 
 static TqStmt stmt_name = {
-	"SELECT name FROM taskq.worker WHERE worker_id = $1",
-1, {INT4OID}, NULL};
+	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
 
 static TqStmt stmt_asked = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE task_id = ANY ($1) AND worker_id = $2 AND state = 3"
 	"   AND cancel_requested_at IS NOT NULL"
 	" ORDER BY task_id",
-2, {INT8ARRAYOID, INT4OID}, NULL};
+	2,
+	{INT8ARRAYOID, INT4OID},
+	NULL};
 
 static KnownWorker *look_up(const char *name);
-static void read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
+static void  read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
 static int32 add_row(const char *name, TqWorkerState state, Datum queues,
 					 bool queues_null, const TqTags *tags, Jsonb *info);
-static void require_name(const KnownWorker *worker);
+static void  require_name(const KnownWorker *worker);
 static KnownWorker *require_active(const char *name);
-static void check_queues(FunctionCallInfo fcinfo, int n);
-static Datum tasks_asked(int32 worker_id);
+static void         check_queues(FunctionCallInfo fcinfo, int n);
+static Datum        tasks_asked(int32 worker_id);
 
 Datum
 taskq_register(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	Jsonb	   *info = tq_arg_jsonb(fcinfo, 5);
-	TqTags		tags;
-	TqCall		call;
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	Jsonb       *info = tq_arg_jsonb(fcinfo, 5);
+	TqTags       tags;
+	TqCall       call;
 	KnownWorker *former;
-	int64		returned = 0;
-	int32		worker_id;
+	int64        returned = 0;
+	int32        worker_id;
 
 	if (!PG_ARGISNULL(1))
 		check_queues(fcinfo, 1);
@@ -145,11 +154,10 @@ taskq_register(PG_FUNCTION_ARGS)
 				 errmsg("worker \"%s\" is being registered by another session",
 						name)));
 	if (!tq_slot_put(worker_id))
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("too many registered workers"),
-				 errhint("Increase taskq.max_workers, now %d.",
-						 tq_guc_max_workers)));
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many registered workers"),
+						errhint("Increase taskq.max_workers, now %d.",
+								tq_guc_max_workers)));
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
@@ -158,12 +166,12 @@ taskq_register(PG_FUNCTION_ARGS)
 Datum
 taskq_heartbeat(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	KnownWorker *worker;
-	TupleDesc	desc;
-	Datum		values[4];
-	bool		nulls[4] = {false};
-	Interval   *next;
+	TupleDesc    desc;
+	Datum        values[4];
+	bool         nulls[4] = {false};
+	Interval    *next;
 
 	tq_shmem_require("taskq_heartbeat()");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
@@ -178,18 +186,18 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	values[1] = tasks_asked(worker->worker_id);
 	values[2] = BoolGetDatum(false);
 	values[3] = IntervalPGetDatum(next);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values,
-											 nulls));
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 Datum
 taskq_deregister(PG_FUNCTION_ARGS)
 {
-	char	   *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	TqCall		call;
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	TqCall       call;
 	KnownWorker *worker;
-	int32		worker_id;
-	int64		returned;
+	int32        worker_id;
+	int64        returned;
 
 	tq_shmem_require("taskq_deregister()");
 	tq_call_begin(&call, "taskq_deregister()");
@@ -209,7 +217,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 Datum
 taskq_worker_seen(PG_FUNCTION_ARGS)
 {
-	int64		last_seen;
+	int64 last_seen;
 
 	if (PG_ARGISNULL(0) || !tq_slot_find(PG_GETARG_INT32(0), &last_seen))
 		PG_RETURN_NULL();
@@ -224,7 +232,7 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
 Datum
 taskq_may_see_worker(PG_FUNCTION_ARGS)
 {
-	Oid			role;
+	Oid role;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_BOOL(false);
@@ -257,14 +265,14 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 	}
 	else if (worker->worker_id == 0 || worker->state == TQ_WORKER_GONE)
 	{
-		TqTags		none = {0};
+		TqTags none = {0};
 
 		read_known(worker, &stmt_find_label, name);
 		if (worker->worker_id == 0)
 		{
 			tq_xact_session_cache_changed();
-			if (add_row(name, TQ_WORKER_LABEL, (Datum) 0, true, &none,
-						NULL) == 0)
+			if (add_row(name, TQ_WORKER_LABEL, (Datum) 0, true, &none, NULL) ==
+				0)
 				tq_call_snapshot();
 			read_known(worker, &stmt_find_label, name);
 			if (worker->worker_id == 0)
@@ -278,9 +286,9 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 char *
 tq_worker_name(int32 worker_id)
 {
-	TqSpi		spi;
-	Datum		arg = Int32GetDatum(worker_id);
-	char	   *name = NULL;
+	TqSpi spi;
+	Datum arg = Int32GetDatum(worker_id);
+	char *name = NULL;
 
 	if (worker_id == 0)
 		return NULL;
@@ -297,9 +305,9 @@ tq_worker_name(int32 worker_id)
 bool
 tq_worker_end(int32 worker_id, TqWorkerState how)
 {
-	TqSpi		spi;
-	Datum		args[3];
-	bool		ended;
+	TqSpi spi;
+	Datum args[3];
+	bool  ended;
 
 	args[0] = Int32GetDatum(worker_id);
 	args[1] = Int32GetDatum(how);
@@ -320,16 +328,15 @@ static KnownWorker *
 look_up(const char *name)
 {
 	KnownWorker *worker;
-	bool		found;
+	bool         found;
 
 	if (known == NULL || known_generation != tq_catalog_worker_generation())
 	{
-		HASHCTL		ctl = {0};
+		HASHCTL ctl = {0};
 
 		if (known_context == NULL)
-			known_context = AllocSetContextCreate(TopMemoryContext,
-												  "taskq workers",
-												  ALLOCSET_SMALL_SIZES);
+			known_context = AllocSetContextCreate(
+				TopMemoryContext, "taskq workers", ALLOCSET_SMALL_SIZES);
 		known = NULL;
 		MemoryContextReset(known_context);
 		ctl.keysize = TQ_MAX_NAME + 1;
@@ -349,7 +356,7 @@ look_up(const char *name)
 	if (worker->worker_id != 0)
 	{
 		KnownWorker *kept = hash_search(known, name, HASH_ENTER, &found);
-		TqTags		tags = worker->tags;
+		TqTags       tags = worker->tags;
 
 		kept->worker_id = worker->worker_id;
 		kept->state = worker->state;
@@ -363,18 +370,18 @@ look_up(const char *name)
 static void
 read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 {
-	TqSpi		spi;
-	Datum		arg = CStringGetTextDatum(name);
+	TqSpi spi;
+	Datum arg = CStringGetTextDatum(name);
 
 	worker->worker_id = 0;
 	tq_spi_enter(&spi);
 	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(known_context);
-		bool		isnull;
-		Datum		value;
-		Datum	   *values;
-		bool	   *nulls;
+		bool          isnull;
+		Datum         value;
+		Datum        *values;
+		bool         *nulls;
 
 		worker->worker_id = tq_spi_int4(0, 1, 0);
 		worker->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
@@ -385,8 +392,8 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 						  &worker->tags.count);
 		worker->tags.tags = palloc(sizeof(char *) * (worker->tags.count + 1));
 		for (int i = 0; i < worker->tags.count; i++)
-			worker->tags.tags[i] = nulls[i] ? pstrdup("") :
-				TextDatumGetCString(values[i]);
+			worker->tags.tags[i] = nulls[i] ? pstrdup("")
+											: TextDatumGetCString(values[i]);
 		tq_arg_tags_sort(&worker->tags);
 		MemoryContextSwitchTo(mine);
 	}
@@ -398,18 +405,19 @@ static int32
 add_row(const char *name, TqWorkerState state, Datum queues, bool queues_null,
 		const TqTags *tags, Jsonb *info)
 {
-	TqSpi		spi;
-	Datum		args[7];
-	bool		nulls[7] = {false};
-	int32		worker_id = 0;
+	TqSpi spi;
+	Datum args[7];
+	bool  nulls[7] = {false};
+	int32 worker_id = 0;
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(state);
 	args[2] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[3] = queues;
 	nulls[3] = queues_null;
-	args[4] = tags->count > 0 ? tq_arg_tags_datum(tags) :
-		PointerGetDatum(construct_empty_array(TEXTOID));
+	args[4] = tags->count > 0
+				  ? tq_arg_tags_datum(tags)
+				  : PointerGetDatum(construct_empty_array(TEXTOID));
 	args[5] = info != NULL ? JsonbPGetDatum(info) : (Datum) 0;
 	nulls[5] = info == NULL;
 	args[6] = TimestampTzGetDatum(tq_clock_wall());
@@ -429,10 +437,9 @@ require_name(const KnownWorker *worker)
 		return;
 	if (tq_role_rights_all() & TQ_RIGHT_MANAGE)
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for this worker's name"),
-			 errdetail("The worker was registered by another role.")));
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for this worker's name"),
+					errdetail("The worker was registered by another role.")));
 }
 
 /* TQ007 unless the worker is registered and not dead. */
@@ -453,14 +460,13 @@ require_active(const char *name)
 static void
 check_queues(FunctionCallInfo fcinfo, int n)
 {
-	int			count;
-	Datum	   *names = tq_arg_array(fcinfo, n, "queues", TEXTOID, &count);
+	int    count;
+	Datum *names = tq_arg_array(fcinfo, n, "queues", TEXTOID, &count);
 
 	if (count > 10000)
 		tq_error_too_large("list of queues", count, 10000);
 	for (int i = 0; i < count; i++)
-		tq_arg_check_word(TextDatumGetCString(names[i]), "queue",
-						  TQ_MAX_NAME);
+		tq_arg_check_word(TextDatumGetCString(names[i]), "queue", TQ_MAX_NAME);
 }
 
 /*
@@ -470,13 +476,13 @@ check_queues(FunctionCallInfo fcinfo, int n)
 static Datum
 tasks_asked(int32 worker_id)
 {
-	TqRunning  *running;
-	Datum	   *ids;
-	Datum		args[2];
-	int			count;
-	ArrayType  *result = construct_empty_array(INT8OID);
-	TqSpi		spi;
-	uint64		rows;
+	TqRunning *running;
+	Datum     *ids;
+	Datum      args[2];
+	int        count;
+	ArrayType *result = construct_empty_array(INT8OID);
+	TqSpi      spi;
+	uint64     rows;
 
 	if (!tq_slot_asked(worker_id, false))
 		return PointerGetDatum(result);
@@ -486,9 +492,8 @@ tasks_asked(int32 worker_id)
 	ids = palloc(sizeof(Datum) * (count + 1));
 	for (int i = 0; i < count; i++)
 		ids[i] = Int64GetDatum(running[i].task_id);
-	args[0] = PointerGetDatum(construct_array(ids, count, INT8OID, 8,
-											  FLOAT8PASSBYVAL,
-											  TYPALIGN_DOUBLE));
+	args[0] = PointerGetDatum(construct_array(
+		ids, count, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	args[1] = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
@@ -498,8 +503,8 @@ tasks_asked(int32 worker_id)
 	if (rows > 0 || !tq_registry_complete())
 		tq_slot_ask(worker_id); /* told again until they have stopped */
 	if (rows > 0)
-		result = construct_array(ids, (int) rows, INT8OID, 8,
-								 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
+								 TYPALIGN_DOUBLE);
 	pfree(running);
 	return PointerGetDatum(result);
 }

@@ -13,20 +13,19 @@ typedef enum TqWorkerState
 {
 	TQ_WORKER_ACTIVE = 1,
 	TQ_WORKER_DEAD = 2,
-	TQ_WORKER_LABEL = 3,		/* claims without having registered */
-	TQ_WORKER_GONE = 4			/* deregistered, or replaced */
+	TQ_WORKER_LABEL = 3, /* claims without having registered */
+	TQ_WORKER_GONE = 4   /* deregistered, or replaced */
 } TqWorkerState;
 
 typedef struct TqWorker
 {
-	int32		worker_id;
-	bool		registered;
-	TqTags		tags;			/* of a registered one */
+	int32  worker_id;
+	bool   registered;
+	TqTags tags; /* of a registered one */
 } TqWorker;
 
-extern void tq_worker_for_claim(const char *name, TqWorker *worker);
+extern void  tq_worker_for_claim(const char *name, TqWorker *worker);
 extern char *tq_worker_name(int32 worker_id);
-extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
+extern bool  tq_worker_end(int32 worker_id, TqWorkerState how);
 
-
-#endif							/* TQ_WORKER_H */
+#endif /* TQ_WORKER_H */

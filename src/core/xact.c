@@ -33,30 +33,31 @@ typedef enum IntentKind
 	INTENT_WAKE_WORKER,
 	INTENT_ASK,
 	INTENT_WORKER_GONE,
-	INTENT_ACTIVATED
+	INTENT_VISIT
 } IntentKind;
 
 typedef struct Intent
 {
-	IntentKind	kind;
+	IntentKind       kind;
 	SubTransactionId subid;
-	TqRunning	running;		/* of RUNNING; task_id of STOPPED; due_at of
+	TqRunning        running;  /* of RUNNING; task_id of STOPPED; due_at of
 								 * DUE; worker_id of ASK, WORKER_GONE */
+	Oid              database; /* of VISIT */
 } Intent;
 
 /* In the top transaction's memory; gone with it. */
 static Intent *intents = NULL;
-static int	intent_count = 0;
-static int	intent_room = 0;
+static int     intent_count = 0;
+static int     intent_room = 0;
 
 /* This transaction made a number or name that sessions keep. */
 static bool session_cache_changed = false;
 
 static Intent *add_intent(IntentKind kind);
-static void carry_out(const Intent *intent);
-static void at_end(XactEvent event, void *arg);
-static void at_sub_end(SubXactEvent event, SubTransactionId mine,
-					   SubTransactionId parent, void *arg);
+static void    carry_out(const Intent *intent);
+static void    at_end(XactEvent event, void *arg);
+static void    at_sub_end(SubXactEvent event, SubTransactionId mine,
+						  SubTransactionId parent, void *arg);
 
 void
 tq_xact_init(void)
@@ -111,11 +112,11 @@ tq_xact_worker_gone(int32 worker_id)
 	add_intent(INTENT_WORKER_GONE)->running.worker_id = worker_id;
 }
 
-/* This copy of a database may have a background worker from now on. */
+/* The launcher should see whether a database wants a background worker. */
 void
-tq_xact_activated(void)
+tq_xact_visit(Oid database)
 {
-	add_intent(INTENT_ACTIVATED);
+	add_intent(INTENT_VISIT)->database = database;
 }
 
 /* A roll-back of this transaction makes what the session keeps wrong. */
@@ -139,7 +140,7 @@ tq_xact_prepared_ended(void)
 static Intent *
 add_intent(IntentKind kind)
 {
-	Intent	   *intent;
+	Intent *intent;
 
 	if (intents == NULL)
 	{
@@ -184,8 +185,8 @@ carry_out(const Intent *intent)
 		case INTENT_WORKER_GONE:
 			tq_slot_remove(intent->running.worker_id);
 			break;
-		case INTENT_ACTIVATED:
-			tq_station_visit(MyDatabaseId);
+		case INTENT_VISIT:
+			tq_station_visit(intent->database);
 			break;
 	}
 }
@@ -209,7 +210,7 @@ at_end(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			break;
 		default:
-			return;				/* before the end, or a parallel worker */
+			return; /* before the end, or a parallel worker */
 	}
 	intents = NULL;
 	intent_count = 0;
@@ -217,8 +218,8 @@ at_end(XactEvent event, void *arg)
 }
 
 static void
-at_sub_end(SubXactEvent event, SubTransactionId mine,
-		   SubTransactionId parent, void *arg)
+at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+		   void *arg)
 {
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{

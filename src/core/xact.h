@@ -18,8 +18,8 @@ extern void tq_xact_wake_worker(void);
 extern void tq_xact_ask(int32 worker_id);
 extern void tq_xact_worker_gone(int32 worker_id);
 extern void tq_xact_session_cache_changed(void);
-extern void tq_xact_activated(void);
+extern void tq_xact_visit(Oid database);
 extern void tq_xact_prepared_ended(void);
 extern void tq_xact_init(void);
 
-#endif							/* TQ_XACT_H */
+#endif /* TQ_XACT_H */

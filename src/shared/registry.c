@@ -34,59 +34,59 @@
 #include "base/guc.h"
 #include "shared/registry.h"
 
-#define PARTITIONS		16
-#define DATABASES		256		/* beyond it a database is never complete */
+#define PARTITIONS 16
+#define DATABASES 256 /* beyond it a database is never complete */
 
 typedef struct EntryKey
 {
-	int64		task_id;
-	Oid			database;
-	uint32		unused;			/* zero, so that the key has no holes */
+	int64  task_id;
+	Oid    database;
+	uint32 unused; /* zero, so that the key has no holes */
 } EntryKey;
 
 typedef struct Entry
 {
-	EntryKey	key;
-	TqRunning	running;
-	float4		progress;		/* below 0: not told */
-	char		message[TQ_PROGRESS_MESSAGE + 1];
+	EntryKey  key;
+	TqRunning running;
+	float4    progress; /* below 0: not told */
+	char      message[TQ_PROGRESS_MESSAGE + 1];
 } Entry;
 
 /* A database is complete while seen = flagged. */
 typedef struct DatabaseFlag
 {
-	Oid			database;
-	uint64		flagged;		/* raised by whatever may lose entries */
-	uint64		seen;			/* flagged, when the last rebuild began */
-	bool		deadlines;		/* a claim met a task past its deadline */
-	uint64		timers;			/* due times that the timer has met */
+	Oid    database;
+	uint64 flagged;   /* raised by whatever may lose entries */
+	uint64 seen;      /* flagged, when the last rebuild began */
+	bool   deadlines; /* a claim met a task past its deadline */
+	uint64 timers;    /* due times that the timer has met */
 } DatabaseFlag;
 
 typedef struct Registry
 {
-	slock_t		mutex;			/* guards databases */
+	slock_t       mutex; /* guards databases */
 	LWLockPadded *locks;
-	int			database_count;
-	DatabaseFlag databases[DATABASES];
+	int           database_count;
+	DatabaseFlag  databases[DATABASES];
 } Registry;
 
 static Registry *registry = NULL;
-static HTAB *entries = NULL;
+static HTAB     *entries = NULL;
 
-static LWLock *lock_of(uint32 hash);
-static EntryKey key_of(int64 task_id);
-static uint32 hash_of(const EntryKey *key);
+static LWLock       *lock_of(uint32 hash);
+static EntryKey      key_of(int64 task_id);
+static uint32        hash_of(const EntryKey *key);
 static DatabaseFlag *flag_of_database(void);
-static bool is_one_of(int32 worker, const int32 *workers, int count);
-static void lock_all(LWLockMode mode);
-static void unlock_all(void);
+static bool          is_one_of(int32 worker, const int32 *workers, int count);
+static void          lock_all(LWLockMode mode);
+static void          unlock_all(void);
 
 Size
 tq_registry_size(void)
 {
-	return add_size(MAXALIGN(sizeof(Registry)),
-					hash_estimate_size(tq_guc_max_running_tracked,
-									   sizeof(Entry)));
+	return add_size(
+		MAXALIGN(sizeof(Registry)),
+		hash_estimate_size(tq_guc_max_running_tracked, sizeof(Entry)));
 }
 
 void
@@ -98,8 +98,8 @@ tq_registry_request(void)
 void
 tq_registry_init(void)
 {
-	bool		found;
-	HASHCTL		ctl = {0};
+	bool    found;
+	HASHCTL ctl = {0};
 
 	registry = ShmemInitStruct("taskq registry", sizeof(Registry), &found);
 	if (!found)
@@ -111,11 +111,10 @@ tq_registry_init(void)
 	ctl.keysize = sizeof(EntryKey);
 	ctl.entrysize = sizeof(Entry);
 	ctl.num_partitions = PARTITIONS;
-	entries = ShmemInitHash("taskq running tasks",
-							tq_guc_max_running_tracked,
+	entries = ShmemInitHash("taskq running tasks", tq_guc_max_running_tracked,
 							tq_guc_max_running_tracked, &ctl,
 							HASH_ELEM | HASH_BLOBS | HASH_PARTITION |
-							HASH_FIXED_SIZE);
+								HASH_FIXED_SIZE);
 }
 
 /* Lose all entries of all databases. */
@@ -123,7 +122,7 @@ void
 tq_registry_wipe(void)
 {
 	HASH_SEQ_STATUS scan;
-	Entry	   *entry;
+	Entry          *entry;
 
 	lock_all(LW_EXCLUSIVE);
 	hash_seq_init(&scan, entries);
@@ -142,10 +141,10 @@ tq_registry_wipe(void)
 void
 tq_registry_put(const TqRunning *running)
 {
-	EntryKey	key = key_of(running->task_id);
-	uint32		hash = hash_of(&key);
-	bool		found;
-	Entry	   *entry;
+	EntryKey key = key_of(running->task_id);
+	uint32   hash = hash_of(&key);
+	bool     found;
+	Entry   *entry;
 
 	if (registry == NULL)
 		return;
@@ -170,8 +169,8 @@ tq_registry_put(const TqRunning *running)
 void
 tq_registry_remove(int64 task_id)
 {
-	EntryKey	key = key_of(task_id);
-	uint32		hash = hash_of(&key);
+	EntryKey key = key_of(task_id);
+	uint32   hash = hash_of(&key);
 
 	if (registry == NULL)
 		return;
@@ -200,7 +199,7 @@ bool
 tq_registry_complete(void)
 {
 	DatabaseFlag *flag;
-	bool		complete;
+	bool          complete;
 
 	if (registry == NULL)
 		return false;
@@ -219,7 +218,7 @@ uint64
 tq_registry_rebuild_begin(void)
 {
 	DatabaseFlag *flag;
-	uint64		begun = 0;
+	uint64        begun = 0;
 
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
@@ -250,8 +249,8 @@ int
 tq_registry_due(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 {
 	HASH_SEQ_STATUS scan;
-	Entry	   *entry;
-	int			count = 0;
+	Entry          *entry;
+	int             count = 0;
 
 	*next = DT_NOEND;
 	lock_all(LW_SHARED);
@@ -277,8 +276,8 @@ tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
 					   int max)
 {
 	HASH_SEQ_STATUS scan;
-	Entry	   *entry;
-	int			n = 0;
+	Entry          *entry;
+	int             n = 0;
 
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -297,8 +296,8 @@ int
 tq_registry_list(TqRunning *found, int max)
 {
 	HASH_SEQ_STATUS scan;
-	Entry	   *entry;
-	int			count = 0;
+	Entry          *entry;
+	int             count = 0;
 
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -331,7 +330,7 @@ bool
 tq_registry_deadlines_asked(void)
 {
 	DatabaseFlag *flag;
-	bool		asked = false;
+	bool          asked = false;
 
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
@@ -362,7 +361,7 @@ uint64
 tq_registry_timers(void)
 {
 	DatabaseFlag *flag;
-	uint64		timers;
+	uint64        timers;
 
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
@@ -376,8 +375,8 @@ int
 tq_registry_count(void)
 {
 	HASH_SEQ_STATUS scan;
-	Entry	   *entry;
-	int			count = 0;
+	Entry          *entry;
+	int             count = 0;
 
 	if (registry == NULL)
 		return 0;
@@ -400,9 +399,9 @@ void
 tq_registry_progress(int64 task_id, int64 token, float4 progress,
 					 const char *message)
 {
-	EntryKey	key = key_of(task_id);
-	uint32		hash = hash_of(&key);
-	Entry	   *entry;
+	EntryKey key = key_of(task_id);
+	uint32   hash = hash_of(&key);
+	Entry   *entry;
 
 	if (registry == NULL)
 		return;
@@ -423,10 +422,10 @@ bool
 tq_registry_read_progress(int64 task_id, int64 token, float4 *progress,
 						  char *message)
 {
-	EntryKey	key = key_of(task_id);
-	uint32		hash = hash_of(&key);
-	Entry	   *entry;
-	bool		told = false;
+	EntryKey key = key_of(task_id);
+	uint32   hash = hash_of(&key);
+	Entry   *entry;
+	bool     told = false;
 
 	if (registry == NULL)
 		return false;
@@ -451,7 +450,7 @@ lock_of(uint32 hash)
 static EntryKey
 key_of(int64 task_id)
 {
-	EntryKey	key;
+	EntryKey key;
 
 	key.task_id = task_id;
 	key.database = MyDatabaseId;
@@ -489,12 +488,12 @@ flag_of_database(void)
 static bool
 is_one_of(int32 worker, const int32 *workers, int count)
 {
-	int			low = 0;
-	int			high = count;
+	int low = 0;
+	int high = count;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
 		if (workers[middle] == worker)
 			return true;

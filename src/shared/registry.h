@@ -15,10 +15,10 @@
 
 typedef struct TqRunning
 {
-	int64		task_id;
-	int64		token;
-	TimestampTz due_at;			/* lease or time limit ends; DT_NOEND: never */
-	int32		worker_id;
+	int64       task_id;
+	int64       token;
+	TimestampTz due_at; /* lease or time limit ends; DT_NOEND: never */
+	int32       worker_id;
 } TqRunning;
 
 extern Size tq_registry_size(void);
@@ -26,21 +26,21 @@ extern void tq_registry_request(void);
 extern void tq_registry_init(void);
 extern void tq_registry_wipe(void);
 
-extern void tq_registry_put(const TqRunning *running);
-extern void tq_registry_remove(int64 task_id);
-extern void tq_registry_flag(void);
-extern bool tq_registry_complete(void);
+extern void   tq_registry_put(const TqRunning *running);
+extern void   tq_registry_remove(int64 task_id);
+extern void   tq_registry_flag(void);
+extern bool   tq_registry_complete(void);
 extern uint64 tq_registry_rebuild_begin(void);
-extern void tq_registry_rebuild_end(uint64 begun);
-extern int	tq_registry_due(TimestampTz now, TqRunning *found, int max,
-							TimestampTz *next);
-extern int	tq_registry_of_workers(const int32 *workers, int count,
-								   TqRunning *found, int max);
-extern int	tq_registry_count(void);
-extern int	tq_registry_list(TqRunning *found, int max);
-extern void tq_registry_ask_deadlines(void);
-extern bool tq_registry_deadlines_asked(void);
-extern void tq_registry_timer_fired(void);
+extern void   tq_registry_rebuild_end(uint64 begun);
+extern int    tq_registry_due(TimestampTz now, TqRunning *found, int max,
+							  TimestampTz *next);
+extern int    tq_registry_of_workers(const int32 *workers, int count,
+									 TqRunning *found, int max);
+extern int    tq_registry_count(void);
+extern int    tq_registry_list(TqRunning *found, int max);
+extern void   tq_registry_ask_deadlines(void);
+extern bool   tq_registry_deadlines_asked(void);
+extern void   tq_registry_timer_fired(void);
 extern uint64 tq_registry_timers(void);
 
 extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
@@ -48,4 +48,4 @@ extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
 extern bool tq_registry_read_progress(int64 task_id, int64 token,
 									  float4 *progress, char *message);
 
-#endif							/* TQ_REGISTRY_H */
+#endif /* TQ_REGISTRY_H */

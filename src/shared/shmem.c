@@ -22,7 +22,7 @@
 #include "shared/slot.h"
 #include "shared/station.h"
 
-static bool ready = false;
+static bool                    ready = false;
 static shmem_request_hook_type previous_request = NULL;
 static shmem_startup_hook_type previous_startup = NULL;
 
@@ -81,7 +81,7 @@ request(void)
 static void
 startup(void)
 {
-	bool		found;
+	bool              found;
 	pg_atomic_uint64 *clock;
 
 	if (previous_startup)

@@ -14,4 +14,4 @@ extern void tq_shmem_require(const char *what);
 extern void tq_shmem_wipe(void);
 extern void tq_shmem_init(void);
 
-#endif							/* TQ_SHMEM_H */
+#endif /* TQ_SHMEM_H */

@@ -28,19 +28,19 @@
 
 typedef struct SlotKey
 {
-	Oid			database;
-	int32		worker_id;
+	Oid   database;
+	int32 worker_id;
 } SlotKey;
 
 typedef struct SlotEntry
 {
-	SlotKey		key;
+	SlotKey          key;
 	pg_atomic_uint64 last_seen;
-	pg_atomic_uint32 asked;		/* a task of it was asked to stop */
+	pg_atomic_uint32 asked; /* a task of it was asked to stop */
 } SlotEntry;
 
 static LWLock *lock = NULL;
-static HTAB *slots = NULL;
+static HTAB   *slots = NULL;
 
 static SlotKey key_of(int32 worker_id);
 
@@ -59,7 +59,7 @@ tq_slot_request(void)
 void
 tq_slot_init(void)
 {
-	HASHCTL		ctl = {0};
+	HASHCTL ctl = {0};
 
 	lock = &GetNamedLWLockTranche("taskq workers")->lock;
 	ctl.keysize = sizeof(SlotKey);
@@ -73,7 +73,7 @@ void
 tq_slot_wipe(void)
 {
 	HASH_SEQ_STATUS scan;
-	SlotEntry  *entry;
+	SlotEntry      *entry;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	hash_seq_init(&scan, slots);
@@ -89,9 +89,9 @@ tq_slot_wipe(void)
 bool
 tq_slot_put(int32 worker_id)
 {
-	SlotKey		key = key_of(worker_id);
-	SlotEntry  *entry;
-	bool		found;
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
+	bool       found;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* The hash hands out spare entries beyond its size: count ourselves. */
@@ -100,8 +100,7 @@ tq_slot_put(int32 worker_id)
 		entry = hash_search(slots, &key, HASH_ENTER_NULL, &found);
 	if (entry != NULL)
 	{
-		pg_atomic_init_u64(&entry->last_seen,
-						   (uint64) tq_clock_monotonic());
+		pg_atomic_init_u64(&entry->last_seen, (uint64) tq_clock_monotonic());
 		pg_atomic_init_u32(&entry->asked, 1);
 	}
 	LWLockRelease(lock);
@@ -112,16 +111,15 @@ tq_slot_put(int32 worker_id)
 bool
 tq_slot_beat(int32 worker_id)
 {
-	SlotKey		key = key_of(worker_id);
-	SlotEntry  *entry;
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
 
 	if (slots == NULL)
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
 	if (entry != NULL)
-		pg_atomic_write_u64(&entry->last_seen,
-							(uint64) tq_clock_monotonic());
+		pg_atomic_write_u64(&entry->last_seen, (uint64) tq_clock_monotonic());
 	LWLockRelease(lock);
 	return entry != NULL;
 }
@@ -130,7 +128,7 @@ tq_slot_beat(int32 worker_id)
 void
 tq_slot_remove(int32 worker_id)
 {
-	SlotKey		key = key_of(worker_id);
+	SlotKey key = key_of(worker_id);
 
 	if (slots == NULL)
 		return;
@@ -142,8 +140,8 @@ tq_slot_remove(int32 worker_id)
 bool
 tq_slot_find(int32 worker_id, int64 *last_seen)
 {
-	SlotKey		key = key_of(worker_id);
-	SlotEntry  *entry;
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
 
 	if (slots == NULL)
 		return false;
@@ -159,8 +157,8 @@ tq_slot_find(int32 worker_id, int64 *last_seen)
 void
 tq_slot_ask(int32 worker_id)
 {
-	SlotKey		key = key_of(worker_id);
-	SlotEntry  *entry;
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
 
 	if (slots == NULL)
 		return;
@@ -175,15 +173,15 @@ tq_slot_ask(int32 worker_id)
 bool
 tq_slot_asked(int32 worker_id, bool clear)
 {
-	SlotKey		key = key_of(worker_id);
-	SlotEntry  *entry;
-	bool		asked = false;
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
+	bool       asked = false;
 
 	LWLockAcquire(lock, LW_SHARED);
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
 	if (entry != NULL)
-		asked = clear ? pg_atomic_exchange_u32(&entry->asked, 0) != 0 :
-			pg_atomic_read_u32(&entry->asked) != 0;
+		asked = clear ? pg_atomic_exchange_u32(&entry->asked, 0) != 0
+					  : pg_atomic_read_u32(&entry->asked) != 0;
 	LWLockRelease(lock);
 	return asked;
 }
@@ -193,8 +191,8 @@ int
 tq_slot_list(TqSlot *list, int max)
 {
 	HASH_SEQ_STATUS scan;
-	SlotEntry  *entry;
-	int			count = 0;
+	SlotEntry      *entry;
+	int             count = 0;
 
 	if (slots == NULL)
 		return 0;
@@ -215,7 +213,7 @@ tq_slot_list(TqSlot *list, int max)
 static SlotKey
 key_of(int32 worker_id)
 {
-	SlotKey		key;
+	SlotKey key;
 
 	key.database = MyDatabaseId;
 	key.worker_id = worker_id;

@@ -11,8 +11,8 @@
 
 typedef struct TqSlot
 {
-	int32		worker_id;
-	int64		last_seen;		/* monotonic clock, microseconds */
+	int32 worker_id;
+	int64 last_seen; /* monotonic clock, microseconds */
 } TqSlot;
 
 extern Size tq_slot_size(void);
@@ -26,6 +26,6 @@ extern void tq_slot_remove(int32 worker_id);
 extern bool tq_slot_find(int32 worker_id, int64 *last_seen);
 extern void tq_slot_ask(int32 worker_id);
 extern bool tq_slot_asked(int32 worker_id, bool clear);
-extern int	tq_slot_list(TqSlot *slots, int max);
+extern int  tq_slot_list(TqSlot *slots, int max);
 
-#endif							/* TQ_SLOT_H */
+#endif /* TQ_SLOT_H */
