@@ -76,6 +76,8 @@ taskq_claim(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		tq_error_not_built("taskq_claim(queue => NULL)");
 	queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	if (strcmp(queue_name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	worker_name = PG_ARGISNULL(1) ? NULL
 								  : tq_arg_name(fcinfo, 1, "worker", NULL);
 	dispatch.max_tasks = read_max_tasks(fcinfo, 2);

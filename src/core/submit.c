@@ -59,7 +59,8 @@ typedef struct Submission
 PG_FUNCTION_INFO_V1(taskq_submit);
 PG_FUNCTION_INFO_V1(taskq_submit_many);
 
-static void read_arguments(FunctionCallInfo fcinfo, Submission *sub);
+static void read_arguments(FunctionCallInfo fcinfo, Submission *sub,
+						   const char *default_queue);
 static void read_times(FunctionCallInfo fcinfo, Submission *sub);
 static void read_words(FunctionCallInfo fcinfo, Submission *sub);
 static void resolve_queue(FunctionCallInfo fcinfo, Submission *sub);
@@ -96,7 +97,7 @@ taskq_submit(PG_FUNCTION_ARGS)
 	int64      task_id;
 	bool       told;
 
-	read_arguments(fcinfo, &sub);
+	read_arguments(fcinfo, &sub, "default");
 	tq_call_begin(&call, "taskq_submit()");
 	resolve_queue(fcinfo, &sub);
 	told =
@@ -120,7 +121,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(ARG_PAYLOAD))
 		tq_error_required("payloads");
 	payloads = tq_arg_array(fcinfo, ARG_PAYLOAD, "payloads", JSONBOID, &count);
-	read_arguments(fcinfo, &sub);
+	read_arguments(fcinfo, &sub, NULL);
 	tq_call_begin(&call, "taskq_submit_many()");
 	resolve_queue(fcinfo, &sub);
 	for (int i = 0; i < count; i++)
@@ -142,11 +143,15 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* What can be checked without knowing the queue. */
+/*
+ * What can be checked without knowing the queue; a default_queue of NULL
+ * means that the queue is required.
+ */
 static void
-read_arguments(FunctionCallInfo fcinfo, Submission *sub)
+read_arguments(FunctionCallInfo fcinfo, Submission *sub,
+			   const char *default_queue)
 {
-	sub->queue_name = tq_arg_name(fcinfo, ARG_QUEUE, "queue", "default");
+	sub->queue_name = tq_arg_name(fcinfo, ARG_QUEUE, "queue", default_queue);
 	if (!PG_ARGISNULL(ARG_PRIORITY))
 	{
 		sub->priority = PG_GETARG_INT32(ARG_PRIORITY);
