@@ -78,7 +78,7 @@ SELECT w.name COLLATE "default" AS worker,
             WHEN w.state OPERATOR(pg_catalog.=) 4 THEN 'deregistered'
             WHEN s.seen OPERATOR(pg_catalog.<)
                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
-                  pg_catalog.current_setting('taskq.stale_threshold')::interval) THEN 'stale'
+                  pg_catalog.current_setting('taskq.stale_threshold', true)::interval) THEN 'stale'
             ELSE 'active'
        END AS state,
        w.queues,

@@ -226,7 +226,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_worker();
+	tq_xact_rescan();
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }

@@ -10,8 +10,8 @@
  *
  * taskq.timeline_seq holds the timeline of the last jump, as a sequence,
  * because both must move on without regard to what becomes of the
- * transaction.  The jump happens under a lock on that sequence, released at
- * once; of its two steps the jump comes first, so a crash in between can
+ * transaction.  The jump happens under a lock on that sequence as an object
+ * (not as a relation: setval holds that to the end), released at once; of its two steps the jump comes first, so a crash in between can
  * only jump twice.
  *
  * Copyright (c) 2026, the taskq developers
@@ -19,6 +19,7 @@
 #include "base/compat.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_class.h"
 #include "commands/sequence.h"
 #include "storage/lmgr.h"
 
@@ -79,7 +80,7 @@ settle(TimeLineID timeline, Oid sequence)
 	Datum arg;
 	int64 known;
 
-	LockRelationOid(sequence, ExclusiveLock);
+	LockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
 	tq_spi_enter(&spi);
 	tq_spi_look(&stmt_timeline, NULL, NULL, 1);
 	known = tq_spi_int8(0, 1, 0);
@@ -94,7 +95,7 @@ settle(TimeLineID timeline, Oid sequence)
 		tq_spi_run(&stmt_settle, &arg, NULL, SPI_OK_SELECT, 0);
 	}
 	tq_spi_leave(&spi);
-	UnlockRelationOid(sequence, ExclusiveLock);
+	UnlockDatabaseObject(RelationRelationId, sequence, 0, ExclusiveLock);
 	settled_timeline = timeline;
 	settled_sequence = sequence;
 }

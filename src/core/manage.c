@@ -90,6 +90,8 @@ taskq_retry(PG_FUNCTION_ARGS)
 			state == TQ_STATE_BLOCKED || (state == TQ_STATE_RUNNING && !force))
 			tq_error_invalid_transition(task_id, state, move.wanted);
 		reset = tq_arg_bool(fcinfo, 1, !TQ_STATE_IS_LIVE(state));
+		if (state == TQ_STATE_SUSPENDED && task.f.run_at > tq_clock_dispatch())
+			move.due_at = task.f.run_at;
 		if (task.archived && !take(&task))
 			continue;
 		prepare_retry(&task, reset);

@@ -162,6 +162,8 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 
 	move.to = state;
 	move.due_at = task->f.run_at;
+	if (task->f.run_at == 0)
+		task->f.run_at = tq_clock_dispatch();
 	if (tq_state_hooks.entering != NULL)
 		tq_state_hooks.entering(call, task, &move);
 	enter_live(task, &move);

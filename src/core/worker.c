@@ -153,6 +153,9 @@ taskq_register(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("worker \"%s\" is being registered by another session",
 						name)));
+	/* if this rolls back, the former worker's next beat makes it a slot */
+	if (former->worker_id != 0)
+		tq_slot_remove(former->worker_id);
 	if (!tq_slot_put(worker_id))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many registered workers"),

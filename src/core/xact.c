@@ -32,6 +32,7 @@ typedef enum IntentKind
 	INTENT_DUE,
 	INTENT_WAKE_WORKER,
 	INTENT_ASK,
+	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
 	INTENT_VISIT
 } IntentKind;
@@ -103,6 +104,13 @@ void
 tq_xact_ask(int32 worker_id)
 {
 	add_intent(INTENT_ASK)->running.worker_id = worker_id;
+}
+
+/* Running tasks may now end at other times than was noted. */
+void
+tq_xact_rescan(void)
+{
+	add_intent(INTENT_RESCAN);
 }
 
 /* A worker was declared dead or has left. */
@@ -181,6 +189,10 @@ carry_out(const Intent *intent)
 			break;
 		case INTENT_ASK:
 			tq_slot_ask(intent->running.worker_id);
+			break;
+		case INTENT_RESCAN:
+			tq_registry_flag();
+			tq_station_wake();
 			break;
 		case INTENT_WORKER_GONE:
 			tq_slot_remove(intent->running.worker_id);

@@ -16,6 +16,7 @@ extern void tq_xact_stopped(int64 task_id);
 extern void tq_xact_due(TimestampTz at);
 extern void tq_xact_wake_worker(void);
 extern void tq_xact_ask(int32 worker_id);
+extern void tq_xact_rescan(void);
 extern void tq_xact_worker_gone(int32 worker_id);
 extern void tq_xact_session_cache_changed(void);
 extern void tq_xact_visit(Oid database);

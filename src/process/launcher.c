@@ -215,8 +215,6 @@ look_after(int n, List *databases, int64 now)
 			child->pause = PAUSE_FIRST;
 		child->not_before = now + child->pause;
 		child->pause = Min(child->pause * 2, PAUSE_LAST);
-		if (child->wanted && !tq_station_is_kept_out(n))
-			tq_station_visit(database);
 		return;
 	}
 	if (child->handle != NULL || !child->wanted || child->not_before > now ||
@@ -241,8 +239,8 @@ start_child(int n, Oid database, int64 now)
 
 	if (!tq_station_starting(n))
 	{
-		/* somebody is there whom this launcher did not start */
-		child->not_before = now + PAUSE_FIRST;
+		/* one of a former launcher is there, and asks when it leaves */
+		child->wanted = false;
 		return;
 	}
 	mine = MemoryContextSwitchTo(TopMemoryContext);

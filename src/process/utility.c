@@ -2,7 +2,8 @@
  * utility.c
  *		Commands that concern background workers: a ProcessUtility hook.
  *
- * CREATE EXTENSION taskq brings a worker, dropping it lets the worker leave.
+ * CREATE EXTENSION taskq brings a worker.  Dropping or updating it asks the
+ * worker to leave before, since the two would wait for each other's locks.
  * DROP DATABASE, ALTER DATABASE ... RENAME and SET TABLESPACE, and CREATE
  * DATABASE ... TEMPLATE need the database without connections: its worker
  * is asked to leave before, and may come back when the transaction has
@@ -47,6 +48,7 @@ static void utility(PlannedStmt *pstmt, const char *query, bool read_only,
 static void before_command(Node *stmt);
 static void after_command(Node *stmt);
 static Oid  database_wanted_alone(Node *stmt);
+static bool extension_is_ours(Node *stmt);
 static const char *template_of(CreatedbStmt *stmt);
 static bool        may_create_databases(void);
 static void        keep_out(Oid database);
@@ -158,6 +160,14 @@ database_wanted_alone(Node *stmt)
 			}
 			break;
 		}
+		case T_DropStmt:
+			return extension_is_ours(stmt) ? MyDatabaseId : InvalidOid;
+		case T_AlterExtensionStmt:
+			return superuser() &&
+						   strcmp(((AlterExtensionStmt *) stmt)->extname,
+								  "taskq") == 0
+					   ? MyDatabaseId
+					   : InvalidOid;
 		case T_CreatedbStmt:
 			name = template_of((CreatedbStmt *) stmt);
 			owned = false;
@@ -174,6 +184,22 @@ database_wanted_alone(Node *stmt)
 			  : !may_create_databases())
 		return InvalidOid;
 	return database;
+}
+
+/* DROP EXTENSION taskq, by somebody who may */
+static bool
+extension_is_ours(Node *stmt)
+{
+	ListCell *lc;
+
+	if (((DropStmt *) stmt)->removeType != OBJECT_EXTENSION || !superuser())
+		return false;
+	foreach (lc, ((DropStmt *) stmt)->objects)
+	{
+		if (strcmp(strVal(lfirst(lc)), "taskq") == 0)
+			return true;
+	}
+	return false;
 }
 
 static const char *

@@ -37,6 +37,7 @@ typedef struct Entry
 	int              pid;      /* of the attached worker, or 0 */
 	int              last_pid; /* of the one before */
 	Latch           *latch;
+	bool             adopted;  /* the worker of a former launcher */
 	bool             starting; /* the launcher has asked for a worker */
 	bool             visit;    /* the launcher should look here */
 	int              kept_out; /* commands that want the database alone */
@@ -329,6 +330,7 @@ tq_station_starting(int n)
 	SpinLockAcquire(&stations->mutex);
 	may = entry->kept_out == 0 && entry->pid == 0;
 	entry->starting = may;
+	entry->adopted = entry->pid != 0;
 	SpinLockRelease(&stations->mutex);
 	return may;
 }
@@ -457,6 +459,12 @@ worker_leaves(int code, Datum arg)
 		entry->last_pid = entry->pid;
 		entry->pid = 0;
 		entry->latch = NULL;
+		if (entry->adopted)
+		{
+			entry->adopted = false;
+			entry->visit = true;
+			wake_launcher();
+		}
 	}
 	SpinLockRelease(&stations->mutex);
 }
