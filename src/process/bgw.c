@@ -39,7 +39,7 @@ static char *database_name = NULL;
 
 static void        settle_in(Oid database);
 static bool        is_wanted(void);
-static TimestampTz one_turn(void);
+static TimestampTz one_turn(TimestampTz told);
 static void        recover(MemoryContext context);
 static void        sleep_until(TimestampTz at);
 static void        error_context(void *arg);
@@ -97,8 +97,7 @@ tq_bgw_worker_main(Datum arg)
 			tq_station_end(TQ_STATION_NOT_WANTED);
 			proc_exit(0);
 		}
-		tq_station_turn_begins();
-		next = one_turn();
+		next = one_turn(tq_station_turn_begins());
 		if (tq_station_sleep_until(next))
 			sleep_until(next);
 	}
@@ -161,7 +160,7 @@ is_wanted(void)
  * there; what is caught here is the rest.
  */
 static TimestampTz
-one_turn(void)
+one_turn(TimestampTz told)
 {
 	MemoryContext        context = CurrentMemoryContext;
 	volatile TimestampTz next = 0;
@@ -169,7 +168,7 @@ one_turn(void)
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
-		next = tq_duty_turn();
+		next = tq_duty_turn(told);
 	}
 	PG_CATCH();
 	{

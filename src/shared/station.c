@@ -185,17 +185,20 @@ tq_station_must_leave(void)
 	return leave;
 }
 
-/* From here on, what becomes due is seen by tq_station_sleep_until. */
-void
+/*
+ * The earliest time told since the last turn began.  What is told from here
+ * on is seen by tq_station_sleep_until, and by the next turn.
+ */
+TimestampTz
 tq_station_turn_begins(void)
 {
 	Entry *entry = my_entry();
 
 	if (entry == NULL)
-		return;
+		return DT_NOEND;
 	pg_atomic_write_u64(&entry->sleep_until, 0);
-	pg_atomic_write_u64(&entry->earliest, (uint64) DT_NOEND);
-	pg_memory_barrier();
+	return (TimestampTz) pg_atomic_exchange_u64(&entry->earliest,
+												(uint64) DT_NOEND);
 }
 
 /* False when something earlier was told meanwhile: do not sleep. */

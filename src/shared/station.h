@@ -27,11 +27,11 @@ extern void tq_station_due(TimestampTz at);
 extern void tq_station_visit(Oid database);
 
 /* for the background worker of a database */
-extern void tq_station_attach(void);
-extern void tq_station_end(TqStationEnd how);
-extern bool tq_station_must_leave(void);
-extern void tq_station_turn_begins(void);
-extern bool tq_station_sleep_until(TimestampTz at);
+extern void        tq_station_attach(void);
+extern void        tq_station_end(TqStationEnd how);
+extern bool        tq_station_must_leave(void);
+extern TimestampTz tq_station_turn_begins(void);
+extern bool        tq_station_sleep_until(TimestampTz at);
 
 /* for commands that need a database without connections */
 extern void tq_station_keep_out(Oid database);
