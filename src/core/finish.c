@@ -52,6 +52,7 @@ typedef struct Held
 	int64    token;
 	TqQueue *queue;
 	TqTask   task;
+	int32    worker_id; /* who holds it: the call is a sign of life */
 } Held;
 
 static TqStmt stmt_add_error = {
@@ -382,7 +383,7 @@ static void
 hold_end(Held *held)
 {
 	tq_call_end(&held->call);
-	tq_slot_beat(held->task.f.worker_id);
+	tq_slot_beat(held->worker_id);
 }
 
 /*
@@ -406,6 +407,7 @@ hold(Held *held)
 		tq_error_task_right(TQ_RIGHT_WORK);
 	if (task->f.state != TQ_STATE_RUNNING || task->f.token != held->token)
 		tq_error_lease_lost(held->task_id);
+	held->worker_id = task->f.worker_id;
 }
 
 static void
