@@ -264,7 +264,8 @@ tq_finish_add_error(TqTask *task, const char *error, Jsonb *detail,
 	args[4] = nulls[4] ? (Datum) 0 : JsonbPGetDatum(detail);
 	nulls[5] = worker == NULL;
 	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(worker);
-	if (!nulls[0] && !JB_ROOT_IS_ARRAY(DatumGetJsonbP(args[0])))
+	if (!nulls[0] && (!JB_ROOT_IS_ARRAY(DatumGetJsonbP(args[0])) ||
+					  JB_ROOT_IS_SCALAR(DatumGetJsonbP(args[0]))))
 		nulls[0] = true;
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add_error, args, nulls, SPI_OK_SELECT, 1);
