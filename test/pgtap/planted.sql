@@ -1,7 +1,7 @@
 -- Rows with strange values, written by somebody who may write the tables:
 -- calls skip them or raise clean errors, never class XX, and never crash.
 BEGIN;
-SELECT plan(6);
+SELECT plan(7);
 
 CREATE ROLE planted_monitor IN ROLE pg_monitor;
 SELECT lives_ok($$SELECT taskq_create_queue('planted', '{"time_limit": "1 h"}');
@@ -224,5 +224,11 @@ SELECT cmp_ok((SELECT count(*) FROM outcome), '>', 5000::bigint,
     'everything was tried');
 SELECT is_empty('SELECT * FROM outcome WHERE answer LIKE ''XX%''',
     'no error is a bug');
+SELECT is_empty($$
+    SELECT * FROM outcome
+     WHERE state = 'running' AND change ~ 'SET (errors|options|headers|payload|checkpoint) ='
+       AND call ~ 'complete|fail|release|suspend|filter|checkpoint'
+       AND answer <> '00000'$$,
+    'a running task with strange documents can be ended');
 SELECT * FROM finish();
 ROLLBACK;
