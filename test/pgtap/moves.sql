@@ -122,8 +122,9 @@ BEGIN
             format('%s rows, in %s, state %s, version +%s, reason %s',
                    places, after.place, after.state,
                    after.version - before.version, after.reason),
-            format('1 rows, in %s, state %s, version +1, reason 0',
-                   CASE WHEN n.live THEN 'task' ELSE 'archive' END, n.number),
+            format('1 rows, in %s, state %s, version +1, reason %s',
+                   CASE WHEN n.live THEN 'task' ELSE 'archive' END, n.number,
+                   CASE target WHEN 'cancelled' THEN 11 ELSE 0 END),
             what || ': one row, in its place');
         RETURN NEXT ok(
             after.payload = before.payload
