@@ -22,8 +22,10 @@
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, and those that may drop the
  * extension.  COMMIT PREPARED and ROLLBACK PREPARED are reported to the core.
  *
- * The transaction callback runs where nothing may fail; what it needs has
- * been allocated before.
+ * All that happens when the transaction has released its locks, not earlier
+ * at its commit: only then other processes have been told that what they
+ * keep of the catalog is no longer valid.  Nothing may fail there; what it
+ * needs has been allocated before.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,6 +55,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
 
 #include "base/clock.h"
@@ -65,6 +68,14 @@
 #define LEAVE_LOOK 10      /* ms between two looks whether it has */
 #define LEAVE_PATIENCE 100 /* ms until its work is cancelled, and again */
 
+/* OIDs of databases, in TopMemoryContext. */
+typedef struct Databases
+{
+	Oid *oids;
+	int  count;
+	int  room;
+} Databases;
+
 /* The extension in this database. */
 typedef struct Extension
 {
@@ -75,13 +86,11 @@ typedef struct Extension
 
 static ProcessUtility_hook_type previous_hook = NULL;
 
-/*
- * Databases kept clear by this transaction, each as often as it stands here.
- * In TopMemoryContext.
- */
-static Oid *held = NULL;
-static int  held_count = 0;
-static int  held_room = 0;
+/* Databases kept clear by this transaction, each as often as it is here. */
+static Databases held;
+
+/* Where a worker shall look when this transaction has committed. */
+static Databases visits;
 
 /* The transaction that is about to commit leaves no extension here. */
 static bool dropped_here = false;
@@ -112,11 +121,14 @@ static bool may_create_databases(void);
 static bool read_extension(Extension *extension);
 static void keep_out(Oid dboid);
 static void wait_until_gone(Oid dboid);
-static void make_room(void);
+static void visit(Oid dboid);
+static void make_room(Databases *databases);
 static bool is_held(Oid dboid);
 static void release(int keep);
 static void command_failed(int code, Datum arg);
 static void at_end(XactEvent event, void *arg);
+static void resources_released(ResourceReleasePhase phase, bool is_commit,
+							   bool is_top_level, void *arg);
 
 /* While the library is preloaded. */
 void
@@ -125,6 +137,7 @@ tq_utility_init(void)
 	previous_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
 	RegisterXactCallback(at_end, NULL);
+	RegisterResourceReleaseCallback(resources_released, NULL);
 }
 
 static void
@@ -134,7 +147,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 				DestReceiver *dest, QueryCompletion *qc)
 {
 	Node *command = pstmt->utilityStmt;
-	int   held_before = held_count;
+	int   held_before = held.count;
 
 	/* The command may be gone when a transaction has ended. */
 	if (IsA(command, TransactionStmt))
@@ -373,21 +386,20 @@ after_command(Node *command)
 		case T_CreateExtensionStmt:
 			/* Another extension may have brought it along. */
 			if (read_extension(&extension))
-				tq_xact_visit(MyDatabaseId);
+				visit(MyDatabaseId);
 			break;
 		case T_CreatedbStmt:
-			tq_xact_visit(
-				get_database_oid(((CreatedbStmt *) command)->dbname, true));
+			visit(get_database_oid(((CreatedbStmt *) command)->dbname, true));
 			break;
 		case T_AlterDatabaseStmt:
-			tq_xact_visit(get_database_oid(
-				((AlterDatabaseStmt *) command)->dbname, true));
+			visit(get_database_oid(((AlterDatabaseStmt *) command)->dbname,
+								   true));
 			break;
 		case T_DropStmt:
 		case T_DropOwnedStmt:
 			if (may_drop_extension(command) &&
 				tq_station_worker(MyDatabaseId, NULL))
-				tq_xact_visit(MyDatabaseId);
+				visit(MyDatabaseId);
 			break;
 		default:
 			break;
@@ -497,10 +509,10 @@ read_extension(Extension *extension)
 static void
 keep_out(Oid dboid)
 {
-	make_room();
+	make_room(&held);
 	if (!tq_station_keep_out_begin(dboid))
 		return;
-	held[held_count++] = dboid;
+	held.oids[held.count++] = dboid;
 	wait_until_gone(dboid);
 }
 
@@ -542,27 +554,40 @@ wait_until_gone(Oid dboid)
 	}
 }
 
+/* When this transaction has committed, a worker shall look there. */
+static void
+visit(Oid dboid)
+{
+	for (int i = 0; i < visits.count; i++)
+		if (visits.oids[i] == dboid)
+			return;
+	make_room(&visits);
+	visits.oids[visits.count++] = dboid;
+}
+
 /* Room for one more, for the rest of this session. */
 static void
-make_room(void)
+make_room(Databases *databases)
 {
-	if (held == NULL)
+	if (databases->oids == NULL)
 	{
-		held_room = 8;
-		held = MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * held_room);
+		databases->oids =
+			MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * 8);
+		databases->room = 8;
 	}
-	else if (held_count == held_room)
+	else if (databases->count == databases->room)
 	{
-		held = repalloc(held, sizeof(Oid) * held_room * 2);
-		held_room *= 2;
+		databases->oids =
+			repalloc(databases->oids, sizeof(Oid) * databases->room * 2);
+		databases->room *= 2;
 	}
 }
 
 static bool
 is_held(Oid dboid)
 {
-	for (int i = 0; i < held_count; i++)
-		if (held[i] == dboid)
+	for (int i = 0; i < held.count; i++)
+		if (held.oids[i] == dboid)
 			return true;
 	return false;
 }
@@ -571,8 +596,8 @@ is_held(Oid dboid)
 static void
 release(int keep)
 {
-	while (held_count > keep)
-		tq_station_keep_out_end(held[--held_count]);
+	while (held.count > keep)
+		tq_station_keep_out_end(held.oids[--held.count]);
 }
 
 /* A command on a database has ended by an error, or with the session. */
@@ -584,33 +609,42 @@ command_failed(int code, Datum arg)
 }
 
 /*
- * The transaction is about to end, or has; then nothing here may fail.
+ * The transaction is about to end, or has.  What is to be seen elsewhere
+ * waits for resources_released.
  */
 static void
 at_end(XactEvent event, void *arg)
 {
 	Extension extension;
 
-	if (commands > 0 && event != XACT_EVENT_ABORT)
+	if (commands > 0)
 		return;
-	switch (event)
+	if (event == XACT_EVENT_PRE_COMMIT)
+		dropped_here = is_held(MyDatabaseId) && !read_extension(&extension);
+	else if (event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
 	{
-		case XACT_EVENT_PRE_COMMIT:
-			dropped_here = is_held(MyDatabaseId) &&
-						   !read_extension(&extension);
-			break;
-		case XACT_EVENT_COMMIT:
-			if (dropped_here)
-				tq_station_dropped(MyDatabaseId);
-			release(0);
-			dropped_here = false;
-			break;
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			release(0);
-			dropped_here = false;
-			break;
-		default:
-			break;
+		dropped_here = false;
+		visits.count = 0;
 	}
+}
+
+/*
+ * The transaction has ended, others have been told what is no longer valid
+ * in their caches, and its locks are free: now a worker that looks sees what
+ * it has done.  Nothing here may fail.
+ */
+static void
+resources_released(ResourceReleasePhase phase, bool is_commit,
+				   bool is_top_level, void *arg)
+{
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level ||
+		(is_commit && commands > 0))
+		return;
+	if (is_commit && dropped_here)
+		tq_station_dropped(MyDatabaseId);
+	dropped_here = false;
+	release(0);
+	for (int i = 0; is_commit && i < visits.count; i++)
+		tq_station_visit(visits.oids[i]);
+	visits.count = 0;
 }
