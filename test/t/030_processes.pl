@@ -2,7 +2,7 @@
 # what brings them back.
 use strict;
 use warnings;
-BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 30; }
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
 use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
@@ -70,6 +70,7 @@ takes_less($node, 'one', 2, 'CREATE EXTENSION taskq', 'and again');
 awaits_worker($node, 'one', 0, 2, 'the worker comes');
 
 my $session = $node->background_psql('one');
+$session->set_query_timer_restart;
 $session->query_safe('BEGIN; DROP EXTENSION taskq');
 is(worker($node, 'one'), '', 'none while the drop is not yet committed');
 $session->query_safe('ROLLBACK');
@@ -212,9 +213,14 @@ awaits_worker($node, 'two', 0, 2, 'and come as before');
 # crashes
 
 $session->quit;
+$launcher = launcher($node);
 $begin = time;
 kill 'KILL', $one;
-ok($node->poll_query_until('postgres', 'SELECT true'), 'kill -9 of a worker');
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid <> $launcher"
+		  . " AND backend_type = 'taskq launcher'"),
+	'kill -9 of a worker: the server starts again');
 awaits_worker($node, $_, $one, 15 - (time - $begin), "$_ has one again")
   for qw(one two);
 $node->stop('immediate');
@@ -228,6 +234,7 @@ awaits_worker($node, $_, 0, 15 - (time - $begin),
 
 $position = -s $node->logfile;
 $session = $node->background_psql('one');
+$session->set_query_timer_restart;
 $session->query_safe($hold);
 $node->reload;
 ok($node->poll_query_until('postgres', $blocked), 'a worker is at work');

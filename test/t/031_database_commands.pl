@@ -91,6 +91,7 @@ fails('two', 'BEGIN; DROP DATABASE two', qr/transaction block/,
 	'DROP DATABASE in a transaction');
 
 my $other = $node->background_psql('two');
+$other->set_query_timer_restart;
 fails('two', 'SET statement_timeout = 700; DROP DATABASE two',
 	qr/statement timeout/, 'a cancelled DROP DATABASE');
 my $before = worker($node, 'two');
@@ -114,6 +115,7 @@ $other->quit;
 
 # in a transaction: until that ends
 my $session = $node->background_psql('postgres');
+$session->set_query_timer_restart;
 $before = worker($node, 'two');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux');
 is(worker($node, 'two'), '', 'no worker before the commit');
@@ -126,6 +128,7 @@ $pid{two} = awaits_worker($node, 'two', $before, 2, 'and under the old name');
 
 # the worker in the middle of its work
 my $hold = $node->background_psql('three');
+$hold->set_query_timer_restart;
 $hold->query_safe(
 	'BEGIN; LOCK TABLE pg_catalog.pg_extension IN ACCESS EXCLUSIVE MODE');
 $node->reload;
