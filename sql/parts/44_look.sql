@@ -52,7 +52,7 @@ WITH both_tables AS (
       FROM taskq.archive a
 )
 SELECT b.task_id,
-       q.name AS queue,
+       q.name COLLATE "default" AS queue,
        taskq.state_name(b.state) AS state,
        taskq.reason_name(b.reason) AS reason,
        CASE WHEN b.large OPERATOR(pg_catalog.&) 64::smallint OPERATOR(pg_catalog.<>) 0::smallint

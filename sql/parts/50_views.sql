@@ -75,7 +75,6 @@ COMMENT ON FUNCTION taskq.may_see_worker(integer) IS
 CREATE VIEW taskq.workers WITH (security_barrier) AS
 SELECT w.name COLLATE "default" AS worker,
        CASE WHEN w.state OPERATOR(pg_catalog.=) 2 THEN 'dead'
-            WHEN w.state OPERATOR(pg_catalog.=) 4 THEN 'deregistered'
             WHEN s.seen OPERATOR(pg_catalog.<)
                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
                   pg_catalog.current_setting('taskq.stale_threshold', true)::interval) THEN 'stale'
@@ -97,10 +96,10 @@ SELECT w.name COLLATE "default" AS worker,
  CROSS JOIN LATERAL (
        SELECT CASE WHEN w.state OPERATOR(pg_catalog.=) 1
                    THEN taskq.worker_seen(w.worker_id) END AS seen) s
- WHERE w.state OPERATOR(pg_catalog.<>) 3
+ WHERE w.state IN (1, 2)
    AND taskq.may_see_worker(w.role_id);
 COMMENT ON VIEW taskq.workers IS
-    'Registered workers and those of the past, of the roles that current_user may see; last_seen is null when that is not known';
+    'Registered workers, and those that were declared dead, of the roles that current_user may see; last_seen is null when that is not known';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,

@@ -191,15 +191,18 @@ tq_duty_wanted(void)
 }
 
 /*
- * Do what is due, and say when to be called again (dispatch clock).
+ * Do what is due, and say when to be called again (dispatch clock).  told is
+ * the earliest time at which, as others said since the last turn, something
+ * becomes due.
  */
 TimestampTz
-tq_duty_turn(void)
+tq_duty_turn(TimestampTz told)
 {
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
 
 	turn_failed = false;
+	next_end = Min(next_end, told);
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
 			;
@@ -434,7 +437,6 @@ duty_ends(int limit)
 		count = tq_registry_due(now, found, limit, &next);
 	else
 		count = scan_running(now, found, limit, &next);
-	next_end = next;
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
@@ -445,8 +447,8 @@ duty_ends(int limit)
 			tq_registry_remove(found[i].task_id);
 	}
 	tq_call_end(&call);
-	if (count >= limit)
-		next_end = now;
+	/* only now: after an error the same tasks are looked at again */
+	next_end = count >= limit ? now : next;
 	return acted;
 }
 

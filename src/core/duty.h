@@ -12,7 +12,7 @@
 
 /* for the background worker, outside a transaction */
 extern void        tq_duty_start(void);
-extern TimestampTz tq_duty_turn(void);
+extern TimestampTz tq_duty_turn(TimestampTz told);
 
 /* inside a transaction */
 extern bool  tq_duty_wanted(void);

@@ -116,6 +116,9 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
 		task->f.descent = (int16) from;
 	task->f.version++;
+	/* somebody asked for it, whoever carries it out */
+	if (move.to == TQ_STATE_CANCELLED && move.reason == TQ_REASON_NONE)
+		move.reason = TQ_REASON_MANUAL;
 	task->f.reason = (int16) move.reason;
 	if (move.to == TQ_STATE_RUNNING)
 		enter_running(task, &move);

@@ -138,7 +138,8 @@ taskq_register(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_register()");
 	former = look_up(name);
-	if (former->worker_id != 0 && former->state != TQ_WORKER_LABEL)
+	if (former->worker_id != 0 &&
+		(former->state == TQ_WORKER_ACTIVE || former->state == TQ_WORKER_DEAD))
 		require_name(former);
 	if (former->worker_id != 0 && former->state == TQ_WORKER_ACTIVE)
 	{

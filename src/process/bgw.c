@@ -55,6 +55,7 @@ typedef struct Turn
 {
 	bool        established; /* kept from turn to turn */
 	bool        started;     /* kept from turn to turn */
+	TimestampTz told; /* kept until a turn has seen to it; dispatch clock */
 	bool        wanted;
 	TimestampTz next; /* dispatch clock */
 } Turn;
@@ -265,7 +266,7 @@ work_until_told(void)
 {
 	MemoryContext turn_context = AllocSetContextCreate(
 		TopMemoryContext, "taskq turn", ALLOCSET_DEFAULT_SIZES);
-	Turn        turn = {0};
+	Turn        turn = {.told = DT_NOEND};
 	int64       pause = 0;        /* ms */
 	TimestampTz paused_until = 0; /* dispatch clock */
 
@@ -331,7 +332,7 @@ take_turn(void *arg)
 {
 	Turn *turn = arg;
 
-	tq_station_turn_begin();
+	turn->told = Min(turn->told, tq_station_turn_begin());
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, "taskq: looking for work");
 	turn->wanted = is_wanted();
@@ -344,7 +345,8 @@ take_turn(void *arg)
 		tq_duty_start();
 		turn->started = true;
 	}
-	turn->next = tq_station_turn_end(tq_duty_turn());
+	turn->next = tq_station_turn_end(tq_duty_turn(turn->told));
+	turn->told = DT_NOEND;
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
 }

@@ -416,14 +416,18 @@ tq_station_asked(void)
 	return attached != NULL && pg_atomic_read_u32(&attached->asked) != 0;
 }
 
-/* In the worker: whoever asks from now on asks for another turn. */
-void
+/*
+ * In the worker: whoever asks from now on asks for another turn.  Returns the
+ * earliest time that somebody named since the last one began.
+ */
+TimestampTz
 tq_station_turn_begin(void)
 {
 	pg_atomic_exchange_u32(&attached->woken, 0);
 	pg_atomic_exchange_u32(&attached->asked, 0);
 	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) AWAKE);
-	pg_atomic_exchange_u64(&attached->due_asked, (uint64) DT_NOEND);
+	return (TimestampTz) pg_atomic_exchange_u64(&attached->due_asked,
+												(uint64) DT_NOEND);
 }
 
 /*

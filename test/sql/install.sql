@@ -1,4 +1,104 @@
--- The extension can be installed, and its library is the one it wants.
+--
+-- install: the extension comes, says what it is, goes and comes again
+--
 CREATE EXTENSION taskq;
 SELECT taskq_version();
-SELECT count(*) FROM taskq_check();
+-- functions are in the schema picked, everything else in taskq
+SELECT n.nspname, e.extrelocatable
+  FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+ WHERE e.extname = 'taskq';
+SELECT e.extversion = taskq_version() AS same_version
+  FROM pg_extension e WHERE e.extname = 'taskq';
+-- the schema belongs to the extension
+SELECT count(*)
+  FROM pg_depend d
+ WHERE d.classid = 'pg_namespace'::regclass
+   AND d.objid = 'taskq'::regnamespace
+   AND d.refclassid = 'pg_extension'::regclass
+   AND d.deptype = 'e';
+-- sound, and empty
+SELECT * FROM taskq_check();
+SELECT count(*) FROM taskq.tasks;
+SELECT count(*) FROM taskq.queues;
+SELECT count(*) FROM taskq.workers;
+-- no function is STRICT, none is overloaded, none is SECURITY DEFINER
+SELECT p.proname
+  FROM pg_proc p
+ WHERE p.proname LIKE 'taskq\_%'
+   AND p.pronamespace = current_schema()::regnamespace
+   AND (p.proisstrict OR p.prosecdef OR p.proconfig IS NOT NULL);
+SELECT p.proname, count(*)
+  FROM pg_proc p
+ WHERE p.proname LIKE 'taskq\_%'
+ GROUP BY p.proname
+HAVING count(*) > 1;
+-- no parameter or column is a reserved word
+SELECT p.proname, a.name
+  FROM pg_proc p, unnest(p.proargnames) a (name), pg_get_keywords() k
+ WHERE p.proname LIKE 'taskq\_%' AND k.word = a.name AND k.catcode = 'R';
+SELECT c.relname, a.attname
+  FROM pg_class c
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+  JOIN pg_get_keywords() k ON k.word = a.attname AND k.catcode = 'R'
+ WHERE c.relnamespace = 'taskq'::regnamespace;
+-- it leaves nothing behind, with tasks or without
+SELECT taskq_submit('gone') > 0 AS submitted;
+DROP EXTENSION taskq;
+SELECT nspname FROM pg_namespace WHERE nspname = 'taskq';
+SELECT proname FROM pg_proc WHERE proname LIKE 'taskq%';
+CREATE EXTENSION taskq;
+SELECT count(*) FROM taskq.tasks;
+SELECT taskq_submit('again') AS first_id;
+SELECT taskq_drop_queue('again', true) AS removed;
+-- twice is PostgreSQL's own error
+CREATE EXTENSION taskq;
+CREATE EXTENSION IF NOT EXISTS taskq;
+--
+-- What the other tests use.
+--
+CREATE SCHEMA t;
+GRANT USAGE ON SCHEMA t TO PUBLIC;
+-- what a statement answers: its first value, or its error in one line
+CREATE FUNCTION t.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+    message text;
+    detail text;
+    hint text;
+BEGIN
+    EXECUTE statement INTO answer;
+    RETURN coalesce(answer, 'null');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT,
+        detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    RETURN SQLSTATE || ': ' || message
+        || CASE WHEN detail <> '' THEN ' | ' || detail ELSE '' END
+        || CASE WHEN hint <> '' THEN ' | ' || hint ELSE '' END;
+END
+$$;
+-- the same, but the SQLSTATE alone
+CREATE FUNCTION t.code(statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+    RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END
+$$;
+-- is this query true within ten seconds?
+CREATE PROCEDURE t.until(query text) LANGUAGE plpgsql AS $$
+DECLARE
+    answer boolean;
+    started timestamptz := clock_timestamp();
+BEGIN
+    LOOP
+        EXECUTE query INTO answer;
+        EXIT WHEN answer;
+        IF clock_timestamp() > started + interval '10 s' THEN
+            RAISE EXCEPTION 'not true within 10 s: %', query;
+        END IF;
+        COMMIT;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END
+$$;

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
 use FindBin;
-use lib $FindBin::RealBin;
+use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TaskqProcesses;

@@ -1,0 +1,97 @@
+# An asynchronous standby is promoted while clients work, and the old
+# primary is used on: no id, and no pair of id and token, is given twice.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time);
+
+my $primary = start_node('primary', init => { allows_streaming => 1 }, 'fsync' => 'off');
+$primary->safe_psql('postgres', q{SELECT taskq_create_queue('q', '{"max_attempts": -1, "retry": "fixed", "retry_base": "0 s"}')});
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+
+is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'"),
+	'0', 'no background process on a standby');
+my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_submit('q')");
+like($err, qr/25006/, 'writing on a standby is the usual error');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM taskq.tasks'), '0', 'looking works there');
+
+# Eight clients: each submits, claims and completes or fails, and writes
+# down every id, and every pair of id and token, that it was given.
+sub clients
+{
+	my ($node, $n, $seconds, $log) = @_;
+	my $host = $node->host;
+	my $port = $node->port;
+	my $pid = fork;
+	return $pid if $pid;
+	my $end = time + $seconds;
+	open my $fh, '>>', $log or die;
+	while (time < $end)
+	{
+		my ($o, $e) = ('', '');
+		my $text = join "\n", map {
+			"SELECT 'submitted', taskq_submit('q'), 0;"
+			  . "SELECT task_id, token FROM taskq_claim('q', lease => '1 h') \\gset c_\n"
+			  . "\\if :{?c_task_id}\nSELECT 'claimed', :c_task_id, :c_token;\nSELECT 'failed', taskq_fail(:c_task_id, :c_token, 'again'), 0;\n\\endif\n"
+		} 1 .. 50;
+		IPC::Run::run(['psql', '-X', '-q', '-A', '-t', '-F', ' ', '-h', $host, '-p', $port, '-d', 'postgres'],
+			'<', \$text, '>', \$o, '2>', \$e);
+		print $fh $o;
+	}
+	close $fh;
+	require POSIX;
+	POSIX::_exit(0);
+}
+
+my $dir = $PostgreSQL::Test::Utils::tmp_check;
+my @pids = map { clients($primary, $_, 9, "$dir/old_$_.log") } 1 .. 8;
+ok(within(10, sub { $primary->safe_psql('postgres', 'SELECT count(*) > 500 FROM taskq.tasks') eq 't' }),
+	'clients are at work');
+$standby->promote;
+ok(within(10, sub { worker_pid($standby) ne '' }), 'duties start on the promoted server');
+my @new = map { clients($standby, $_, 4, "$dir/new_$_.log") } 1 .. 4;
+waitpid $_, 0 for @pids, @new;
+
+my (%ids, %pairs, %count);
+my ($same_id, $same_pair) = (0, 0);
+for my $side ('old', 'new')
+{
+	for my $file (glob "$dir/${side}_*.log")
+	{
+		for my $line (split /\n/, slurp_file($file))
+		{
+			if ($line =~ /^submitted (\d+)/)
+			{
+				$same_id++ if $ids{$1}++;
+				$count{"$side ids"}++;
+			}
+			elsif ($line =~ /^claimed (\d+) (\d+)$/)
+			{
+				$same_pair++ if $pairs{"$1 $2"}++;
+				$count{"$side pairs"}++;
+			}
+		}
+	}
+}
+note join ', ', map { "$_: $count{$_}" } sort keys %count;
+cmp_ok($count{'old ids'}, '>', 1000, 'the old primary gave out ids');
+cmp_ok($count{'new ids'}, '>', 300, 'so did the new one');
+cmp_ok($count{'new pairs'}, '>', 300, 'and tokens');
+is($same_id, 0, 'no id was given twice');
+is($same_pair, 0, 'no pair of id and token was given twice');
+is($standby->safe_psql('postgres', 'SELECT max(task_id) > 16777216 FROM taskq.tasks'), 't',
+	'ids go on far above the old ones');
+
+sound($standby);
+$standby->stop('fast');
+$primary->stop('fast');
+done_testing();

@@ -1,0 +1,133 @@
+# 20,000 tasks and eight worker processes; workers holding tasks are killed,
+# so is the background worker, and the server is restarted at once.  Each
+# task ends exactly once, with exactly one effect written in the completing
+# transaction; none is lost or stuck.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time usleep);
+
+my $TASKS = 20_000;
+my $WORKERS = 8;
+my $KILLS = 10;
+
+my $node = start_node(
+	'kills',
+	'taskq.stale_threshold' => "'300ms'",
+	'taskq.dead_threshold' => "'1s'",
+	'taskq.reaper_interval' => "'300ms'",
+	'restart_after_crash' => 'on');
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->('CREATE TABLE effect (task_id bigint, worker text, attempt int)');
+$sql->(q{SELECT taskq_create_queue('q', '{"max_attempts": 6, "retry": "fixed", "retry_base": "10 ms"}')});
+$sql->("SELECT count(*) FROM taskq_submit_many('q', array_fill('{\"n\": 1}'::jsonb, ARRAY[$TASKS]))");
+
+# A worker is a psql in a process of its own, fed with rounds of work: claim
+# some, then complete each with its effect in one transaction.
+my %pid;
+
+sub start_worker
+{
+	my ($name) = @_;
+	my $pid = fork;
+
+	if ($pid)
+	{
+		$pid{$name} = $pid;
+		return;
+	}
+	setpgrp;
+	my ($host, $port) = ($node->host, $node->port);
+	my $round = <<"SQL";
+SELECT state FROM taskq_heartbeat('$name') \\gset
+SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens, array_agg(attempt) AS attempts
+  FROM taskq_claim('q', '$name', 12) \\gset
+SELECT :'ids' <> '' AS some \\gset
+\\if :some
+BEGIN;
+INSERT INTO effect SELECT i, '$name', a FROM unnest(:'ids'::bigint[], :'attempts'::int[]) AS x (i, a);
+SELECT pg_sleep(0.01);
+SELECT count(taskq_complete(x.i, x.t)::text) FROM unnest(:'ids'::bigint[], :'tokens'::bigint[]) AS x (i, t);
+COMMIT;
+\\else
+SELECT pg_sleep(0.05);
+\\endif
+SQL
+	while (1)
+	{
+		my ($out, $err) = ('', '');
+		my $text = "SELECT taskq_register('$name');\n" . $round x 40;
+		IPC::Run::run(['psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-h', $host, '-p', $port, '-d', 'postgres'],
+			'<', \$text, '>', \$out, '2>', \$err);
+		usleep(50_000) if $err ne '';
+	}
+}
+
+sub kill_worker
+{
+	my ($name) = @_;
+	kill 'KILL', -$pid{$name};
+	waitpid $pid{$name}, 0;
+	return;
+}
+
+my $begin = time;
+start_worker("w$_") for 1 .. $WORKERS;
+ok(within(20, sub { $sql->('SELECT count(*) > 300 FROM effect') eq 't' }), 'work goes on');
+
+my ($hits, $tries) = (0, 0);
+while ($hits < $KILLS && $tries < 60)
+{
+	my $name = 'w' . (1 + $tries++ % $WORKERS);
+
+	# stopped first, so that what it holds is still held when it is killed
+	kill 'STOP', -$pid{$name};
+	my $held = $sql->("SELECT running FROM taskq.workers WHERE worker = '$name' AND state <> 'dead'") || 0;
+	if ($held == 0)
+	{
+		kill 'CONT', -$pid{$name};
+		next;
+	}
+	kill_worker($name);
+	$hits++;
+	start_worker($name);
+	if ($hits == 3 || $hits == 7)
+	{
+		my $worker = worker_pid($node);
+		kill 'KILL', $worker if $worker;
+		ok(within(20, sub { ($node->psql('postgres', 'SELECT 1'))[0] == 0 }), 'the server is back after a killed background worker');
+		ok(within(15, sub { worker_pid($node) ne '' }), 'so is the background worker, within 15 s');
+	}
+	if ($hits == 5)
+	{
+		$node->stop('immediate');
+		$node->start;
+	}
+}
+is($hits, $KILLS, "$KILLS workers were killed holding tasks (void otherwise)");
+
+ok(within(90, sub { $sql->("SELECT pending + running + blocked + suspended FROM taskq.queues WHERE queue = 'q'") eq '0' }),
+	'all tasks have ended');
+note sprintf '%d tasks in %.1f s, %d kills of holders in %d tries', $TASKS, time - $begin, $hits, $tries;
+kill_worker($_) for keys %pid;
+
+is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = 'q' GROUP BY 1"), "done|$TASKS", 'each is done');
+is($sql->('SELECT count(*), count(DISTINCT task_id) FROM effect'), "$TASKS|$TASKS", 'with exactly one effect');
+is($sql->("SELECT count(*) FROM taskq.tasks t LEFT JOIN effect e USING (task_id)"
+	  . " WHERE t.queue = 'q' AND (e.task_id IS NULL OR e.attempt <> t.attempt)"),
+	'0', 'of the attempt that is recorded');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE attempt > max_attempts OR attempt < 1"), '0', 'attempts are within bounds');
+cmp_ok($sql->("SELECT count(*) FROM taskq.tasks WHERE attempt > 1"), '>=', $KILLS, 'tasks were handed out again');
+
+sound($node, crashes => 2);
+command_ok(['pg_amcheck', '-h', $node->host, '-p', $node->port, '--install-missing', '-d', 'postgres', '--heapallindexed'],
+	'tables and indexes are sound');
+$node->stop('fast');
+done_testing();
