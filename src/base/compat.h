@@ -93,13 +93,4 @@ typedef bool TqIndexUpdate;
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
-/* Does the role own the database? */
-#if PG_VERSION_NUM >= 160000
-#define tq_compat_owns_database(database, role)                               \
-	object_ownercheck(DatabaseRelationId, database, role)
-#else
-#define tq_compat_owns_database(database, role)                               \
-	pg_database_ownercheck(database, role)
-#endif
-
 #endif /* TQ_COMPAT_H */

@@ -277,6 +277,9 @@ turn_of(const char *what, Duty duty, int limit)
 	}
 	PG_CATCH();
 	{
+		/* Cancelled by a command that wants this process out. */
+		if (tq_station_kept_out())
+			PG_RE_THROW();
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(context);
 		errcontext("taskq duty \"%s\"", what);

@@ -1,214 +1,423 @@
 /*
  * bgw.c
- *		The background worker of a database: a loop around the duties.
+ *		The background worker of one database.
  *
- * It sleeps until the next duty is due (shared/station.c says how others
- * shorten that), or 60 s.  An error is logged with its context, and the
- * next turn comes after a pause.  It leaves when the extension is
- * gone, and when a command wants the database for itself.
+ * It comes to its station, connects, looks whether it is wanted, and then
+ * does the database's duties, turn by turn.  Between two turns it sleeps
+ * until the time the last turn named, until a session wakes it, or for a
+ * minute.  At the start of each turn it looks again: when the extension is
+ * gone, or the database has become a template or lets nobody in, it leaves.
+ *
+ * Signals.  SIGTERM ends it at once: quietly while it sleeps, by the
+ * server's own die() while it works.  SIGINT cancels a turn: that is how a
+ * command that waits for this process to leave makes a long turn short, and
+ * what pg_cancel_backend does.
+ *
+ * An error in a turn is logged, and the next turn comes after a pause of one
+ * second, twice as long after each further error, a minute at most.
+ *
+ * Memory: each turn works in a context of its own, reset afterwards.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
 #include "commands/dbcommands.h"
+#include "commands/extension.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "storage/lwlock.h"
-#include "storage/proc.h"
 #include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "base/clock.h"
 #include "core/duty.h"
-#include "process/process.h"
+#include "process/bgw.h"
 #include "shared/station.h"
 
-#define CEILING (60 * USECS_PER_SEC) /* longest sleep */
-#define PAUSE (5 * USECS_PER_SEC)    /* after an error */
+#define SLEEP_CEILING (60 * 1000) /* ms */
+#define PAUSE_FIRST 1000          /* ms, after an error */
+#define PAUSE_CEILING (60 * 1000) /* ms */
 
-static char *database_name = NULL;
-
-static void        settle_in(Oid database);
-static bool        is_wanted(void);
-static TimestampTz one_turn(TimestampTz told);
-static void        recover(MemoryContext context);
-static void        sleep_until(TimestampTz at);
-static void        error_context(void *arg);
-
-/* Ask the postmaster for a worker; false when no slot is free. */
-bool
-tq_bgw_start(Oid database, BackgroundWorkerHandle **handle)
+/* What a turn found out. */
+typedef struct Turn
 {
-	BackgroundWorker worker = {0};
+	bool        established; /* kept from turn to turn */
+	bool        started;     /* kept from turn to turn */
+	TimestampTz told; /* kept until a turn has seen to it; dispatch clock */
+	bool        wanted;
+	TimestampTz next; /* dispatch clock */
+} Turn;
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-					   BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
-			 "taskq");
-	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
-			 "tq_bgw_worker_main");
-	snprintf(worker.bgw_name, BGW_MAXLEN, "taskq worker of database %u",
-			 database);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "taskq worker");
-	worker.bgw_main_arg = ObjectIdGetDatum(database);
-	worker.bgw_notify_pid = MyProcPid;
-	return RegisterDynamicBackgroundWorker(&worker, handle);
-}
+static volatile sig_atomic_t stop_requested = false;
+static volatile sig_atomic_t working = false;
 
+/* For messages; lives as long as the process. */
+static char database_name[NAMEDATALEN] = "";
+
+static void handle_stop(SIGNAL_ARGS);
+static void detach_at_exit(int code, Datum arg);
+static void connect_to(Oid dboid);
+static void settle(void);
+static void work_until_told(void);
+static void take_turn(void *arg);
+static bool is_wanted(void);
+static bool database_lets_in(void);
+static void recover(void);
+static void add_context(void *arg);
+
+/*
+ * Entry point of the worker; the argument is the database's OID.
+ */
 void
 tq_bgw_worker_main(Datum arg)
 {
-	ErrorContextCallback callback;
+	Oid                  dboid = DatumGetObjectId(arg);
+	ErrorContextCallback context;
 
-	settle_in(DatumGetObjectId(arg));
-	callback.callback = error_context;
-	callback.arg = NULL;
-	callback.previous = error_context_stack;
-	error_context_stack = &callback;
-	if (is_wanted())
-		tq_duty_start();
+	tq_bgw_signals();
+	before_shmem_exit(detach_at_exit, (Datum) 0);
+	BackgroundWorkerUnblockSignals();
+	snprintf(database_name, sizeof(database_name), "%u", dboid);
+	context.callback = add_context;
+	context.arg = NULL;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
 
-	for (;;)
+	if (tq_station_attach(dboid) != TQ_STATION_ATTACHED)
+		proc_exit(0);
+	tq_bgw_work_begin();
+	connect_to(dboid);
+	tq_bgw_work_end();
+	work_until_told();
+	proc_exit(0);
+}
+
+/* The signal handlers of the worker and the launcher. */
+void
+tq_bgw_signals(void)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, handle_stop);
+
+	/* Until the first turn there is nothing that could be cancelled. */
+	pqsignal(SIGINT, SIG_IGN);
+}
+
+/* Shall this process end? */
+bool
+tq_bgw_stopping(void)
+{
+	return stop_requested;
+}
+
+/*
+ * From here to tq_bgw_work_end SIGTERM ends the process wherever it is next
+ * ready for it.
+ */
+void
+tq_bgw_work_begin(void)
+{
+	working = true;
+	if (stop_requested)
 	{
-		TimestampTz next;
-
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
-		if (tq_station_must_leave())
-			proc_exit(0);
-		if (!is_wanted())
-		{
-			tq_station_end(TQ_STATION_NOT_WANTED);
-			proc_exit(0);
-		}
-		next = one_turn(tq_station_turn_begins());
-		if (tq_station_sleep_until(next))
-			sleep_until(next);
+		/* It came before, when nobody was there to end the work. */
+		working = false;
+		proc_exit(1);
 	}
 }
 
-/* Connect, and make the session independent of settings of users. */
+void
+tq_bgw_work_end(void)
+{
+	working = false;
+}
+
+/*
+ * Do a piece of work, outside a transaction, in the current memory context.
+ * An error is logged, its transaction aborted; then false.
+ */
+bool
+tq_bgw_try(TqBgwWork work, void *arg)
+{
+	MemoryContext before = CurrentMemoryContext;
+	volatile bool done = false;
+
+	/* A cancellation of what is over already. */
+	QueryCancelPending = false;
+	tq_bgw_work_begin();
+	PG_TRY();
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (work != NULL)
+			work(arg);
+		done = true;
+	}
+	PG_CATCH();
+	{
+		recover();
+	}
+	PG_END_TRY();
+	tq_bgw_work_end();
+	MemoryContextSwitchTo(before);
+	return done;
+}
+
+/* Read the configuration again if it has changed. */
+void
+tq_bgw_reload(void)
+{
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+}
+
+/* Sleep, at most so long; a latch, a signal or nothing ends it. */
+void
+tq_bgw_sleep(int64 ms)
+{
+	if (ms > 0)
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 (long) ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/* SIGTERM. */
 static void
-settle_in(Oid database)
+handle_stop(SIGNAL_ARGS)
+{
+	int save_errno = errno;
+
+	stop_requested = true;
+	if (working)
+		die(postgres_signal_arg);
+	else
+		SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+/* An exit that nobody announced; a no-op after one that was. */
+static void
+detach_at_exit(int code, Datum arg)
+{
+	tq_station_detach(TQ_STATION_END_FAILED);
+}
+
+static void
+connect_to(Oid dboid)
+{
+	BackgroundWorkerInitializeConnectionByOid(dboid, InvalidOid, 0);
+	settle();
+	StartTransactionCommand();
+	strlcpy(database_name, get_database_name(dboid), NAMEDATALEN);
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+	pqsignal(SIGINT, StatementCancelHandler);
+}
+
+/*
+ * Whatever ALTER DATABASE and ALTER ROLE set for ordinary sessions, this one
+ * has settings that its work can rely on.
+ */
+static void
+settle(void)
 {
 	static const char *const settings[][2] = {
+		{"application_name", "taskq worker"},
+		{"role", "none"},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
+		{"idle_session_timeout", "0"},
+		{"transaction_timeout", "0"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_deferrable", "off"},
-		{"application_name", "taskq worker"}};
+		{"session_replication_role", "origin"},
+		{"max_parallel_workers_per_gather", "0"},
+		{"jit", "off"}};
 
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
-	tq_station_attach();
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
-						PGC_S_OVERRIDE);
-	StartTransactionCommand();
-	database_name =
-		MemoryContextStrdup(TopMemoryContext, get_database_name(MyDatabaseId));
-	CommitTransactionCommand();
+	{
+		/* Not every server version has them all. */
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+							PGC_S_OVERRIDE);
+	}
 }
 
-static bool
-is_wanted(void)
+static void
+work_until_told(void)
 {
-	volatile bool wanted = true; /* in doubt, the turn meets the error */
-	MemoryContext context = CurrentMemoryContext;
+	MemoryContext turn_context = AllocSetContextCreate(
+		TopMemoryContext, "taskq turn", ALLOCSET_DEFAULT_SIZES);
+	Turn        turn = {.told = DT_NOEND};
+	int64       pause = 0;        /* ms */
+	TimestampTz paused_until = 0; /* dispatch clock */
 
-	PG_TRY();
+	for (;;)
 	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		wanted = tq_duty_wanted();
-		PopActiveSnapshot();
-		CommitTransactionCommand();
+		TimestampTz now;
+
+		if (tq_bgw_stopping())
+			return;
+		tq_bgw_reload();
+		if (tq_station_kept_out())
+		{
+			tq_station_detach(TQ_STATION_END_KEPT_OUT);
+			return;
+		}
+
+		MemoryContextSwitchTo(turn_context);
+		if (tq_clock_dispatch() < paused_until && !tq_station_asked())
+		{
+			/* The server's barriers must be answered also in a pause. */
+			(void) tq_bgw_try(NULL, NULL);
+			turn.next = paused_until;
+		}
+		else if (tq_bgw_try(take_turn, &turn))
+		{
+			pause = 0;
+			paused_until = 0;
+			if (!turn.wanted)
+			{
+				tq_station_detach(TQ_STATION_END_NOT_WANTED);
+				return;
+			}
+		}
+		else
+		{
+			pause = Min(Max(pause * 2, PAUSE_FIRST), PAUSE_CEILING);
+			paused_until = tq_clock_dispatch() + pause * 1000;
+			turn.next = paused_until;
+		}
+		MemoryContextReset(turn_context);
+
+		if (tq_bgw_stopping() || tq_station_kept_out())
+			continue;
+		now = tq_clock_dispatch();
+		if (turn.next > now)
+		{
+			int64 ms = SLEEP_CEILING;
+
+			if (turn.next < now + (int64) SLEEP_CEILING * 1000)
+				ms = (turn.next - now + 999) / 1000;
+			tq_bgw_sleep(ms);
+		}
+		else
+			tq_bgw_sleep(0);
 	}
-	PG_CATCH();
-	{
-		recover(context);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	return wanted;
 }
 
 /*
- * Do what is due; returns when to do it again.  Errors of a duty are caught
- * there; what is caught here is the rest.
+ * One turn: look whether the worker is wanted, do what is due.
  */
-static TimestampTz
-one_turn(TimestampTz told)
+static void
+take_turn(void *arg)
 {
-	MemoryContext        context = CurrentMemoryContext;
-	volatile TimestampTz next = 0;
+	Turn *turn = arg;
 
-	PG_TRY();
+	turn->told = Min(turn->told, tq_station_turn_begin());
+	SetCurrentStatementStartTimestamp();
+	pgstat_report_activity(STATE_RUNNING, "taskq: looking for work");
+	turn->wanted = is_wanted();
+	if (turn->wanted && !turn->established)
+		turn->established = turn->wanted = tq_station_establish();
+	if (!turn->wanted)
+		return;
+	if (!turn->started)
 	{
-		SetCurrentStatementStartTimestamp();
-		next = tq_duty_turn(told);
+		tq_duty_start();
+		turn->started = true;
 	}
-	PG_CATCH();
-	{
-		recover(context);
-		next = tq_clock_dispatch() + PAUSE;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	return next;
+	turn->next = tq_station_turn_end(tq_duty_turn(turn->told));
+	turn->told = DT_NOEND;
+	pgstat_report_stat(false);
+	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* After an error: as any server process does it. */
+/*
+ * Is there anything to do for a worker in this database?
+ *
+ * Whoever drops the extension locks it first.  Waiting for that lock, and
+ * not for one of the tables that go with it, this process sees afterwards
+ * that the extension is gone.  (Normally it is kept out by then; but not
+ * while the drop is a prepared transaction.)
+ */
+static bool
+is_wanted(void)
+{
+	bool wanted = false;
+	Oid  extension;
+
+	StartTransactionCommand();
+	extension = get_extension_oid("taskq", true);
+	if (OidIsValid(extension) && database_lets_in())
+	{
+		LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+		PushActiveSnapshot(GetTransactionSnapshot());
+		wanted = get_extension_oid("taskq", true) == extension &&
+				 tq_duty_wanted();
+		PopActiveSnapshot();
+	}
+	CommitTransactionCommand();
+	return wanted;
+}
+
+/* No worker works in templates, nor where nobody may connect. */
+static bool
+database_lets_in(void)
+{
+	HeapTuple tuple =
+		SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	bool lets_in = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		lets_in = form->datallowconn && !form->datistemplate;
+		ReleaseSysCache(tuple);
+	}
+	return lets_in;
+}
+
+/*
+ * After an error: log it, and be as before the work.  A cancellation by a
+ * command that wants this process out is no news.
+ */
 static void
-recover(MemoryContext context)
+recover(void)
 {
 	HOLD_INTERRUPTS();
-	MemoryContextSwitchTo(context);
-	EmitErrorReport();
-	AbortCurrentTransaction();
+	if (geterrcode() != ERRCODE_QUERY_CANCELED || !tq_station_kept_out())
+		EmitErrorReport();
+	AbortOutOfAnyTransaction();
 	LWLockReleaseAll();
-	FlushErrorState();
+	pgstat_report_wait_end();
 	pgstat_report_activity(STATE_IDLE, NULL);
+	FlushErrorState();
+	QueryCancelPending = false;
 	RESUME_INTERRUPTS();
 }
 
 static void
-sleep_until(TimestampTz at)
-{
-	TimestampTz now = tq_clock_dispatch();
-	int64       sleep = at <= now ? 0 : Min(at - now, CEILING);
-
-	if (sleep == 0)
-		return;
-	pgstat_report_activity(STATE_IDLE, NULL);
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 (long) ((sleep + 999) / 1000), PG_WAIT_EXTENSION);
-}
-
-static void
-error_context(void *arg)
+add_context(void *arg)
 {
 	errcontext("taskq background worker of database \"%s\"", database_name);
 }

@@ -1,17 +1,28 @@
 /*
  * launcher.c
- *		One process per server: sees that each database with the extension
- *		has its background worker.
+ *		The process that starts the background workers of the databases.
  *
- * It visits every database once after its start, by starting a worker
- * there, which leaves again when the extension is missing or the database
- * is a copy that nobody has activated; then such a database is left alone
- * until something asks for a visit (shared/station.c): CREATE EXTENSION,
- * taskq_activate(), CREATE DATABASE, the end of a command that wanted the
- * database for itself.  A worker that ends otherwise is started again after
- * a pause of one second, growing to fifteen.
+ * There is one in each server that preloads the library.  It starts when
+ * recovery is over, hence after the promotion of a standby, and visits every
+ * database once: it starts a worker there, which stays if it finds the
+ * extension.  After that it learns from the station (shared/station.c) what
+ * there is to do, and sleeps until it is woken:
  *
- * It is started when recovery has ended, hence on a standby at promotion.
+ * - somebody asks to look at a database (CREATE EXTENSION and others);
+ * - a worker has ended.  One that was not wanted is forgotten.  One that was
+ *	 kept out comes back when the last such command has ended.  Any other is
+ *	 started again after a pause of 1, 2, 4, 8, 15 seconds;
+ * - a process that it started has ended and its slot is free (SIGUSR1 by the
+ *	 postmaster).
+ *
+ * When no background worker slot is free it says so once and tries again
+ * every ten seconds, and whenever one of its own processes ends.
+ *
+ * All its times are of the monotonic clock: a step of the wall clock moves
+ * nothing.
+ *
+ * It keeps nothing that it could not find out again: a new launcher takes
+ * over the workers of the one before, which may have ended by SIGTERM.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,243 +31,483 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "datatype/timestamp.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/proc.h"
-#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
-#include "utils/wait_event.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "base/clock.h"
-#include "base/guc.h"
-#include "process/process.h"
-#include "shared/shmem.h"
+#include "process/bgw.h"
+#include "process/launcher.h"
 #include "shared/station.h"
 
-#define CEILING (60 * USECS_PER_SEC) /* longest sleep */
-#define PAUSE_FIRST USECS_PER_SEC
-#define PAUSE_LAST (15 * USECS_PER_SEC)
-#define SLOT_RETRY (10 * USECS_PER_SEC)
+#define RESTART_SECONDS 5         /* of the launcher */
+#define SLEEP_CEILING (60 * 1000) /* ms */
+#define SLOT_RETRY (10 * 1000)    /* ms */
+#define PAUSE_CEILING 15          /* s, before a worker is started again */
+#define PAUSE_FORGOTTEN 60        /* s: a worker that lived so long was well */
+#define MAX_VISITS 3              /* processes that only look, at a time */
 
-/* What the launcher knows of the worker of a station. */
-typedef struct Child
+/* A database that may have a worker. */
+typedef struct Database
 {
-	BackgroundWorkerHandle *handle; /* NULL: none */
-	bool                    wanted;
-	int64                   pause;      /* after the next unexpected end */
-	int64                   not_before; /* monotonic clock */
-	int64                   started;    /* monotonic clock */
-} Child;
+	Oid  oid;
+	char name[NAMEDATALEN];
+} Database;
 
-static Child *children = NULL;
-static bool   no_slot_logged = false;
+/* What the launcher knows of a database beyond the station. */
+typedef struct Watch
+{
+	Oid                     dboid;
+	BackgroundWorkerHandle *handle; /* of the process started, until its slot
+									 * is free */
+	bool  end_known;  /* how that one ended was taken notice of */
+	int64 started_at; /* monotonic clock */
+	int   failures;   /* one after the other */
+	int64 not_before; /* monotonic clock: no start before that */
+} Watch;
 
-static void  ask_for_all_visits(void);
-static List *connectable_databases(void);
-static int64 manage(void);
-static void  look_after(int n, List *databases, int64 now);
-static void  start_child(int n, Oid database, int64 now);
+/* In launcher_context. */
+static MemoryContext launcher_context;
+static List         *watches = NIL;  /* of Watch */
+static List         *to_visit = NIL; /* of Oid */
 
+static int64 slot_retry_at = 0;  /* monotonic clock */
+static bool  lacks_slot = false; /* and the log has said so */
+
+static void            at_exit(int code, Datum arg);
+static void            add_context(void *arg);
+static void            take_round(void *arg);
+static void            notice_ends(void);
+static void            note_end(Watch *watch, TqStationEnd end);
+static void            choose_visits(void);
+static void            start_wanted(int64 *next);
+static bool            start_worker(const Database *database, Watch *watch);
+static List           *read_databases(void);
+static const Database *find_database(List *databases, Oid oid);
+static Watch          *find_watch(Oid dboid);
+static Watch          *make_watch(Oid dboid);
+static void            drop_idle_watches(void);
+
+/* While the library is preloaded. */
 void
-tq_process_init(void)
+tq_launcher_init(void)
 {
 	BackgroundWorker worker = {0};
 
-	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
+	if (IsBinaryUpgrade)
 		return;
-	tq_utility_init();
+	snprintf(worker.bgw_name, BGW_MAXLEN, "taskq launcher");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "taskq launcher");
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "taskq");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "tq_launcher_main");
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
 					   BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = 5;
-	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
-			 "taskq");
-	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
-			 "tq_launcher_main");
-	snprintf(worker.bgw_name, BGW_MAXLEN, "taskq launcher");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "taskq launcher");
+	worker.bgw_restart_time = RESTART_SECONDS;
 	RegisterBackgroundWorker(&worker);
 }
 
+/*
+ * Entry point of the launcher.
+ */
 void
 tq_launcher_main(Datum arg)
 {
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	MemoryContext        round_context;
+	ErrorContextCallback context;
+
+	context.callback = add_context;
+	context.arg = NULL;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+	tq_bgw_signals();
+	before_shmem_exit(at_exit, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	SetConfigOption("application_name", "taskq launcher", PGC_SUSET,
+					PGC_S_OVERRIDE);
+	launcher_context = AllocSetContextCreate(
+		TopMemoryContext, "taskq launcher", ALLOCSET_DEFAULT_SIZES);
+	round_context = AllocSetContextCreate(
+		TopMemoryContext, "taskq launcher round", ALLOCSET_DEFAULT_SIZES);
+	tq_station_set_lacks_slot(false);
 	tq_station_launcher_attach();
-	children = MemoryContextAllocZero(TopMemoryContext,
-									  sizeof(Child) * tq_guc_max_databases);
-	ask_for_all_visits();
 
-	for (;;)
+	while (!tq_bgw_stopping())
 	{
-		int64 sleep;
+		int64 next = PG_INT64_MAX;
+		int64 ms = SLEEP_CEILING;
 
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		if (ConfigReloadPending)
+		tq_bgw_reload();
+		MemoryContextSwitchTo(round_context);
+		if (!tq_bgw_try(take_round, &next))
 		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
+			next = tq_clock_monotonic() + SLOT_RETRY * INT64CONST(1000);
+
+			/* What the round had taken on must not be lost. */
+			tq_station_launcher_attach();
 		}
-		sleep = manage();
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 (long) (sleep / 1000) + 1, PG_WAIT_EXTENSION);
+		MemoryContextReset(round_context);
+		if (next != PG_INT64_MAX)
+			ms = Min(ms, (next - tq_clock_monotonic() + 999) / 1000);
+		if (!tq_bgw_stopping())
+			tq_bgw_sleep(ms);
+	}
+
+	/* Not 0: the postmaster would not start it again. */
+	proc_exit(1);
+}
+
+static void
+at_exit(int code, Datum arg)
+{
+	tq_station_launcher_detach();
+}
+
+static void
+add_context(void *arg)
+{
+	errcontext("taskq launcher");
+}
+
+/*
+ * Look at everything once, and say when to look again at the latest.
+ */
+static void
+take_round(void *arg)
+{
+	int64 *next = arg;
+
+	pgstat_report_activity(STATE_RUNNING, "taskq: looking after workers");
+	notice_ends();
+	choose_visits();
+	start_wanted(next);
+	drop_idle_watches();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/* Take notice of workers that have ended. */
+static void
+notice_ends(void)
+{
+	TqStationItem *items =
+		palloc(sizeof(TqStationItem) * tq_station_capacity());
+	int       count = tq_station_list(items, tq_station_capacity());
+	ListCell *cell;
+
+	for (int i = 0; i < count; i++)
+		if (items[i].end != TQ_STATION_END_NONE)
+			note_end(make_watch(items[i].dboid),
+					 tq_station_take_end(items[i].dboid));
+
+	foreach (cell, watches)
+	{
+		Watch          *watch = lfirst(cell);
+		BgwHandleStatus status;
+		pid_t           pid;
+
+		if (watch->handle == NULL)
+			continue;
+		status = GetBackgroundWorkerPid(watch->handle, &pid);
+		if (status == BGWH_POSTMASTER_DIED)
+			proc_exit(1);
+		if (status != BGWH_STOPPED)
+			continue;
+		note_end(watch, tq_station_take_end(watch->dboid));
+		if (!watch->end_known)
+		{
+			/* It never came to its station, or found it closed. */
+			note_end(watch, TQ_STATION_END_FAILED);
+		}
+		pfree(watch->handle);
+		watch->handle = NULL;
+		slot_retry_at = 0;
 	}
 }
 
 static void
-ask_for_all_visits(void)
+note_end(Watch *watch, TqStationEnd end)
 {
-	ListCell *lc;
-	List     *databases = connectable_databases();
+	int64 now = tq_clock_monotonic();
 
-	if (list_length(databases) > tq_guc_max_databases)
-		ereport(LOG,
-				(errmsg("taskq: %d databases, but background workers for %d",
-						list_length(databases), tq_guc_max_databases),
-				 errhint("Increase taskq.max_databases.")));
-	foreach (lc, databases)
-		tq_station_visit(lfirst_oid(lc));
-	list_free(databases);
+	if (end == TQ_STATION_END_NONE)
+		return;
+	watch->end_known = true;
+	if (end != TQ_STATION_END_FAILED)
+	{
+		watch->failures = 0;
+		watch->not_before = 0;
+		return;
+	}
+	if (now - watch->started_at > PAUSE_FORGOTTEN * USECS_PER_SEC)
+		watch->failures = 0;
+	watch->not_before = now + Min(1 << watch->failures, PAUSE_CEILING) *
+								  USECS_PER_SEC;
+	watch->failures = Min(watch->failures + 1, 10);
 }
 
-/* Databases that a background worker may connect to. */
-static List *
-connectable_databases(void)
+/* When every database is to be visited: a few at a time. */
+static void
+choose_visits(void)
 {
+	TqStationItem *items =
+		palloc(sizeof(TqStationItem) * tq_station_capacity());
+	int count;
+	int visits = 0;
+
+	if (tq_station_take_rescan())
+	{
+		List         *databases = read_databases();
+		MemoryContext before = MemoryContextSwitchTo(launcher_context);
+		ListCell     *cell;
+
+		list_free(to_visit);
+		to_visit = NIL;
+		foreach (cell, databases)
+			to_visit = lappend_oid(to_visit, ((Database *) lfirst(cell))->oid);
+		MemoryContextSwitchTo(before);
+	}
+	if (to_visit == NIL)
+		return;
+
+	count = tq_station_list(items, tq_station_capacity());
+	for (int i = 0; i < count; i++)
+		if (!items[i].established)
+			visits++;
+	while (to_visit != NIL && visits < MAX_VISITS)
+	{
+		tq_station_visit(linitial_oid(to_visit));
+		to_visit = list_delete_first(to_visit);
+		visits++;
+	}
+}
+
+/*
+ * Start workers where they are wanted and not yet there.
+ */
+static void
+start_wanted(int64 *next)
+{
+	TqStationItem *items =
+		palloc(sizeof(TqStationItem) * tq_station_capacity());
+	int   count = tq_station_list(items, tq_station_capacity());
+	int64 now = tq_clock_monotonic();
+	List *databases = NIL;
+	bool  databases_read = false;
+	bool  waiting = false; /* a database, for a slot */
+	int   visits = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		Watch *watch = find_watch(items[i].dboid);
+
+		if (!items[i].established && watch != NULL && watch->handle != NULL)
+			visits++;
+	}
+
+	for (int i = 0; i < count; i++)
+	{
+		TqStationItem  *item = &items[i];
+		const Database *database;
+		Watch          *watch;
+
+		if (item->pid != 0 || item->keep_out > 0 ||
+			!(item->established || item->asked))
+			continue;
+		watch = make_watch(item->dboid);
+		if (watch->handle != NULL ||
+			(!item->established && visits >= MAX_VISITS))
+			continue; /* its end will wake us */
+		if (watch->not_before > now || slot_retry_at > now)
+		{
+			*next = Min(*next, Max(watch->not_before, slot_retry_at));
+			waiting = waiting || slot_retry_at > now;
+			continue;
+		}
+		if (!databases_read)
+		{
+			databases = read_databases();
+			databases_read = true;
+		}
+		database = find_database(databases, item->dboid);
+		if (database == NULL)
+			tq_station_forget(item->dboid, item->ask_count);
+		else if (!start_worker(database, watch))
+		{
+			*next = Min(*next, slot_retry_at);
+			waiting = true;
+		}
+		else if (!item->established)
+			visits++;
+	}
+	if (!waiting && lacks_slot)
+	{
+		lacks_slot = false;
+		tq_station_set_lacks_slot(false);
+	}
+}
+
+/* False when no slot is free. */
+static bool
+start_worker(const Database *database, Watch *watch)
+{
+	BackgroundWorker        worker = {0};
+	BackgroundWorkerHandle *handle;
+	MemoryContext           before;
+	bool                    started;
+
+	snprintf(worker.bgw_name, BGW_MAXLEN, "taskq worker of database %s",
+			 database->name);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "taskq worker");
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "taskq");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "tq_bgw_worker_main");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+					   BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = ObjectIdGetDatum(database->oid);
+	worker.bgw_notify_pid = MyProcPid;
+
+	before = MemoryContextSwitchTo(launcher_context);
+	started = RegisterDynamicBackgroundWorker(&worker, &handle);
+	MemoryContextSwitchTo(before);
+
+	if (started)
+	{
+		watch->handle = handle;
+		watch->end_known = false;
+		watch->started_at = tq_clock_monotonic();
+	}
+	else
+	{
+		slot_retry_at = tq_clock_monotonic() + SLOT_RETRY * INT64CONST(1000);
+		if (!lacks_slot)
+			ereport(
+				LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg(
+					 "taskq: no background worker slot is free for database \"%s\"",
+					 database->name),
+				 errdetail(
+					 "Its tasks are served, but nothing happens there by itself."),
+				 errhint(
+					 "Increase max_worker_processes and restart the server.")));
+		lacks_slot = true;
+		tq_station_set_lacks_slot(true);
+	}
+	return started;
+}
+
+/* The databases that may have a worker, in the current memory context. */
+static List *
+read_databases(void)
+{
+	MemoryContext context = CurrentMemoryContext;
 	List         *databases = NIL;
 	Relation      rel;
 	TableScanDesc scan;
 	HeapTuple     tuple;
 
 	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
-		Form_pg_database row = (Form_pg_database) GETSTRUCT(tuple);
-		MemoryContext    mine;
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		Database        *database;
+		MemoryContext    before;
 
-		/* a connection limit of -2 marks a database that is half dropped */
-		if (row->datistemplate || !row->datallowconn ||
-			row->datconnlimit == -2)
+		if (!form->datallowconn || form->datistemplate ||
+			form->datconnlimit == DATCONNLIMIT_INVALID_DB)
 			continue;
-		mine = MemoryContextSwitchTo(TopMemoryContext);
-		databases = lappend_oid(databases, row->oid);
-		MemoryContextSwitchTo(mine);
+		before = MemoryContextSwitchTo(context);
+		database = palloc(sizeof(Database));
+		database->oid = form->oid;
+		strlcpy(database->name, NameStr(form->datname), NAMEDATALEN);
+		databases = lappend(databases, database);
+		MemoryContextSwitchTo(before);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
+	MemoryContextSwitchTo(context);
 	return databases;
 }
 
-/* Look after all stations; returns how long nothing is to be done. */
-static int64
-manage(void)
+static const Database *
+find_database(List *databases, Oid oid)
 {
-	int   count = tq_station_count();
-	int64 now = tq_clock_monotonic();
-	int64 sleep = CEILING;
-	List *databases = NIL;
-	bool  visit = false;
+	ListCell *cell;
 
-	for (int i = 0; i < count; i++)
+	foreach (cell, databases)
 	{
-		if (tq_station_take_visit(i))
-		{
-			children[i].wanted = true;
-			children[i].not_before = 0;
-			visit = true;
-		}
-		visit = visit || (children[i].wanted && children[i].handle == NULL &&
-						  children[i].not_before <= now);
+		const Database *database = lfirst(cell);
+
+		if (database->oid == oid)
+			return database;
 	}
-	if (visit)
-		databases = connectable_databases();
-	for (int i = 0; i < count; i++)
-	{
-		look_after(i, databases, now);
-		if (children[i].wanted && children[i].handle == NULL &&
-			children[i].not_before > now && !tq_station_is_kept_out(i))
-			sleep = Min(sleep, children[i].not_before - now);
-	}
-	list_free(databases);
-	return sleep;
+	return NULL;
 }
 
-static void
-look_after(int n, List *databases, int64 now)
+static Watch *
+find_watch(Oid dboid)
 {
-	Child *child = &children[n];
-	Oid    database = tq_station_database(n);
-	pid_t  pid;
+	ListCell *cell;
 
-	if (child->handle != NULL &&
-		GetBackgroundWorkerPid(child->handle, &pid) == BGWH_STOPPED)
+	foreach (cell, watches)
 	{
-		TqStationEnd how = tq_station_ended(n);
+		Watch *watch = lfirst(cell);
 
-		pfree(child->handle);
-		child->handle = NULL;
-		if (how == TQ_STATION_NOT_WANTED)
-			child->wanted = false;
-		if (now - child->started > 60 * USECS_PER_SEC || child->pause == 0)
-			child->pause = PAUSE_FIRST;
-		child->not_before = now + child->pause;
-		child->pause = Min(child->pause * 2, PAUSE_LAST);
-		return;
+		if (watch->dboid == dboid)
+			return watch;
 	}
-	if (child->handle != NULL || !child->wanted || child->not_before > now ||
-		tq_station_is_kept_out(n))
-		return;
-	if (!list_member_oid(databases, database))
-	{
-		child->wanted = false;
-		child->pause = 0;
-		tq_station_forget(n);
-		return;
-	}
-	start_child(n, database, now);
+	return NULL;
 }
 
-static void
-start_child(int n, Oid database, int64 now)
+static Watch *
+make_watch(Oid dboid)
 {
-	Child        *child = &children[n];
-	MemoryContext mine;
-	bool          started;
+	Watch        *watch = find_watch(dboid);
+	MemoryContext before;
 
-	if (!tq_station_starting(n))
+	if (watch != NULL)
+		return watch;
+	before = MemoryContextSwitchTo(launcher_context);
+	watch = palloc0(sizeof(Watch));
+	watch->dboid = dboid;
+	watches = lappend(watches, watch);
+	MemoryContextSwitchTo(before);
+	return watch;
+}
+
+/* Databases that the station no longer knows. */
+static void
+drop_idle_watches(void)
+{
+	TqStationItem *items =
+		palloc(sizeof(TqStationItem) * tq_station_capacity());
+	int       count = tq_station_list(items, tq_station_capacity());
+	ListCell *cell;
+
+	foreach (cell, watches)
 	{
-		/* one of a former launcher is there, and asks when it leaves */
-		child->wanted = false;
-		return;
+		Watch *watch = lfirst(cell);
+		bool   known = false;
+
+		for (int i = 0; i < count && !known; i++)
+			known = items[i].dboid == watch->dboid;
+		if (known || watch->handle != NULL)
+			continue;
+		watches = foreach_delete_current(watches, cell);
+		pfree(watch);
 	}
-	mine = MemoryContextSwitchTo(TopMemoryContext);
-	started = tq_bgw_start(database, &child->handle);
-	MemoryContextSwitchTo(mine);
-	child->started = now;
-	if (started)
-	{
-		no_slot_logged = false;
-		return;
-	}
-	child->handle = NULL;
-	(void) tq_station_ended(n);
-	child->not_before = now + SLOT_RETRY;
-	if (!no_slot_logged)
-		ereport(LOG, (errmsg("taskq: no free slot for a background worker"),
-					  errhint("Increase max_worker_processes.")));
-	no_slot_logged = true;
 }

@@ -1,6 +1,6 @@
 /*
  * process.h
- *		Background processes, and the commands that concern them.
+ *		The extension's processes: one launcher, one worker per database.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,14 +9,6 @@
 
 #include "base/compat.h"
 
-#include "postmaster/bgworker.h"
-
 extern void tq_process_init(void);
-extern bool tq_bgw_start(Oid database, BackgroundWorkerHandle **handle);
-extern void tq_utility_init(void);
-
-/* started by the postmaster, by these names */
-extern PGDLLEXPORT void tq_launcher_main(Datum arg) pg_attribute_noreturn();
-extern PGDLLEXPORT void tq_bgw_worker_main(Datum arg) pg_attribute_noreturn();
 
 #endif /* TQ_PROCESS_H */

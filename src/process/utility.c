@@ -1,229 +1,459 @@
 /*
  * utility.c
- *		Commands that concern background workers: a ProcessUtility hook.
+ *		Commands that concern the background workers.
  *
- * CREATE EXTENSION taskq brings a worker.  Dropping or updating it asks the
- * worker to leave before, since the two would wait for each other's locks.
  * DROP DATABASE, ALTER DATABASE ... RENAME and SET TABLESPACE, and CREATE
- * DATABASE ... TEMPLATE need the database without connections: its worker
- * is asked to leave before, and may come back when the transaction has
- * ended, however it ended.
+ * DATABASE with the template, want nobody else in a database, and would wait
+ * five seconds for the background worker and then fail.  So before they
+ * start, the worker is asked to leave, and this session waits until it has.
+ * Likewise for commands that drop or update the extension: they lock its
+ * tables one after the other, and could deadlock with a worker at work.
+ *
+ * The database is kept clear until the transaction that asked for it has
+ * ended: before that its locks and its effects do not let a worker in.  When
+ * a command on a database fails, the worker is let in at once.  SET
+ * TABLESPACE commits halfway; that commit does not count.
+ *
+ * Only roles that may run the command get that far: somebody else's attempt
+ * disturbs no worker.  Which of its conditions fails is for the command
+ * itself to say.
+ *
+ * Other commands make a worker look, once they have committed: CREATE
+ * EXTENSION, CREATE DATABASE, ALTER DATABASE, and those that may drop the
+ * extension.  COMMIT PREPARED and ROLLBACK PREPARED are reported to the core.
+ *
+ * All that happens when the transaction has released its locks, not earlier
+ * at its commit: only then other processes have been told that what they
+ * keep of the catalog is no longer valid.  Nothing may fail there; what it
+ * needs has been allocated before.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "nodes/parsenodes.h"
+#include "pgstat.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "storage/procarray.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/syscache.h"
-#include "utils/wait_event.h"
 
 #include "base/clock.h"
 #include "core/xact.h"
-#include "process/process.h"
+#include "process/utility.h"
 #include "shared/shmem.h"
 #include "shared/station.h"
 
-#define LEAVE_LIMIT (5 * USECS_PER_SEC)
+#define LEAVE_CEILING 5000 /* ms, for a worker to leave */
+#define LEAVE_LOOK 10      /* ms between two looks whether it has */
+#define LEAVE_PATIENCE 100 /* ms until its work is cancelled, and again */
 
-static ProcessUtility_hook_type previous_utility = NULL;
+/* OIDs of databases, in TopMemoryContext. */
+typedef struct Databases
+{
+	Oid *oids;
+	int  count;
+	int  room;
+} Databases;
 
-/* The database that this session's command wants for itself. */
-static Oid  kept_out = InvalidOid;
-static bool exit_registered = false;
+/* The extension in this database. */
+typedef struct Extension
+{
+	Oid owner;
+	Oid schema;
+	Oid schema_owner;
+} Extension;
 
-static void utility(PlannedStmt *pstmt, const char *query, bool read_only,
-					ProcessUtilityContext context, ParamListInfo params,
-					QueryEnvironment *environment, DestReceiver *dest,
-					QueryCompletion *completion);
-static void before_command(Node *stmt);
-static void after_command(Node *stmt);
-static Oid  database_wanted_alone(Node *stmt);
-static bool extension_is_ours(Node *stmt);
-static const char *template_of(CreatedbStmt *stmt);
-static bool        may_create_databases(void);
-static void        keep_out(Oid database);
-static void        let_in(void);
-static void        at_end(XactEvent event, void *arg);
-static void        at_exit(int code, Datum arg);
+static ProcessUtility_hook_type previous_hook = NULL;
 
+/* Databases kept clear by this transaction, each as often as it is here. */
+static Databases held;
+
+/* Where a worker shall look when this transaction has committed. */
+static Databases visits;
+
+/* The transaction that is about to commit leaves no extension here. */
+static bool dropped_here = false;
+
+/* Commands on databases at work; a commit meanwhile is not the last one. */
+static int commands = 0;
+
+static void process_utility(PlannedStmt *pstmt, const char *query_string,
+							bool read_only_tree, ProcessUtilityContext context,
+							ParamListInfo params, QueryEnvironment *query_env,
+							DestReceiver *dest, QueryCompletion *qc);
+static void run(PlannedStmt *pstmt, const char *query_string,
+				bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc);
+static bool is_database_command(Node *command);
+static bool sets_tablespace(AlterDatabaseStmt *alter);
+static void before_command(Node *command);
+static void before_drop(DropStmt *drop);
+static void before_drop_owned(DropOwnedStmt *drop);
+static void before_create(CreatedbStmt *create);
+static void after_command(Node *command);
+static bool may_drop_extension(Node *command);
+static void after_prepared(bool committed);
+static void before_extension(void);
+static bool is_database_owner(Oid dboid, bool *is_template);
+static bool may_create_databases(void);
+static bool read_extension(Extension *extension);
+static void keep_out(Oid dboid);
+static void wait_until_gone(Oid dboid);
+static void visit(Oid dboid);
+static void make_room(Databases *databases);
+static bool is_held(Oid dboid);
+static void release(int keep);
+static void command_failed(int code, Datum arg);
+static void at_end(XactEvent event, void *arg);
+static void resources_released(ResourceReleasePhase phase, bool is_commit,
+							   bool is_top_level, void *arg);
+
+/* While the library is preloaded. */
 void
 tq_utility_init(void)
 {
-	previous_utility = ProcessUtility_hook;
-	ProcessUtility_hook = utility;
+	previous_hook = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
 	RegisterXactCallback(at_end, NULL);
+	RegisterResourceReleaseCallback(resources_released, NULL);
 }
 
 static void
-utility(PlannedStmt *pstmt, const char *query, bool read_only,
-		ProcessUtilityContext context, ParamListInfo params,
-		QueryEnvironment *environment, DestReceiver *dest,
-		QueryCompletion *completion)
+process_utility(PlannedStmt *pstmt, const char *query_string,
+				bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc)
 {
-	Node *stmt = pstmt->utilityStmt;
-	bool  ours = tq_shmem_ready();
+	Node *command = pstmt->utilityStmt;
+	int   held_before = held.count;
 
-	if (ours)
-		before_command(stmt);
-	if (previous_utility)
-		previous_utility(pstmt, query, read_only, context, params, environment,
-						 dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only, context, params,
-								environment, dest, completion);
-	if (ours)
-		after_command(stmt);
-}
-
-static void
-before_command(Node *stmt)
-{
-	Oid database = database_wanted_alone(stmt);
-
-	if (OidIsValid(database))
-		keep_out(database);
-}
-
-static void
-after_command(Node *stmt)
-{
-	switch (nodeTag(stmt))
+	/* The command may be gone when a transaction has ended. */
+	if (IsA(command, TransactionStmt))
 	{
-		case T_CreateExtensionStmt:
-			if (strcmp(((CreateExtensionStmt *) stmt)->extname, "taskq") == 0)
-				tq_xact_visit(MyDatabaseId);
-			break;
-		case T_DropStmt:
-		case T_DropOwnedStmt:
-			tq_xact_wake_worker();
-			break;
-		case T_CreatedbStmt:
-		{
-			Oid database =
-				get_database_oid(((CreatedbStmt *) stmt)->dbname, true);
+		TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
 
-			if (OidIsValid(database))
-				tq_xact_visit(database);
-			break;
-		}
-		case T_TransactionStmt:
-			if (((TransactionStmt *) stmt)->kind ==
-					TRANS_STMT_COMMIT_PREPARED ||
-				((TransactionStmt *) stmt)->kind ==
-					TRANS_STMT_ROLLBACK_PREPARED)
-				tq_xact_prepared_ended();
-			break;
-		default:
-			break;
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+		if (kind == TRANS_STMT_COMMIT_PREPARED ||
+			kind == TRANS_STMT_ROLLBACK_PREPARED)
+			after_prepared(kind == TRANS_STMT_COMMIT_PREPARED);
+		return;
 	}
+
+	if (!tq_shmem_ready() || RecoveryInProgress())
+	{
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+		return;
+	}
+
+	if (is_database_command(command))
+	{
+		commands++;
+		PG_ENSURE_ERROR_CLEANUP(command_failed, Int32GetDatum(held_before));
+		{
+			before_command(command);
+			run(pstmt, query_string, read_only_tree, context, params,
+				query_env, dest, qc);
+		}
+		PG_END_ENSURE_ERROR_CLEANUP(command_failed,
+									Int32GetDatum(held_before));
+		commands--;
+	}
+	else
+	{
+		before_command(command);
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+	}
+	after_command(command);
+}
+
+static void
+run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+	ProcessUtilityContext context, ParamListInfo params,
+	QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (previous_hook)
+		previous_hook(pstmt, query_string, read_only_tree, context, params,
+					  query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
 }
 
 /*
- * The database that must have no connections for the command to succeed,
- * if this role may give the command: nobody else makes a worker leave.
+ * The commands that want nobody else in a database.  They are guarded by a
+ * callback at exit, too, which is not for commands that run others: what is
+ * registered inside must be gone at its end.
  */
-static Oid
-database_wanted_alone(Node *stmt)
+static bool
+is_database_command(Node *command)
 {
-	const char *name = NULL;
-	bool        owned = true;
-	Oid         database;
-
-	switch (nodeTag(stmt))
+	switch (nodeTag(command))
 	{
-		case T_DropdbStmt:
-			name = ((DropdbStmt *) stmt)->dbname;
-			break;
-		case T_RenameStmt:
-			if (((RenameStmt *) stmt)->renameType == OBJECT_DATABASE)
-				name = ((RenameStmt *) stmt)->subname;
-			break;
-		case T_AlterDatabaseStmt:
-		{
-			ListCell *lc;
-
-			foreach (lc, ((AlterDatabaseStmt *) stmt)->options)
-			{
-				if (strcmp(((DefElem *) lfirst(lc))->defname, "tablespace") ==
-					0)
-					name = ((AlterDatabaseStmt *) stmt)->dbname;
-			}
-			break;
-		}
-		case T_DropStmt:
-			return extension_is_ours(stmt) ? MyDatabaseId : InvalidOid;
-		case T_AlterExtensionStmt:
-			return superuser() &&
-						   strcmp(((AlterExtensionStmt *) stmt)->extname,
-								  "taskq") == 0
-					   ? MyDatabaseId
-					   : InvalidOid;
 		case T_CreatedbStmt:
-			name = template_of((CreatedbStmt *) stmt);
-			owned = false;
-			break;
+		case T_DropdbStmt:
+			return true;
+		case T_RenameStmt:
+			return ((RenameStmt *) command)->renameType == OBJECT_DATABASE;
+		case T_AlterDatabaseStmt:
+			return sets_tablespace((AlterDatabaseStmt *) command);
 		default:
-			break;
+			return false;
 	}
-	if (name == NULL)
-		return InvalidOid;
-	database = get_database_oid(name, true);
-	if (!OidIsValid(database) || database == MyDatabaseId)
-		return InvalidOid;
-	if (owned ? !tq_compat_owns_database(database, GetUserId())
-			  : !may_create_databases())
-		return InvalidOid;
-	return database;
 }
 
-/* DROP EXTENSION taskq, by somebody who may */
 static bool
-extension_is_ours(Node *stmt)
+sets_tablespace(AlterDatabaseStmt *alter)
 {
-	ListCell *lc;
+	ListCell *cell;
 
-	if (((DropStmt *) stmt)->removeType != OBJECT_EXTENSION || !superuser())
-		return false;
-	foreach (lc, ((DropStmt *) stmt)->objects)
+	foreach (cell, alter->options)
 	{
-		if (strcmp(strVal(lfirst(lc)), "taskq") == 0)
+		if (strcmp(((DefElem *) lfirst(cell))->defname, "tablespace") == 0)
 			return true;
 	}
 	return false;
 }
 
-static const char *
-template_of(CreatedbStmt *stmt)
+/* Send away the worker that would be in the command's way. */
+static void
+before_command(Node *command)
 {
-	ListCell *lc;
+	const char *name = NULL;
+	Oid         dboid;
+	bool        is_template;
 
-	foreach (lc, stmt->options)
+	switch (nodeTag(command))
 	{
-		DefElem *option = (DefElem *) lfirst(lc);
+		case T_CreatedbStmt:
+			before_create((CreatedbStmt *) command);
+			break;
+		case T_DropdbStmt:
+			name = ((DropdbStmt *) command)->dbname;
+			break;
+		case T_RenameStmt:
+			if (((RenameStmt *) command)->renameType == OBJECT_DATABASE &&
+				may_create_databases())
+				name = ((RenameStmt *) command)->subname;
+			break;
+		case T_AlterDatabaseStmt:
+			if (sets_tablespace((AlterDatabaseStmt *) command))
+				name = ((AlterDatabaseStmt *) command)->dbname;
+			break;
+		case T_DropStmt:
+			before_drop((DropStmt *) command);
+			break;
+		case T_DropOwnedStmt:
+			before_drop_owned((DropOwnedStmt *) command);
+			break;
+		case T_AlterExtensionStmt:
+			if (strcmp(((AlterExtensionStmt *) command)->extname, "taskq") ==
+				0)
+				before_extension();
+			break;
+		default:
+			break;
+	}
+	if (name == NULL)
+		return;
+	dboid = get_database_oid(name, true);
+	if (OidIsValid(dboid) && is_database_owner(dboid, &is_template))
+		keep_out(dboid);
+}
+
+/* CREATE DATABASE: the template's worker. */
+static void
+before_create(CreatedbStmt *create)
+{
+	const char *name = "template1";
+	Oid         dboid;
+	bool        is_template = false;
+	ListCell   *cell;
+
+	foreach (cell, create->options)
+	{
+		DefElem *option = lfirst(cell);
 
 		if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
-			return defGetString(option);
+			name = defGetString(option);
 	}
-	return "template1";
+	dboid = get_database_oid(name, true);
+	if (OidIsValid(dboid) && may_create_databases() &&
+		(is_database_owner(dboid, &is_template) || is_template))
+		keep_out(dboid);
+}
+
+/* DROP EXTENSION taskq, and DROP SCHEMA ... CASCADE of the one it is in. */
+static void
+before_drop(DropStmt *drop)
+{
+	Extension extension;
+	ListCell *cell;
+
+	if (drop->removeType == OBJECT_EXTENSION)
+	{
+		foreach (cell, drop->objects)
+		{
+			if (strcmp(strVal(lfirst(cell)), "taskq") == 0)
+			{
+				before_extension();
+				return;
+			}
+		}
+	}
+	else if (drop->removeType == OBJECT_SCHEMA &&
+			 drop->behavior == DROP_CASCADE && read_extension(&extension) &&
+			 has_privs_of_role(GetUserId(), extension.schema_owner))
+	{
+		foreach (cell, drop->objects)
+		{
+			if (get_namespace_oid(strVal(lfirst(cell)), true) ==
+				extension.schema)
+			{
+				keep_out(MyDatabaseId);
+				return;
+			}
+		}
+	}
+}
+
+/* DROP OWNED BY the role that the extension or its schema belongs to. */
+static void
+before_drop_owned(DropOwnedStmt *drop)
+{
+	Extension extension;
+	ListCell *cell;
+
+	if (!read_extension(&extension))
+		return;
+	foreach (cell, drop->roles)
+	{
+		Oid role = get_rolespec_oid(lfirst(cell), true);
+
+		if (OidIsValid(role) &&
+			(role == extension.owner || role == extension.schema_owner) &&
+			has_privs_of_role(GetUserId(), role))
+		{
+			keep_out(MyDatabaseId);
+			return;
+		}
+	}
+}
+
+/* The extension is going to be dropped or changed. */
+static void
+before_extension(void)
+{
+	Extension extension;
+
+	if (read_extension(&extension) &&
+		has_privs_of_role(GetUserId(), extension.owner))
+		keep_out(MyDatabaseId);
+}
+
+/* Note where a worker shall look once this transaction has committed. */
+static void
+after_command(Node *command)
+{
+	Extension extension;
+
+	switch (nodeTag(command))
+	{
+		case T_CreateExtensionStmt:
+			/* Another extension may have brought it along. */
+			if (read_extension(&extension))
+				visit(MyDatabaseId);
+			break;
+		case T_CreatedbStmt:
+			visit(get_database_oid(((CreatedbStmt *) command)->dbname, true));
+			break;
+		case T_AlterDatabaseStmt:
+			visit(get_database_oid(((AlterDatabaseStmt *) command)->dbname,
+								   true));
+			break;
+		case T_DropStmt:
+		case T_DropOwnedStmt:
+			if (may_drop_extension(command) &&
+				tq_station_worker(MyDatabaseId, NULL))
+				visit(MyDatabaseId);
+			break;
+		default:
+			break;
+	}
+}
+
+static bool
+may_drop_extension(Node *command)
+{
+	DropStmt *drop = (DropStmt *) command;
+
+	return IsA(command, DropOwnedStmt) || drop->behavior == DROP_CASCADE ||
+		   drop->removeType == OBJECT_EXTENSION;
+}
+
+/*
+ * A prepared transaction has ended.  It may have claimed tasks; and it may
+ * have created the extension.
+ */
+static void
+after_prepared(bool committed)
+{
+	Extension extension;
+
+	tq_xact_prepared_ended();
+	if (committed && !tq_station_worker(MyDatabaseId, NULL) &&
+		read_extension(&extension))
+		tq_station_visit(MyDatabaseId);
+}
+
+/* Does the database belong to the current user? */
+static bool
+is_database_owner(Oid dboid, bool *is_template)
+{
+	HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	Form_pg_database form;
+	bool             is_owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_database) GETSTRUCT(tuple);
+	is_owner = has_privs_of_role(GetUserId(), form->datdba);
+	*is_template = form->datistemplate;
+	ReleaseSysCache(tuple);
+	return is_owner;
 }
 
 static bool
 may_create_databases(void)
 {
 	HeapTuple tuple;
-	bool      may = false;
+	bool      may = superuser();
 
-	if (superuser())
+	if (may)
 		return true;
 	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
 	if (HeapTupleIsValid(tuple))
@@ -234,54 +464,187 @@ may_create_databases(void)
 	return may;
 }
 
-/* Ask the worker to leave and wait until its process is gone. */
-static void
-keep_out(Oid database)
+/* Where and whose the extension is; false when it is not here. */
+static bool
+read_extension(Extension *extension)
 {
-	int64 give_up = tq_clock_monotonic() + LEAVE_LIMIT;
+	Relation    rel = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple   tuple;
+	bool        found;
 
-	if (!exit_registered)
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum("taskq"));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
 	{
-		before_shmem_exit(at_exit, (Datum) 0);
-		exit_registered = true;
+		Form_pg_extension form = (Form_pg_extension) GETSTRUCT(tuple);
+
+		extension->owner = form->extowner;
+		extension->schema = form->extnamespace;
+		extension->schema_owner = InvalidOid;
 	}
-	let_in();
-	tq_station_keep_out(database);
-	kept_out = database;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (!found)
+		return false;
+
+	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(extension->schema));
+	if (HeapTupleIsValid(tuple))
+	{
+		extension->schema_owner =
+			((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+		ReleaseSysCache(tuple);
+	}
+	return true;
+}
+
+/*
+ * Keep the database clear until this transaction ends, and wait until its
+ * worker has left.  After five seconds the command tries its luck.
+ */
+static void
+keep_out(Oid dboid)
+{
+	make_room(&held);
+	if (!tq_station_keep_out_begin(dboid))
+		return;
+	held.oids[held.count++] = dboid;
+	wait_until_gone(dboid);
+}
+
+/*
+ * Nobody tells when a process has left the list of those that the command
+ * will look at; it does so a moment after it has left its station.  Hence
+ * the short looks.
+ */
+static void
+wait_until_gone(Oid dboid)
+{
+	int64 start = tq_clock_monotonic();
+	int64 patience = LEAVE_PATIENCE;
+
 	for (;;)
 	{
-		int pid;
+		int64 waited = (tq_clock_monotonic() - start) / 1000;
+		int   pid;
 
-		if (tq_station_is_left(database, &pid) &&
-			(pid == 0 || BackendPidGetProc(pid) == NULL))
+		if (!tq_station_last_worker(dboid, &pid))
+		{
+			PGPROC *proc = BackendPidGetProc(pid);
+
+			if (proc == NULL || proc->databaseId != dboid)
+				return;
+		}
+		else if (waited >= patience)
+		{
+			tq_station_interrupt(dboid);
+			patience += LEAVE_PATIENCE;
+		}
+		if (waited >= LEAVE_CEILING)
 			return;
-		if (tq_clock_monotonic() >= give_up)
-			return; /* the command itself will say so */
 		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 5L,
-						 PG_WAIT_EXTENSION);
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LEAVE_LOOK, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
 
+/* When this transaction has committed, a worker shall look there. */
 static void
-let_in(void)
+visit(Oid dboid)
 {
-	if (OidIsValid(kept_out))
-		tq_station_let_in(kept_out);
-	kept_out = InvalidOid;
+	for (int i = 0; i < visits.count; i++)
+		if (visits.oids[i] == dboid)
+			return;
+	make_room(&visits);
+	visits.oids[visits.count++] = dboid;
 }
 
+/* Room for one more, for the rest of this session. */
+static void
+make_room(Databases *databases)
+{
+	if (databases->oids == NULL)
+	{
+		databases->oids =
+			MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * 8);
+		databases->room = 8;
+	}
+	else if (databases->count == databases->room)
+	{
+		databases->oids =
+			repalloc(databases->oids, sizeof(Oid) * databases->room * 2);
+		databases->room *= 2;
+	}
+}
+
+static bool
+is_held(Oid dboid)
+{
+	for (int i = 0; i < held.count; i++)
+		if (held.oids[i] == dboid)
+			return true;
+	return false;
+}
+
+/* Let workers back in, but for the first so many databases. */
+static void
+release(int keep)
+{
+	while (held.count > keep)
+		tq_station_keep_out_end(held.oids[--held.count]);
+}
+
+/* A command on a database has ended by an error, or with the session. */
+static void
+command_failed(int code, Datum arg)
+{
+	commands--;
+	release(DatumGetInt32(arg));
+}
+
+/*
+ * The transaction is about to end, or has.  What is to be seen elsewhere
+ * waits for resources_released.
+ */
 static void
 at_end(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
-		let_in();
+	Extension extension;
+
+	if (commands > 0)
+		return;
+	if (event == XACT_EVENT_PRE_COMMIT)
+		dropped_here = is_held(MyDatabaseId) && !read_extension(&extension);
+	else if (event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
+	{
+		dropped_here = false;
+		visits.count = 0;
+	}
 }
 
+/*
+ * The transaction has ended, others have been told what is no longer valid
+ * in their caches, and its locks are free: now a worker that looks sees what
+ * it has done.  Nothing here may fail.
+ */
 static void
-at_exit(int code, Datum arg)
+resources_released(ResourceReleasePhase phase, bool is_commit,
+				   bool is_top_level, void *arg)
 {
-	let_in();
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level ||
+		(is_commit && commands > 0))
+		return;
+	if (is_commit && dropped_here)
+		tq_station_dropped(MyDatabaseId);
+	dropped_here = false;
+	release(0);
+	for (int i = 0; is_commit && i < visits.count; i++)
+		tq_station_visit(visits.oids[i]);
+	visits.count = 0;
 }

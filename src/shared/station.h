@@ -1,6 +1,6 @@
 /*
  * station.h
- *		Where a database's background worker is, and when it will wake.
+ *		Where a database's background worker can be found.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,41 +11,69 @@
 
 #include "datatype/timestamp.h"
 
-/* How a background worker ended, as it says itself. */
+/* How a worker's last stay at its station ended. */
 typedef enum TqStationEnd
 {
-	TQ_STATION_UNEXPECTED,
-	TQ_STATION_NOT_WANTED /* no extension here, or a still copy */
+	TQ_STATION_END_NONE,      /* it has not, or the launcher knows */
+	TQ_STATION_END_FAILED,    /* error, signal, anything unforeseen */
+	TQ_STATION_END_KEPT_OUT,  /* a command asked it to leave */
+	TQ_STATION_END_NOT_WANTED /* nothing to do in this database */
 } TqStationEnd;
+
+typedef enum TqStationAttach
+{
+	TQ_STATION_ATTACHED,
+	TQ_STATION_OCCUPIED, /* another worker is there */
+	TQ_STATION_CLOSED    /* kept out, or forgotten */
+} TqStationAttach;
+
+/* A copy of one entry, for the launcher. */
+typedef struct TqStationItem
+{
+	Oid          dboid;
+	int          pid;         /* 0: no worker attached */
+	bool         established; /* its worker has found something to do */
+	bool         asked;       /* somebody wants a worker to look */
+	uint32       ask_count;
+	int          keep_out;
+	TqStationEnd end;
+} TqStationItem;
 
 extern Size tq_station_size(void);
 extern void tq_station_init(void);
 
-/* for everybody; from commit callbacks, too: cannot fail */
+/* for everybody; these cannot fail */
 extern void tq_station_wake(void);
 extern void tq_station_due(TimestampTz at);
-extern void tq_station_visit(Oid database);
+extern void tq_station_visit(Oid dboid);
+extern bool tq_station_worker(Oid dboid, int *pid);
+extern bool tq_station_lacks_slot(void);
+extern bool tq_station_lacks_room(void);
 
-/* for the background worker of a database */
-extern void        tq_station_attach(void);
-extern void        tq_station_end(TqStationEnd how);
-extern bool        tq_station_must_leave(void);
-extern TimestampTz tq_station_turn_begins(void);
-extern bool        tq_station_sleep_until(TimestampTz at);
+/* for commands that want a database without its worker */
+extern bool tq_station_keep_out_begin(Oid dboid);
+extern void tq_station_keep_out_end(Oid dboid);
+extern void tq_station_dropped(Oid dboid);
+extern bool tq_station_last_worker(Oid dboid, int *pid);
+extern void tq_station_interrupt(Oid dboid);
 
-/* for commands that need a database without connections */
-extern void tq_station_keep_out(Oid database);
-extern void tq_station_let_in(Oid database);
-extern bool tq_station_is_left(Oid database, int *pid);
+/* for the worker */
+extern TqStationAttach tq_station_attach(Oid dboid);
+extern bool            tq_station_establish(void);
+extern bool            tq_station_kept_out(void);
+extern bool            tq_station_asked(void);
+extern TimestampTz     tq_station_turn_begin(void);
+extern TimestampTz     tq_station_turn_end(TimestampTz next);
+extern void            tq_station_detach(TqStationEnd end);
 
 /* for the launcher */
 extern void         tq_station_launcher_attach(void);
-extern int          tq_station_count(void);
-extern Oid          tq_station_database(int n);
-extern bool         tq_station_take_visit(int n);
-extern bool         tq_station_starting(int n);
-extern TqStationEnd tq_station_ended(int n);
-extern bool         tq_station_is_kept_out(int n);
-extern void         tq_station_forget(int n);
+extern void         tq_station_launcher_detach(void);
+extern int          tq_station_capacity(void);
+extern int          tq_station_list(TqStationItem *items, int max);
+extern TqStationEnd tq_station_take_end(Oid dboid);
+extern void         tq_station_forget(Oid dboid, uint32 ask_count);
+extern bool         tq_station_take_rescan(void);
+extern void         tq_station_set_lacks_slot(bool lacks);
 
 #endif /* TQ_STATION_H */

@@ -1,0 +1,246 @@
+# The launcher and the workers: where there is one, how they come and go,
+# what brings them back.
+use strict;
+use warnings;
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use TaskqProcesses;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->append_conf('postgresql.conf', <<'CONF');
+shared_preload_libraries = 'taskq'
+restart_after_crash = on
+autovacuum = off
+wal_level = minimal
+max_wal_senders = 0
+log_error_verbosity = verbose
+CONF
+$node->start;
+
+my $workers =
+    "SELECT coalesce(string_agg(datname, ',' ORDER BY datname), '')"
+  . " FROM pg_stat_activity WHERE backend_type = 'taskq worker'";
+my ($one, $two, $launcher, $position);
+
+# CREATE EXTENSION and where there is a worker
+
+$node->safe_psql('postgres', "CREATE DATABASE $_")
+  for qw(one two none shut pattern);
+like(launcher($node), qr/^\d+$/, 'there is one launcher');
+takes_less($node, 'one', 2, 'CREATE EXTENSION taskq', 'CREATE EXTENSION');
+$one = awaits_worker($node, 'one', 0, 2, 'CREATE EXTENSION starts a worker');
+$node->safe_psql($_, 'CREATE EXTENSION taskq') for qw(two shut pattern);
+awaits_worker($node, $_, 0, 2, "another one for database $_")
+  for qw(two shut pattern);
+is($node->safe_psql('postgres', $workers),
+	'one,pattern,shut,two', 'in databases with the extension only');
+is($node->safe_psql('postgres', "SELECT application_name || '/' || usename"
+	  . " FROM pg_stat_activity WHERE pid = $one"),
+	'taskq worker/' . $node->safe_psql('postgres', 'SELECT current_user'),
+	'it says who it is, and is a superuser');
+
+$node->safe_psql('postgres', 'ALTER DATABASE shut ALLOW_CONNECTIONS false');
+awaits_no_worker($node, 'shut', 2, 'no connections: the worker leaves');
+$node->safe_psql('postgres', 'ALTER DATABASE pattern IS_TEMPLATE true');
+awaits_no_worker($node, 'pattern', 2, 'a template: the worker leaves');
+$node->restart;
+awaits_worker($node, $_, 0, 15, "after a restart: a worker in $_")
+  for qw(one two);
+is($node->safe_psql('postgres', $workers),
+	'one,two', 'none in a template, nor where nobody may connect');
+$node->safe_psql('postgres', 'ALTER DATABASE shut ALLOW_CONNECTIONS true');
+awaits_worker($node, 'shut', 0, 2, 'connections allowed: it comes back');
+$node->safe_psql('postgres', 'ALTER DATABASE pattern IS_TEMPLATE false');
+awaits_worker($node, 'pattern', 0, 2, 'no template any more: it comes back');
+$node->safe_psql($_, 'DROP EXTENSION taskq') for qw(shut pattern);
+
+# DROP EXTENSION
+
+$two = worker($node, 'two');
+$position = -s $node->logfile;
+takes_less($node, 'one', 2, 'DROP EXTENSION taskq', 'DROP EXTENSION');
+awaits_no_worker($node, 'one', 2, 'the worker leaves');
+takes_less($node, 'one', 2, 'CREATE EXTENSION taskq', 'and again');
+awaits_worker($node, 'one', 0, 2, 'the worker comes');
+
+my $session = $node->background_psql('one');
+$session->set_query_timer_restart;
+$session->query_safe('BEGIN; DROP EXTENSION taskq');
+is(worker($node, 'one'), '', 'none while the drop is not yet committed');
+$session->query_safe('ROLLBACK');
+awaits_worker($node, 'one', 0, 2, 'a drop that rolls back brings it back');
+
+# with the worker in the middle of its work: it waits for this lock
+my $hold = 'BEGIN; LOCK TABLE pg_catalog.pg_extension'
+  . ' IN ACCESS EXCLUSIVE MODE';
+my $blocked = "SELECT count(*) = 1 FROM pg_stat_activity"
+  . " WHERE datname = 'one' AND backend_type = 'taskq worker'"
+  . " AND wait_event_type = 'Lock'";
+$session->query_safe($hold);
+$node->reload;
+ok($node->poll_query_until('postgres', $blocked), 'the worker is at work');
+my $begin = time;
+$session->query_safe('DROP EXTENSION taskq; COMMIT');
+cmp_ok(time - $begin, '<', 2, 'DROP EXTENSION does not wait for its end');
+awaits_no_worker($node, 'one', 2, 'it leaves in the middle of its work');
+unlike(log_since($node, $position), qr/ERROR|FATAL|WARNING/,
+	'all that without a word in the log');
+is(worker($node, 'two'), $two, 'the other database has not noticed');
+$session->query_safe('CREATE EXTENSION taskq');
+$one = awaits_worker($node, 'one', 0, 2, 'a worker again');
+
+# DROP SCHEMA and DROP OWNED
+
+$node->safe_psql('none',
+	'CREATE SCHEMA box; CREATE EXTENSION taskq SCHEMA box');
+awaits_worker($node, 'none', 0, 2, 'the extension in a schema');
+takes_less($node, 'none', 2, 'DROP SCHEMA box CASCADE', 'the schema goes');
+awaits_no_worker($node, 'none', 2, 'and with it the worker');
+$node->safe_psql('none', 'CREATE ROLE other SUPERUSER;'
+	  . ' SET ROLE other; CREATE EXTENSION taskq');
+awaits_worker($node, 'none', 0, 2, 'the extension of another role');
+takes_less($node, 'none', 2, 'DROP OWNED BY other', 'what it owns goes');
+awaits_no_worker($node, 'none', 2, 'and with it the worker');
+
+# an error in a turn
+
+$position = -s $node->logfile;
+$session->query_safe($hold);
+$node->reload;
+ok($node->poll_query_until('postgres', $blocked), 'the worker is at work');
+$node->safe_psql('postgres', "SELECT pg_cancel_backend($one)");
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT state = 'idle' FROM pg_stat_activity WHERE pid = $one"),
+	'an error ends its turn');
+$session->query_safe('ROLLBACK');
+like(
+	log_since($node, $position),
+	qr/57014: canceling.*\n.*CONTEXT:  .*taskq background worker of database "one"/,
+	'which is logged with its context');
+ok($node->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = $one"
+		  . " AND state_change > now() - interval '1 second'"
+		  . " AND state = 'idle'"),
+	'and the next turn comes');
+is(worker($node, 'one'), $one, 'of the same process');
+
+# settings for ordinary sessions do not reach it
+
+$node->safe_psql('postgres', <<'SQL');
+CREATE ROLE weak;
+ALTER DATABASE one SET role = 'weak';
+ALTER DATABASE one SET lock_timeout = 1;
+ALTER DATABASE one SET statement_timeout = 1;
+ALTER DATABASE one SET default_transaction_read_only = on;
+ALTER DATABASE one SET default_transaction_isolation = 'serializable';
+ALTER DATABASE one SET search_path = 'nowhere';
+SQL
+$position = -s $node->logfile;
+$session->query_safe($hold);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($one)");
+ok( $node->poll_query_until('postgres', "$blocked AND pid <> $one"),
+	'a new worker, waiting for the lock');
+$session->query_safe('ROLLBACK');
+$one = awaits_worker($node, 'one', $one, 5, 'no timeout ended it');
+ok(awaits_turn($node, 'one'), 'a turn with strange settings');
+unlike(log_since($node, $position), qr/ERROR|FATAL/, 'which it ignores');
+$node->safe_psql('postgres', 'ALTER DATABASE one RESET ALL');
+
+# idle
+
+for my $try (1 .. 5)
+{
+	my $look = 'SELECT pg_snapshot_xmax(pg_current_snapshot()),'
+	  . ' pg_current_wal_insert_lsn()';
+	my $before = $node->safe_psql('postgres', $look);
+	awaits_turn($node, 'one') for 1 .. 3;
+	my $after = $node->safe_psql('postgres', $look);
+
+	# at first pages may still be pruned, which is logged
+	next if $try < 5 && $before ne $after;
+	is($after, $before, 'idle turns use no transaction id and write no WAL');
+	last;
+}
+
+# SIGTERM
+
+$launcher = launcher($node);
+$two = worker($node, 'two');
+$one = worker($node, 'one');
+$position = -s $node->logfile;
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($one)");
+$one = awaits_worker($node, 'one', $one, 5, 'SIGTERM: the worker is back');
+unlike(log_since($node, $position), qr/ERROR|FATAL/, 'quietly, while idle');
+
+$session->query_safe($hold);
+$node->reload;
+ok($node->poll_query_until('postgres', $blocked), 'the worker is at work');
+$begin = time;
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($one)");
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $one"),
+	'SIGTERM reaches it there');
+cmp_ok(time - $begin, '<', 1, 'within a second');
+$session->query_safe('ROLLBACK');
+$one = awaits_worker($node, 'one', $one, 15, 'it is back');
+is(worker($node, 'two'), $two, 'others have not noticed');
+is(launcher($node), $launcher, 'nor has the launcher');
+
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($launcher)");
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid <> $launcher"
+		  . " AND backend_type = 'taskq launcher'"),
+	'SIGTERM: the launcher is back');
+is(worker($node, 'one') . ',' . worker($node, 'two'),
+	"$one,$two", 'and the workers are who they were');
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($one)");
+$one =
+  awaits_worker($node, 'one', $one, 5, 'which the new launcher looks after');
+$node->safe_psql('two', 'DROP EXTENSION taskq');
+awaits_no_worker($node, 'two', 2, 'they leave as before');
+$node->safe_psql('two', 'CREATE EXTENSION taskq');
+awaits_worker($node, 'two', 0, 2, 'and come as before');
+
+# crashes
+
+$session->quit;
+$launcher = launcher($node);
+$begin = time;
+kill 'KILL', $one;
+ok( $node->poll_query_until(
+		'postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid <> $launcher"
+		  . " AND backend_type = 'taskq launcher'"),
+	'kill -9 of a worker: the server starts again');
+awaits_worker($node, $_, $one, 15 - (time - $begin), "$_ has one again")
+  for qw(one two);
+$node->stop('immediate');
+$begin = time;
+$node->start;
+awaits_worker($node, $_, 0, 15 - (time - $begin),
+	"after an immediate stop $_ has one again")
+  for qw(one two);
+
+# shutdown, with one worker idle and one at work
+
+$position = -s $node->logfile;
+$session = $node->background_psql('one');
+$session->set_query_timer_restart;
+$session->query_safe($hold);
+$node->reload;
+ok($node->poll_query_until('postgres', $blocked), 'a worker is at work');
+$begin = time;
+$node->stop('fast');
+cmp_ok(time - $begin, '<', 5, 'a fast shutdown is fast');
+unlike(log_since($node, $position), qr/PANIC|SIGKILL|XX000/, 'and clean');
+
+done_testing();
