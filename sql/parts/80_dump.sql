@@ -2,7 +2,9 @@
  * 80_dump: what pg_dump takes along.
  *
  * All rows that users or the extension make at run time, and the identity of
- * the installation.
+ * the installation.  Not which leaf of the archive is being filled: a copy
+ * begins with the first again, and its background worker may have begun
+ * before the rows come.
  */
 DO $$
 DECLARE
@@ -15,8 +17,7 @@ BEGIN
            AND (c.relkind OPERATOR(pg_catalog.=) 'S'
                 OR c.relname OPERATOR(pg_catalog.=) ANY (ARRAY[
                    'instance', 'role', 'queue', 'lane', 'queue_grant',
-                   'worker', 'task', 'large', 'archive_rotation',
-                   'archive_keep',
+                   'worker', 'task', 'large', 'archive_keep',
                    'archive_00', 'archive_01', 'archive_02', 'archive_03',
                    'archive_04', 'archive_05', 'archive_06', 'archive_07',
                    'archive_08', 'archive_09', 'archive_10', 'archive_11',
