@@ -7,9 +7,20 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use IPC::Run;
+use POSIX ();
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(start_node within sound worker_pid connect_bg);
+our @EXPORT = qw(start_node within sound worker_pid error_of recovered start_again amcheck
+  start_clients end_clients said);
+
+# What sessions in the background are asked is no result of a test.
+{
+	no warnings 'redefine', 'once';
+	*PostgreSQL::Test::BackgroundPsql::note = sub { };
+}
+
+my $clients_made = 0;
 
 # start_node(NAME, SETTINGS): a server with the extension in database
 # postgres, its background worker running.
@@ -73,6 +84,106 @@ sub sound
 	is("@bugs", '', 'no class XX and no PANIC in the log');
 	is(scalar @crashes, $expected{crashes} // 0, 'crashes as expected');
 	return;
+}
+
+# error_of(NODE, TEXT): the SQLSTATE that a statement ends with, '' if none.
+sub error_of
+{
+	my ($node, $text, $database) = @_;
+	my ($rc, $out, $err) = $node->psql($database // 'postgres',
+		"\\set VERBOSITY sqlstate\n$text", on_error_stop => 1);
+
+	return '' if $rc == 0;
+	return $err =~ /(?:ERROR|FATAL):\s+(\w{5})\s*$/m ? $1 : "exit $rc: $err";
+}
+
+# recovered(NODE, N): the server has come back from its Nth crash, with its
+# background worker.
+sub recovered
+{
+	my ($node, $n, $seconds) = @_;
+
+	return within($seconds // 30, sub {
+		my @crashes = slurp_file($node->logfile) =~ /(all server processes terminated; reinitializing)/g;
+		return @crashes >= $n;
+	})
+	  && $node->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker'");
+}
+
+# start_again(NODE): after the postmaster was killed; its children may take
+# a moment to notice.
+sub start_again
+{
+	my ($node) = @_;
+
+	return within(30, sub {
+		return 1 if $node->start(fail_ok => 1);
+		$node->stop('fast', fail_ok => 1);
+		return 0;
+	});
+}
+
+# amcheck(NODE): tables and indexes are what they should be.
+sub amcheck
+{
+	my ($node, $database) = @_;
+
+	$node->command_ok(
+		[ 'pg_amcheck', '--install-missing', '--heapallindexed', '--parent-check',
+			'-d', $database // 'postgres' ],
+		'tables and indexes are sound');
+	return;
+}
+
+# start_clients(NODE, N, SCRIPT): N processes that send a psql script again
+# and again, whatever becomes of their connections, until end_clients().
+# What psql prints is collected: said() gives the lines of all.
+sub start_clients
+{
+	my ($node, $n, $script) = @_;
+	my $name = $node->name . '_' . (++$clients_made);
+	my $dir = $PostgreSQL::Test::Utils::tmp_check;
+	my $clients = { stop => "$dir/$name.stop", pids => [], logs => [] };
+	my $parent = $$;
+
+	for my $i (1 .. $n)
+	{
+		my $log = "$dir/$name.$i.log";
+		my $pid = fork // die "could not fork: $!";
+		push @{ $clients->{pids} }, $pid;
+		push @{ $clients->{logs} }, $log;
+		next if $pid;
+		open STDOUT, '>>', $log or POSIX::_exit(1);
+		open STDERR, '>', '/dev/null';
+		until (-e $clients->{stop} || getppid != $parent)
+		{
+			my $good = eval {
+				IPC::Run::run(
+					[ 'psql', '-X', '-q', '-A', '-t', '-F', ' ', '-d', $node->connstr('postgres') ],
+					'<', \$script, '>&1');
+			};
+			within(0.1, sub { -e $clients->{stop} }) unless $good;
+		}
+		POSIX::_exit(0);
+	}
+	return $clients;
+}
+
+sub end_clients
+{
+	my ($clients) = @_;
+
+	append_to_file($clients->{stop}, '');
+	waitpid $_, 0 for @{ $clients->{pids} };
+	return;
+}
+
+sub said
+{
+	my ($clients) = @_;
+
+	return map { -e $_ ? split /\n/, slurp_file($_) : () } @{ $clients->{logs} };
 }
 
 1;

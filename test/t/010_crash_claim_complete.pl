@@ -1,0 +1,194 @@
+# Crashes while tasks are claimed and completed: a claim that was not
+# acknowledged leaves the task free or owned, a completion and what was
+# written with it happen together or not at all, leases outlive crashes.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time);
+
+my $node = start_node('crash', 'restart_after_crash' => 'on');
+my $crashes = 0;
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->(<<'SQL');
+CREATE TABLE effect (effect_id bigserial PRIMARY KEY, task_id bigint NOT NULL);
+SELECT taskq_create_queue('one', '{"max_attempts": 5}');
+SELECT taskq_create_queue('held', '{"max_attempts": 5}');
+SELECT taskq_create_queue('many', '{"max_attempts": -1, "lease": "500 ms", "retry": "fixed", "retry_base": "0 s"}');
+SQL
+
+# What must outlive every crash: a lease, a worker's claim, a completion.
+my ($leased, $leased_token, $lease_until) = split /\|/, $sql->(<<'SQL');
+SELECT taskq_submit('held') \g /dev/null
+SELECT task_id, token, lease_until FROM taskq_claim('held', lease => '1 h')
+SQL
+my ($owned, $owned_token) = split /\|/, $sql->(<<'SQL');
+SELECT taskq_register('holder'), taskq_submit('held') \g /dev/null
+SELECT task_id, token FROM taskq_claim('held', 'holder')
+SQL
+my $done = $sql->(<<'SQL');
+SELECT taskq_submit('held') \g /dev/null
+SELECT task_id, token FROM taskq_claim('held') \gset
+BEGIN;
+INSERT INTO effect (task_id) VALUES (:task_id);
+SELECT taskq_complete(:task_id, :token) \g /dev/null
+COMMIT;
+SELECT :task_id
+SQL
+
+sub held_as_before
+{
+	my ($after) = @_;
+
+	is($sql->("SELECT state, token, lease_until = '$lease_until', attempt FROM taskq_get($leased)"),
+		"running|$leased_token|t|1", "$after: the lease is as it was");
+	is($sql->("SELECT state, token, worker, attempt FROM taskq_get($owned)"),
+		"running|$owned_token|holder|1", "$after: the worker holds its task");
+	is($sql->("SELECT state FROM taskq.workers WHERE worker = 'holder'"), 'active',
+		"$after: the worker is alive");
+	is($sql->("SELECT taskq_claim('held')"), '', "$after: neither is given to somebody else");
+	is($sql->("SELECT (SELECT state FROM taskq_get($done)), (SELECT count(*) FROM effect WHERE task_id = $done)"),
+		'done|1', "$after: an acknowledged completion stays, with its effect");
+	return;
+}
+
+# In a session of its own, stopped at a named place in the C code, which is
+# then killed.
+sub kill_at
+{
+	my ($place, $before, $statement) = @_;
+	my $holder = $node->background_psql('postgres');
+	my $victim = $node->background_psql('postgres', on_error_stop => 0);
+	my $pid;
+
+	$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+	$pid = $victim->query_safe('SELECT pg_backend_pid()');
+	$victim->query_safe($before);
+	$victim->query_safe("SET taskq.debug_point = '$place'");
+	$victim->query_until(qr/sent/, "\\echo sent\n$statement;\n");
+	ok($node->poll_query_until('postgres',
+			"SELECT wait_event = 'advisory' FROM pg_stat_activity WHERE pid = $pid"),
+		"the session has come to $place");
+	kill 'KILL', $pid;
+	ok(recovered($node, ++$crashes), 'the server comes back');
+	eval { $_->{run}->finish } for $holder, $victim;
+	return;
+}
+
+# In a session that dies by itself at a named place.
+sub crash_at
+{
+	my ($place, $text) = @_;
+
+	$node->psql('postgres', "SET taskq.fault_point = '$place:crash';\n$text");
+	ok(recovered($node, ++$crashes), "the server comes back from a crash at $place");
+	return;
+}
+
+# --- during a claim
+my $id = $sql->("SELECT taskq_submit('one')");
+kill_at('claim_before_take', 'SELECT 1', "SELECT taskq_claim('one')");
+is($sql->("SELECT state, attempt FROM taskq_get($id)"), 'pending|0',
+	'killed before the claim was written: the task is free, no attempt used');
+held_as_before('killed in a claim');
+crash_at('state_after_write', "SELECT taskq_claim('one')");
+is($sql->("SELECT state, attempt FROM taskq_get($id)"), 'pending|0',
+	'crashed after it was written: the task is free, no attempt used');
+my ($claimed, $token, $attempt) = split /\|/, $sql->("SELECT task_id, token, attempt FROM taskq_claim('one', lease => '1 h')");
+is("$claimed $attempt", "$id 1", 'and can be claimed');
+
+# --- during a completion, an effect in the same transaction
+kill_at('state_before_write',
+	"BEGIN; INSERT INTO effect (task_id) VALUES ($id)",
+	"SELECT taskq_complete($id, $token)");
+is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
+	'running|0', 'killed before the completion was written: neither done nor an effect');
+crash_at('state_after_write', "BEGIN; INSERT INTO effect (task_id) VALUES ($id);"
+	  . " SELECT taskq_complete($id, $token); COMMIT;");
+is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
+	'running|0', 'crashed after it was written: neither');
+$sql->("BEGIN; INSERT INTO effect (task_id) VALUES ($id); SELECT taskq_complete($id, $token); COMMIT;");
+is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
+	'done|1', 'the same token completes it afterwards: done, one effect');
+is(error_of($node, "SELECT taskq_complete($id, $token)"), 'TQ001', 'and no second time');
+
+# --- the whole server
+$node->stop('immediate');
+$node->start;
+held_as_before('immediate shutdown');
+$node->kill9;
+ok(start_again($node), 'the server starts after kill -9 of the postmaster');
+ok(within(15, sub { worker_pid($node) ne '' }), 'with its background worker');
+held_as_before('kill -9 of the postmaster');
+
+# --- under load, wherever the kill hits
+my $clients = start_clients($node, 4, <<'SQL' x 200);
+\unset c_task_id
+SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('many') \gset
+\if :{?c_task_id}
+\echo claimed :c_task_id :c_token
+BEGIN;
+INSERT INTO effect (task_id) VALUES (:c_task_id);
+SELECT taskq_complete(:c_task_id, :c_token) \g /dev/null
+\if :ERROR
+ROLLBACK;
+\else
+COMMIT;
+\if :ERROR
+\else
+\echo completed :c_task_id
+\endif
+\endif
+\endif
+SQL
+my $hit = 0;
+my $tasks = 0;
+for my $round (1 .. 5)
+{
+	# more tasks, until one of those who work on them is hit
+	within(20, sub {
+		my $pid = $sql->(<<'SQL');
+SELECT count(*) FROM taskq_submit_many('many', array_fill('1'::jsonb, ARRAY[500])) \g /dev/null
+SELECT pid FROM pg_stat_activity
+ WHERE pid <> pg_backend_pid() AND query ~ 'taskq_(claim|complete)\(|^COMMIT|^INSERT'
+   AND EXISTS (SELECT FROM taskq.queues WHERE queue = 'many' AND pending > 100)
+ ORDER BY random() LIMIT 1
+SQL
+		$tasks += 500;
+		$pid ne '' && kill('KILL', $pid);
+	}) or next;
+	$hit++;
+	recovered($node, ++$crashes) or die 'the server did not come back';
+}
+ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many' AND state <> 'done'") eq '0' }),
+	'all tasks are done in the end');
+end_clients($clients);
+my @said = said($clients);
+my @completed = map { /^completed (\d+)/ ? $1 : () } @said;
+my %pairs;
+my $twice = grep { /^claimed (.*)/ && $pairs{$1}++ } @said;
+note "killed $hit backends, " . scalar(@completed) . ' completions acknowledged';
+is($hit, 5, 'five backends were killed at work');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many'"), $tasks, 'no task was lost');
+is($sql->(<<'SQL'), "$tasks|$tasks", 'done, and exactly one effect each');
+SELECT count(*), count(DISTINCT e.task_id)
+  FROM effect e JOIN taskq.tasks t USING (task_id) WHERE t.queue = 'many'
+SQL
+is($sql->("SELECT count(*) FROM unnest('{" . join(',', @completed) . "}'::bigint[]) c"
+		  . ' WHERE NOT EXISTS (SELECT FROM effect e WHERE e.task_id = c)'),
+	'0', 'each acknowledged completion is there');
+is($twice, 0, 'no pair of id and token was given twice');
+is($sql->("SELECT max(attempt) <= 1 + $hit FROM taskq.tasks WHERE queue = 'many'"), 't',
+	'a claim that was lost costs one attempt at most');
+
+held_as_before('in the end');
+amcheck($node);
+# immediate shutdown and kill -9 of the postmaster log no crash
+sound($node, crashes => $crashes);
+$node->stop('fast');
+done_testing();
