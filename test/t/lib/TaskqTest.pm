@@ -12,7 +12,7 @@ use POSIX ();
 use Time::HiRes qw(time);
 
 our @EXPORT = qw(start_node within sound worker_pid error_of recovered start_again amcheck
-  start_clients end_clients said);
+  start_clients end_clients said errors_of);
 
 # What sessions in the background are asked is no result of a test.
 {
@@ -138,7 +138,7 @@ sub amcheck
 
 # start_clients(NODE, N, SCRIPT): N processes that send a psql script again
 # and again, whatever becomes of their connections, until end_clients().
-# What psql prints is collected: said() gives the lines of all.
+# What psql prints, errors too, is collected: said() gives the lines of all.
 sub start_clients
 {
 	my ($node, $n, $script) = @_;
@@ -161,7 +161,7 @@ sub start_clients
 			my $good = eval {
 				IPC::Run::run(
 					[ 'psql', '-X', '-q', '-A', '-t', '-F', ' ', '-d', $node->connstr('postgres') ],
-					'<', \$script, '>&1');
+					'<', \$script, '2>&1');
 			};
 			within(0.1, sub { -e $clients->{stop} }) unless $good;
 		}
@@ -177,6 +177,15 @@ sub end_clients
 	append_to_file($clients->{stop}, '');
 	waitpid $_, 0 for @{ $clients->{pids} };
 	return;
+}
+
+# errors_of(CLIENTS): SQLSTATE => how often; scripts say VERBOSITY sqlstate.
+sub errors_of
+{
+	my %count;
+
+	/(?:ERROR|FATAL):\s+(\w{5})\s*$/ && $count{$1}++ for said(@_);
+	return %count;
 }
 
 sub said
