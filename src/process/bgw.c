@@ -330,9 +330,11 @@ work_until_told(void)
 static void
 take_turn(void *arg)
 {
-	Turn *turn = arg;
+	Turn       *turn = arg;
+	TimestampTz told;
 
-	turn->told = Min(turn->told, tq_station_turn_begin());
+	told = tq_station_turn_begin();
+	turn->told = Min(turn->told, told);
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, "taskq: looking for work");
 	turn->wanted = is_wanted();
