@@ -1,78 +1,123 @@
-# taskq: PGXS makefile, and the project's own targets.
+# taskq: the extension by PGXS, and the project's own targets.
 #
-#   make, make install, make installcheck, make clean: as with any extension;
-#       PG_CONFIG=... picks the server, DEBUG=1 makes the test build,
-#       make -f .../Makefile in another directory builds there.
-#   make check, make check-regress ..., make demo, make lint, make format:
-#       the project's own, see doc/testing.md.
+#   make, make install, make installcheck, make clean: as with any extension.
+#   PG_CONFIG=... picks the server, DEBUG=1 makes the test build, WERROR= lets
+#   warnings pass, "make -f .../Makefile" in another directory builds there.
+#
+#   make check, make check-regress, ..., make lint, make format, make demo,
+#   make bench: the project's own targets; doc/testing.md tells about them.
 
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
-PROJECT_GOALS := check check-regress check-isolation check-pgtap check-tap \
-	check-lint check-mutants demo lint format bench
+FAMILY_GOALS = check-regress check-isolation check-pgtap check-tap \
+	check-lint check-mutants
+PROJECT_GOALS = check $(FAMILY_GOALS) demo bench lint format
+OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
-ifneq ($(filter $(PROJECT_GOALS),$(MAKECMDGOALS)),)
+# PGXS has a target "check" of its own: it and the project's targets are in
+# different branches.  Goals of both kinds in one command: the others are
+# made one by one, by another make.
+ifneq (,$(filter $(PROJECT_GOALS),$(MAKECMDGOALS)))
 
-.PHONY: $(PROJECT_GOALS)
+PG_CONFIG ?= pg_config
+# exec: a signal for make's child must reach the script
+RUN = exec env PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' SPECS='$(SPECS)' \
+	FILES='$(FILES)' DIR='$(subst ','\'',$(DIR))' \
+	bash '$(TASKQ_SRC)/test/run/check'
+
+.PHONY: $(PROJECT_GOALS) $(OTHER_GOALS)
 
 check:
-	@bash $(TASKQ_SRC)/test/run/check
+	@$(RUN)
 
-# make check-regress TESTS="submit claim"
-check-regress check-isolation check-pgtap check-tap check-lint check-mutants: check-%:
-	@bash $(TASKQ_SRC)/test/run/check $*
+$(FAMILY_GOALS): check-%:
+	@$(RUN) $*
 
-lint: check-lint
+lint:
+	@$(RUN) lint
 
-# make demo DIR=/some/folder
 demo:
-	@bash $(TASKQ_SRC)/test/run/demo
+	@$(RUN) demo
 
 bench:
-	@bash $(TASKQ_SRC)/test/run/bench
+	@$(RUN) bench
 
 format:
-	cd $(TASKQ_SRC) && clang-format -i $$(git ls-files '*.c' '*.h')
+	clang-format -i $(wildcard $(TASKQ_SRC)/src/*.[ch] \
+		$(TASKQ_SRC)/src/*/*.[ch])
 
-else
+ifneq (,$(OTHER_GOALS))
+$(OTHER_GOALS):
+	@$(MAKE) -f '$(firstword $(MAKEFILE_LIST))' $@
+endif
+
+else # not a goal of the project
 
 EXTENSION = taskq
 MODULE_big = taskq
+PGFILEDESC = "taskq - a durable task queue"
 
-# Sources by layer; every object depends on every header.
-TASKQ_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c))
-TASKQ_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h)
-OBJS = $(patsubst $(TASKQ_SRC)/%.c,%.o,$(TASKQ_FILES))
+C_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c))
+C_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h)
+OBJS = $(patsubst $(TASKQ_SRC)/%.c,%.o,$(C_FILES))
 
-# The install script is made of parts, in this order.
+# The install script is these parts, in this order.
 SQL_PARTS = 00_head 10_schema 12_instance 14_queue 16_worker 18_task \
 	20_archive 24_function_right 26_types 30_words 32_queue 34_submit \
 	36_claim 38_finish 40_worker 42_manage 44_look 46_duty 50_views 52_check \
-	80_dump $(if $(DEBUG),85_debug) 90_grants
-SQL_FILES = $(patsubst %,$(TASKQ_SRC)/sql/parts/%.sql,$(SQL_PARTS))
+	80_dump $(if $(TEST_BUILD),85_debug) 90_grants
+SQL_FILES = $(SQL_PARTS:%=$(TASKQ_SRC)/sql/parts/%.sql)
 
+TEST_BUILD = $(filter-out 0 no,$(DEBUG))
+WERROR ?= -Werror
+
+DATA = $(patsubst $(TASKQ_SRC)/%,%,$(wildcard $(TASKQ_SRC)/sql/taskq--*--*.sql))
 DATA_built = sql/taskq--1.0.sql
-EXTRA_CLEAN = sql/taskq--1.0.sql results regression.diffs regression.out
+EXTRA_CLEAN = .build-kind results regression.diffs regression.out
 
-REGRESS = $(shell sed -n 's/^test: *//p' $(TASKQ_SRC)/test/regress_schedule)
-REGRESS_OPTS = --inputdir=$(TASKQ_SRC)/test --outputdir=$(TASKQ_SRC)
+# for "make installcheck", on a running server that preloads taskq
+REGRESS = $(shell sed -n 's/^test: *//p' '$(TASKQ_SRC)/test/regress_schedule')
+REGRESS_OPTS = --inputdir='$(TASKQ_SRC)/test' --max-concurrent-tests=1
+# pg_regress looks for expected/ where it is called
+ifneq ($(CURDIR),$(TASKQ_SRC))
+REGRESS_PREP = $(CURDIR)/expected
+EXTRA_CLEAN += $(CURDIR)/expected
+endif
 
-PG_CPPFLAGS = -I$(TASKQ_SRC)/src $(if $(DEBUG),-DTASKQ_DEBUG)
-PG_CFLAGS = -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
-	-Wno-missing-field-initializers -Wno-declaration-after-statement
+PG_CPPFLAGS = -I$(TASKQ_SRC)/src $(if $(TEST_BUILD),-DTASKQ_DEBUG)
+PG_CFLAGS = -Wall -Wextra $(WERROR) -Wno-unused-parameter \
+	-Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): $(TASKQ_HEADERS) $(TASKQ_SRC)/Makefile | objdirs
-$(OBJS:.o=.bc): | objdirs
+# A build elsewhere would take the objects that lie in the source tree.
+ifneq ($(CURDIR),$(TASKQ_SRC))
+ifneq (,$(wildcard $(TASKQ_SRC)/.build-kind))
+$(error $(TASKQ_SRC) itself has been built: run "make clean" there first)
+endif
+$(CURDIR)/expected:
+	ln -s '$(TASKQ_SRC)/expected' $@
+endif
 
-.PHONY: objdirs
-objdirs:
-	@mkdir -p $(sort $(dir $(OBJS))) sql
+# The release and the test build never mix: what was made for the other kind
+# is made again.
+BUILD_KIND = $(if $(TEST_BUILD),test,release)
+ifneq ($(BUILD_KIND),$(shell cat .build-kind 2>/dev/null))
+.PHONY: .build-kind
+endif
+.build-kind:
+	@echo $(BUILD_KIND) >$@
 
-sql/taskq--1.0.sql: $(SQL_FILES) $(TASKQ_SRC)/Makefile | objdirs
-	cat $(SQL_FILES) > $@.tmp && mv $@.tmp $@
+# with their whole names: VPATH would find the directories of the sources
+BUILD_DIRS = $(patsubst %/,$(CURDIR)/%,$(sort $(dir $(OBJS)) sql/))
+$(OBJS) $(OBJS:.o=.bc): $(C_HEADERS) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
+
+$(BUILD_DIRS):
+	@mkdir -p $@
+
+sql/taskq--1.0.sql: $(SQL_FILES) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
+	cat $(SQL_FILES) >$@.tmp && mv $@.tmp $@
 
 endif

@@ -14,7 +14,7 @@
  *	 effect.  A finishing call is simply repeated: it cannot count twice.  A
  *	 claim may have given us tasks that we never heard of, so with empty hands
  *	 we register as a new process, which sends them back; with tasks in hand
- *	 we register with keep => true.
+ *	 we go on, since a registration does not depend on the connection.
  * - SIGTERM: finish the task at hand and deregister, which sends the others
  *	 back at once.  Any other error ends the program; its tasks go back when
  *	 the server misses it, and the attempt counts.
@@ -95,18 +95,18 @@ connection_failed(const Worker *w, const PGresult *res)
 		   PQresultErrorField(res, PG_DIAG_SQLSTATE) == NULL;
 }
 
-/* Tell the server who we are; keep => true: still the same process. */
+/* Tell the server that a new process has this name. */
 static bool
-register_worker(Worker *w, bool keep)
+register_worker(Worker *w)
 {
-	const char *args[] = {w->name, w->queue, keep ? "true" : "false"};
+	const char *args[] = {w->name, w->queue};
 	PGresult   *res;
 	bool        ok;
 
 	res = PQexecParams(w->conn,
 					   "SELECT taskq_register(worker => $1, queues =>"
-					   " ARRAY[$2], keep => $3::boolean)",
-					   3, NULL, args, NULL, NULL, 0);
+					   " ARRAY[$2])",
+					   2, NULL, args, NULL, NULL, 0);
 	ok = PQresultStatus(res) == PGRES_TUPLES_OK;
 	if (!ok && !connection_failed(w, res))
 		die(w, "could not register", PQresultErrorMessage(res));
@@ -124,7 +124,7 @@ restore_connection(Worker *w)
 	{
 		PQreset(w->conn);
 		if (PQstatus(w->conn) == CONNECTION_OK &&
-			register_worker(w, w->holding))
+			(w->holding || register_worker(w)))
 			return true;
 		if (stop_requested)
 			return false;
@@ -159,7 +159,7 @@ call(Worker *w, const char *sql, int nargs, const char *const *args)
 		{
 			w->lost = true;
 			w->holding = false;
-			register_worker(w, false);
+			register_worker(w);
 		}
 		else if (strcmp(code, "TQ001") != 0)
 			die(w, "unexpected error", PQresultErrorMessage(res));
@@ -386,7 +386,7 @@ main(int argc, char **argv)
 	w.conn = PQconnectdbParams(keys, values, 0);
 	if (PQstatus(w.conn) != CONNECTION_OK)
 		die(&w, "could not connect", PQerrorMessage(w.conn));
-	register_worker(&w, false);
+	register_worker(&w);
 
 	/*
 	 * An idle worker looks again after 100 ms, then ever less often.  Claims

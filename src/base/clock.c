@@ -77,9 +77,14 @@ tq_clock_monotonic(void)
 TimestampTz
 tq_clock_dispatch(void)
 {
-	int64 monotonic = tq_clock_monotonic();
+	TimestampTz wall = tq_clock_wall();
+	int64       monotonic = tq_clock_monotonic();
 
-	raise_offset(tq_clock_wall() - monotonic);
+	/*
+	 * The wall clock is read first: a process that is stopped between the
+	 * two finds too small a distance, which does no harm.
+	 */
+	raise_offset(wall - monotonic);
 	return monotonic + (int64) pg_atomic_read_u64(offset_at);
 }
 

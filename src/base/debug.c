@@ -2,99 +2,192 @@
  * debug.c
  *		Places where the test build can be stopped or made to fail.
  *
- * taskq.debug_point = 'a,b': a session that comes to TQ_DEBUG_POINT("a")
- * waits there until it gets, for a moment, the advisory lock (74111, 1): a
- * test that holds pg_advisory_lock(74111, 1) stops others there, and lets
- * them go on with pg_advisory_unlock(74111, 1).
+ * taskq.debug_point = 'a, b': whoever comes to TQ_DEBUG_POINT("a") waits
+ * there for the advisory lock (TQ_DEBUG_LOCK_CLASS, TQ_DEBUG_LOCK_OBJECT) of
+ * its database, and lets go of it at once.  A test that holds
+ * pg_advisory_lock(74111, 1) so stops others at a named line; as it is a
+ * heavyweight lock, isolationtester sees that they wait.  It is asked for in
+ * share mode: those who wait go on together.
  *
- * taskq.fault_point = 'a:error' (an error is raised at TQ_FAULT_POINT("a")),
- * 'a:fatal', 'a:oom' (53200), 'a:crash' (the process dies by SIGABRT).
- * Several are separated by commas.  Only superusers set either.
+ * taskq.fault_point = 'a:error, b:oom': at TQ_FAULT_POINT("a") an error is
+ * raised.  The ways to fail are in the table fault_kinds.
+ *
+ * Both settings are lists of names separated by commas, for superusers only.
+ * They are searched at each point, which a test build can afford; nothing is
+ * kept, so that SET LOCAL and rollback need no care.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
-#include "storage/lock.h"
-#include "utils/builtins.h"
-
 #include "base/debug.h"
 
 #ifdef TASKQ_DEBUG
 
-#define DEBUG_LOCK_1 74111
-#define DEBUG_LOCK_2 1
+#include "storage/lock.h"
+
+typedef enum TqFault
+{
+	TQ_FAULT_NONE,
+	TQ_FAULT_ERROR,
+	TQ_FAULT_FATAL,
+	TQ_FAULT_OOM,
+	TQ_FAULT_CRASH
+} TqFault;
+
+static const struct
+{
+	const char *word;
+	TqFault     fault;
+} fault_kinds[] = {
+	{"error", TQ_FAULT_ERROR},
+	{"fatal", TQ_FAULT_FATAL},
+	{"oom", TQ_FAULT_OOM},
+	{"crash", TQ_FAULT_CRASH},
+};
 
 static char *debug_points = NULL;
 static char *fault_points = NULL;
 
-static bool find_word(const char *list, const char *name, const char **rest);
+static bool check_fault_points(char **newval, void **extra, GucSource source);
+static bool next_entry(const char **list, const char **entry, size_t *length);
+static TqFault entry_fault(const char *entry, size_t length,
+						   size_t *name_length);
 
 void
 tq_debug_init(void)
 {
 	DefineCustomStringVariable(
-		"taskq.debug_point", "Names of the places at which to wait.", NULL,
+		"taskq.debug_point", "Names of the points at which to wait.", NULL,
 		&debug_points, "", PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable(
-		"taskq.fault_point", "Names of the places at which to fail, and how.",
-		NULL, &fault_points, "", PGC_SUSET, 0, NULL, NULL, NULL);
+		"taskq.fault_point", "Names of the points at which to fail, and how.",
+		"name:error, name:fatal, name:oom or name:crash.", &fault_points, "",
+		PGC_SUSET, 0, check_fault_points, NULL, NULL);
 }
 
+/*
+ * Wait at a debug point, if it is switched on.  Never while a lightweight
+ * lock or a spinlock is held: then nobody could interrupt the wait.
+ */
 void
-tq_debug_point(const char *name)
+tq_debug_wait(const char *name)
 {
+	const char *list = debug_points;
+	const char *entry;
+	size_t      length;
 	LOCKTAG     tag;
-	const char *rest;
 
-	if (debug_points == NULL || debug_points[0] == '\0' ||
-		!find_word(debug_points, name, &rest))
-		return;
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, DEBUG_LOCK_1, DEBUG_LOCK_2, 2);
-	(void) LockAcquire(&tag, ExclusiveLock, true, false);
-	LockRelease(&tag, ExclusiveLock, true);
-}
-
-void
-tq_debug_fault(const char *name)
-{
-	const char *rest;
-
-	if (fault_points == NULL || fault_points[0] == '\0' ||
-		!find_word(fault_points, name, &rest))
-		return;
-	if (strncmp(rest, ":fatal", 6) == 0)
-		ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN),
-						errmsg("fault at \"%s\"", name)));
-	if (strncmp(rest, ":oom", 4) == 0)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY),
-						errmsg("fault at \"%s\"", name)));
-	if (strncmp(rest, ":crash", 6) == 0)
-		abort();
-	ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
-					errmsg("fault at \"%s\"", name)));
-}
-
-/* Find a name in a list; *rest is what follows it there. */
-static bool
-find_word(const char *list, const char *name, const char **rest)
-{
-	size_t      length = strlen(name);
-	const char *at = list;
-
-	while ((at = strstr(at, name)) != NULL)
+	while (next_entry(&list, &entry, &length))
 	{
-		bool begins = at == list || at[-1] == ',' || at[-1] == ' ';
-		char end = at[length];
-
-		if (begins && (end == '\0' || end == ',' || end == ':' || end == ' '))
-		{
-			*rest = at + length;
-			return true;
-		}
-		at += length;
+		if (length != strlen(name) || strncmp(entry, name, length) != 0)
+			continue;
+		if (InterruptHoldoffCount != 0 || CritSectionCount != 0)
+			elog(ERROR, "debug point \"%s\" holds off interrupts", name);
+		SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, TQ_DEBUG_LOCK_CLASS,
+							 TQ_DEBUG_LOCK_OBJECT, 2);
+		(void) LockAcquire(&tag, ShareLock, true, false);
+		LockRelease(&tag, ShareLock, true);
+		return;
 	}
-	return false;
+}
+
+/* Fail at a fault point, if it is switched on. */
+void
+tq_debug_fail(const char *name)
+{
+	const char *list = fault_points;
+	const char *entry;
+	size_t      length;
+	size_t      name_length;
+	TqFault     fault = TQ_FAULT_NONE;
+
+	while (fault == TQ_FAULT_NONE && next_entry(&list, &entry, &length))
+	{
+		TqFault found = entry_fault(entry, length, &name_length);
+
+		if (name_length == strlen(name) &&
+			strncmp(entry, name, name_length) == 0)
+			fault = found;
+	}
+
+	switch (fault)
+	{
+		case TQ_FAULT_NONE:
+			break;
+		case TQ_FAULT_ERROR:
+			ereport(ERROR, (errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+							errmsg("fault at \"%s\"", name)));
+			break;
+		case TQ_FAULT_FATAL:
+			ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN),
+							errmsg("fault at \"%s\"", name)));
+			break;
+		case TQ_FAULT_OOM:
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory"),
+					 errdetail("Fault at \"%s\".", name)));
+			break;
+		case TQ_FAULT_CRASH:
+			abort();
+	}
+}
+
+/* Every entry names a point and a known way to fail. */
+static bool
+check_fault_points(char **newval, void **extra, GucSource source)
+{
+	const char *list = *newval;
+	const char *entry;
+	size_t      length;
+	size_t      name_length;
+
+	while (next_entry(&list, &entry, &length))
+	{
+		if (entry_fault(entry, length, &name_length) == TQ_FAULT_NONE)
+		{
+			GUC_check_errdetail("\"%.*s\" is not a name, a colon and one of "
+								"error, fatal, oom, crash.",
+								(int) length, entry);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * The next entry of a list separated by commas and blanks; *list moves behind
+ * it.  False at the end.
+ */
+static bool
+next_entry(const char **list, const char **entry, size_t *length)
+{
+	if (*list == NULL)
+		return false;
+	*entry = *list + strspn(*list, ", ");
+	*length = strcspn(*entry, ", ");
+	*list = *entry + *length;
+	return *length > 0;
+}
+
+/* How an entry "name:kind" fails; the length of its name. */
+static TqFault
+entry_fault(const char *entry, size_t length, size_t *name_length)
+{
+	const char *colon = memchr(entry, ':', length);
+
+	*name_length = colon == NULL ? length : (size_t) (colon - entry);
+	if (colon == NULL || *name_length == 0)
+		return TQ_FAULT_NONE;
+	for (int i = 0; i < lengthof(fault_kinds); i++)
+	{
+		size_t kind_length = length - *name_length - 1;
+
+		if (kind_length == strlen(fault_kinds[i].word) &&
+			strncmp(colon + 1, fault_kinds[i].word, kind_length) == 0)
+			return fault_kinds[i].fault;
+	}
+	return TQ_FAULT_NONE;
 }
 
 #endif /* TASKQ_DEBUG */

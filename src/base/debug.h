@@ -2,6 +2,8 @@
  * debug.h
  *		Places where the test build can be stopped or made to fail.
  *
+ * In the release build nothing of this is there.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #ifndef TQ_DEBUG_H
@@ -10,15 +12,23 @@
 #include "base/compat.h"
 
 #ifdef TASKQ_DEBUG
-extern void tq_debug_point(const char *name);
-extern void tq_debug_fault(const char *name);
-extern void tq_debug_init(void);
 
-#define TQ_DEBUG_POINT(name) tq_debug_point(name)
-#define TQ_FAULT_POINT(name) tq_debug_fault(name)
+/* The advisory lock that debug points wait for: pg_advisory_lock(74111, 1). */
+#define TQ_DEBUG_LOCK_CLASS 74111
+#define TQ_DEBUG_LOCK_OBJECT 1
+
+extern void tq_debug_init(void);
+extern void tq_debug_wait(const char *name);
+extern void tq_debug_fail(const char *name);
+
+#define TQ_DEBUG_POINT(name) tq_debug_wait(name)
+#define TQ_FAULT_POINT(name) tq_debug_fail(name)
+
 #else
+
 #define TQ_DEBUG_POINT(name) ((void) 0)
 #define TQ_FAULT_POINT(name) ((void) 0)
-#endif
+
+#endif /* TASKQ_DEBUG */
 
 #endif /* TQ_DEBUG_H */

@@ -94,10 +94,12 @@ static TqStmt stmt_any_live = {
 	NULL};
 
 static TqStmt stmt_drop_live = {
-	"WITH gone AS (DELETE FROM taskq.task WHERE queue_id = $1"
-	"              RETURNING task_id),"
+	"WITH ordered AS MATERIALIZED (SELECT task_id FROM taskq.task"
+	"   WHERE queue_id = $1 ORDER BY task_id FOR UPDATE),"
+	" gone AS (DELETE FROM taskq.task t USING ordered o"
+	"   WHERE t.task_id = o.task_id RETURNING t.task_id),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
-	"           WHERE l.task_id = g.task_id)"
+	"   WHERE l.task_id = g.task_id)"
 	"SELECT task_id FROM gone",
 	1,
 	{INT4OID},

@@ -12,6 +12,7 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -39,9 +40,8 @@ static TqStmt stmt_running = {
 	NULL};
 
 static TqStmt stmt_still_running = {
-	"SELECT 1 FROM taskq.task"
-	" WHERE task_id = $1 AND token = $2 AND state = 3"
-	"   AND xmin::text::bigint <> coalesce(pg_current_xact_id_if_assigned()::xid::text::bigint, 0)",
+	"SELECT xmin::text::bigint FROM taskq.task"
+	" WHERE task_id = $1 AND token = $2 AND state = 3",
 	2,
 	{INT8OID, INT8OID},
 	NULL};
@@ -142,7 +142,9 @@ still_running(int64 task_id, int64 token)
 	args[0] = Int64GetDatum(task_id);
 	args[1] = Int64GetDatum(token);
 	tq_spi_enter(&spi);
-	found = tq_spi_look(&stmt_still_running, args, NULL, 1) > 0;
+	found = tq_spi_look(&stmt_still_running, args, NULL, 1) > 0 &&
+			!TransactionIdIsCurrentTransactionId(
+				(TransactionId) tq_spi_int8(0, 1, 0));
 	tq_spi_leave(&spi);
 	return found;
 }

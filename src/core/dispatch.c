@@ -98,8 +98,14 @@ tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
 	walk.cursors = palloc0(sizeof(Cursor) * (queue->lane_count + 1));
 	for (int i = 0; i < queue->lane_count; i++)
 	{
-		if (tq_arg_tags_subset(&queue->lanes[i].tags, dispatch->tags))
-			walk.cursors[walk.cursor_count++].lane = &queue->lanes[i];
+		TqLane *lane = &queue->lanes[i];
+
+		/* sets of tags with one hash are one lane, to be walked once */
+		if (walk.cursor_count > 0 &&
+			walk.cursors[walk.cursor_count - 1].lane->lane_id == lane->lane_id)
+			continue;
+		if (tq_arg_tags_subset(&lane->tags, dispatch->tags))
+			walk.cursors[walk.cursor_count++].lane = lane;
 	}
 	if (walk.cursor_count == 0)
 		return 0;

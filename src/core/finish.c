@@ -52,6 +52,7 @@ typedef struct Held
 	int64    token;
 	TqQueue *queue;
 	TqTask   task;
+	int32    worker_id; /* who holds it: the call is a sign of life */
 } Held;
 
 static TqStmt stmt_add_error = {
@@ -263,7 +264,8 @@ tq_finish_add_error(TqTask *task, const char *error, Jsonb *detail,
 	args[4] = nulls[4] ? (Datum) 0 : JsonbPGetDatum(detail);
 	nulls[5] = worker == NULL;
 	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(worker);
-	if (!nulls[0] && !JB_ROOT_IS_ARRAY(DatumGetJsonbP(args[0])))
+	if (!nulls[0] && (!JB_ROOT_IS_ARRAY(DatumGetJsonbP(args[0])) ||
+					  JB_ROOT_IS_SCALAR(DatumGetJsonbP(args[0]))))
 		nulls[0] = true;
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add_error, args, nulls, SPI_OK_SELECT, 1);
@@ -382,7 +384,7 @@ static void
 hold_end(Held *held)
 {
 	tq_call_end(&held->call);
-	tq_slot_beat(held->task.f.worker_id);
+	tq_slot_beat(held->worker_id);
 }
 
 /*
@@ -406,6 +408,7 @@ hold(Held *held)
 		tq_error_task_right(TQ_RIGHT_WORK);
 	if (task->f.state != TQ_STATE_RUNNING || task->f.token != held->token)
 		tq_error_lease_lost(held->task_id);
+	held->worker_id = task->f.worker_id;
 }
 
 static void

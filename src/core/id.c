@@ -11,8 +11,9 @@
  * taskq.timeline_seq holds the timeline of the last jump, as a sequence,
  * because both must move on without regard to what becomes of the
  * transaction.  The jump happens under a lock on that sequence as an object
- * (not as a relation: setval holds that to the end), released at once; of its two steps the jump comes first, so a crash in between can
- * only jump twice.
+ * (not as a relation: setval holds that to the end), released at once; of
+ * its two steps the jump comes first, so a crash in between can only jump
+ * twice.
  *
  * Copyright (c) 2026, the taskq developers
  */

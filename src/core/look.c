@@ -256,8 +256,9 @@ taskq_list(PG_FUNCTION_ARGS)
 	{
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values,
 						  nulls);
-		if (!all && !is_in(readable, readable_count,
-						   TextDatumGetCString(values[queue_column - 1])))
+		if (!all && (nulls[queue_column - 1] ||
+					 !is_in(readable, readable_count,
+							TextDatumGetCString(values[queue_column - 1]))))
 			mask_row(result->setDesc, values, nulls, false);
 		if (!with_payload)
 			drop_payload(result->setDesc, values, nulls);

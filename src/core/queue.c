@@ -64,7 +64,8 @@ static TqStmt stmt_by_id = {
 	QUEUE_COLUMNS " WHERE q.queue_id = $1", 1, {INT4OID}, NULL};
 
 static TqStmt stmt_lanes = {
-	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1",
+	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1"
+	" ORDER BY lane_id",
 	1,
 	{INT4OID},
 	NULL};

@@ -464,7 +464,7 @@ hash_of(const EntryKey *key)
 	return entries ? get_hash_value(entries, key) : 0;
 }
 
-/* The flags of this database, under the spinlock; NULL when there are too many. */
+/* The flags of this database, under the spinlock; NULL: too many. */
 static DatabaseFlag *
 flag_of_database(void)
 {

@@ -1,14 +1,8 @@
-#!/bin/bash
-# C sources are laid out as .clang-format says.
-cd "$TASKQ_SRC" || exit 1
-n=0
-for f in src/*.[ch] src/*/*.[ch] examples/*/*.c; do
-	[ -e "$f" ] || continue
-	n=$((n + 1))
-	if clang-format --dry-run -Werror "$f" 2>/dev/null; then
-		echo "ok $n - $f"
-	else
-		echo "not ok $n - $f: run make format"
-	fi
+# format: C as clang-format lays it out; "make format" mends it.
+. test/run/tap.sh
+
+for file in $(c_files); do
+	none "$file" "$(clang-format --dry-run -Werror "$file" 2>&1 | head -n 5)"
 done
-echo "1..$n"
+
+done_testing

@@ -1,28 +1,46 @@
-#!/bin/bash
-# A folder of src is a layer: it includes its own headers and those of lower
-# layers, and nothing else of ours.
-cd "$TASKQ_SRC" || exit 1
-declare -A level=([base]=0 [shared]=1 [core]=2 [ordered]=3 [flow]=4 [process]=5)
-n=0 bad=0
-for f in src/*/*.[ch]; do
-	layer=$(basename "$(dirname "$f")")
-	for inc in $(sed -n 's/^#include "\([a-z]*\)\/[a-z_]*\.h"$/\1/p' "$f"); do
-		[ -n "${level[$inc]:-}" ] || continue
+# includes: a folder of src is a layer; a file includes its own layer and
+# lower ones. Only src/taskq.c knows all.
+. test/run/tap.sh
+
+layers="base shared core ordered flow process"
+
+height() {
+	local n=0 layer
+	for layer in $layers; do
 		n=$((n + 1))
-		if [ "${level[$inc]}" -gt "${level[$layer]}" ]; then
-			echo "# $f includes from $inc/"
-			bad=$((bad + 1))
-		fi
+		[ "$layer" != "$1" ] || echo $n
 	done
-done
-[ $n -gt 50 ] && [ $bad = 0 ] && echo "ok 1 - $n includes go downward" ||
-	echo "not ok 1 - $bad of $n includes go upward"
-# the first include of a source is the compatibility header
-late=$(for f in src/*.c src/*/*.c; do
-	grep -m1 '^#include' "$f" | grep -q 'base/compat.h' || echo "$f"; done)
-[ -z "$late" ] && echo "ok 2 - compat.h comes first" ||
-	echo "not ok 2 - compat.h does not come first in: $late"
-versions=$(grep -l PG_VERSION_NUM src/*.[ch] src/*/*.[ch] | grep -v '^src/base/compat.h$')
-[ -z "$versions" ] && echo "ok 3 - version tests stand in compat.h" ||
-	echo "not ok 3 - version tests in: $versions"
-echo 1..3
+}
+
+upward=$(
+	for file in $(c_files); do
+		layer=${file#src/}
+		layer=${layer%%/*}
+		own=$(height "$layer")
+		[ "$file" != src/taskq.c ] || continue
+		sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file" |
+			while read -r header; do
+				[ -f "src/$header" ] || [ -f "$(dirname "$file")/$header" ] ||
+					continue
+				[ -f "src/$header" ] ||
+					{ echo "$file: \"$header\" has no folder"; continue; }
+				other=$(height "${header%%/*}")
+				[ -n "$other" ] && [ "$other" -le "${own:-0}" ] ||
+					echo "$file includes $header"
+			done
+	done
+)
+none 'no file includes a higher layer' "$upward"
+
+none 'every folder of src is a layer' "$(
+	for dir in src/*/; do
+		dir=$(basename "$dir")
+		[ -n "$(height "$dir")" ] || echo "src/$dir"
+	done)"
+
+none 'every C file includes base/compat.h first' "$(
+	for file in $(c_files | grep '\.c$'); do
+		grep -m 1 '^#include' "$file" | grep -q '"base/compat.h"' || echo "$file"
+	done)"
+
+done_testing

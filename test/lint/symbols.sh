@@ -1,8 +1,10 @@
-#!/bin/bash
-# Exported symbols carry the project's prefix.
-wrong=$(nm -D --defined-only "$TASKQ_LIBRARY" | awk '{print $3}' |
-	grep -vE '^(tq_|taskq_|pg_finfo_taskq_|_PG_init$|Pg_magic_func$)')
-count=$(nm -D --defined-only "$TASKQ_LIBRARY" | wc -l)
-[ "$count" -gt 20 ] && [ -z "$wrong" ] && echo "ok 1 - $count exported symbols" ||
-	echo "not ok 1 - exported without prefix: $wrong"
-echo 1..1
+# symbols: what the library exports bears its name.
+. test/run/tap.sh
+
+names=$(nm -D --defined-only "$TASKQ_LIBRARY" | awk '{print $3}')
+none 'the library exports something' "$([ -n "$names" ] || echo nothing)"
+none 'exported names begin with tq_, taskq_ or what the server looks for' \
+	"$(printf '%s\n' "$names" |
+		grep -vE '^(tq_|taskq_|pg_finfo_taskq_|_PG_init$|_PG_fini$|Pg_magic_func$)')"
+
+done_testing

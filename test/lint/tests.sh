@@ -1,49 +1,71 @@
-#!/bin/bash
-# Every test stands in its schedule and has what it needs to run, every name
-# in doc/conformance.md is a test, and no test sleeps for a fixed time.
-cd "$TASKQ_SRC" || exit 1
-n=0
-report() { # report PROBLEMS WORDS
-	n=$((n + 1))
-	[ -z "$1" ] && echo "ok $n - $2" || { echo "not ok $n - $2:" $1; }
+# tests: what is there is run, and what is to be run is there.
+. test/run/tap.sh
+
+scheduled() {
+	sed -n 's/^test:[[:space:]]*//p' "$1" | tr -s ' \t' '\n' | sort
 }
 
-scheduled=$(sed -n 's/^test: *//p' test/regress_schedule | tr ' ' '\n')
-report "$(for f in test/sql/*.sql; do b=$(basename "$f" .sql)
-	echo "$scheduled" | grep -qx "$b" || echo "$b"; done)" "every regression test is scheduled"
-report "$(for t in $scheduled; do
-	[ -e "test/sql/$t.sql" ] && [ -e "expected/$t.out" ] || echo "$t"; done)" \
-	"every scheduled regression test exists, with its result"
-scheduled=$(sed -n 's/^test: *//p' test/isolation/schedule | tr ' ' '\n')
-report "$(for f in test/isolation/specs/*.spec; do b=$(basename "$f" .spec)
-	echo "$scheduled" | grep -qx "$b" || echo "$b"; done)" "every isolation test is scheduled"
-report "$(for t in $scheduled; do
-	[ -e "test/isolation/specs/$t.spec" ] && [ -e "test/isolation/expected/$t.out" ] ||
-		echo "$t"; done)" "every scheduled isolation test exists, with its result"
-
-exists() { # exists FAMILY:NAME
-	local name=${1#*:}
-	case $1 in
-		regress:*) [ -e "test/sql/$name.sql" ] ;;
-		isolation:*) [ -e "test/isolation/specs/$name.spec" ] ;;
-		pgtap:*) [ -e "test/pgtap/$name.sql" ] ;;
-		tap:*) [ -e "test/t/$name.pl" ] ;;
-		lint:*) [ -e "test/lint/$name.sh" ] ;;
-		mutant:*) [ -e "test/mutants/$name.patch" ] ;;
-		*) false ;;
-	esac
+# names DIRECTORY SUFFIX
+names() {
+	find "$1" -maxdepth 1 -name "*$2" 2>/dev/null |
+		sed "s,.*/,,; s,\\$2\$,," | sort
 }
-named=$(grep -oE '`(regress|isolation|pgtap|tap|lint|mutant):[a-z0-9_]+`' doc/*.md |
-	sed 's/^[^`]*`//; s/`$//' | sort -u)
-report "$(for t in $named; do exists "$t" || echo "$t"; done)" \
-	"every test that doc/ names exists"
-report "$(grep -E '^\|' doc/conformance.md | grep -vE '^\| *(promise|-)' |
-	grep -vE '\| (shown|open) *\|$' | cut -c1-60)" \
-	"every promise is called shown or open"
-report "$(grep -E '^\|.*\| shown *\|$' doc/conformance.md |
-	grep -vE '`(regress|isolation|pgtap|tap|lint|mutant|make)[: ]' | cut -c1-60)" \
-	"every promise called shown names a test"
-report "$(grep -nE '\b(pg_sleep\(|sleep\(?[ 0-9]|usleep)' -r test/sql test/isolation/specs \
-	test/pgtap test/t | grep -vE 'poll|pg_sleep\(0\.0' | cut -d: -f1,2)" \
-	"no test sleeps for a fixed time"
-echo "1..$n"
+
+# compare WHAT SCHEDULE DIRECTORY SUFFIX
+compare() {
+	local listed present
+	listed=$(scheduled "$2")
+	present=$(names "$3" "$4")
+	none "$1: every test is in $2" "$(
+		printf '%s\n' "$present" | grep -vxF -e "$listed")"
+	none "$1: every name in $2 is a test" "$(
+		printf '%s\n' "$listed" | grep -vxF -e "$present")"
+	none "$1: no name is there twice" "$(printf '%s\n' "$listed" | uniq -d)"
+}
+
+# without_expected TESTS DIRECTORY: names whose result nobody expects;
+# alternatives are NAME_0.out to NAME_9.out
+without_expected() {
+	local name
+	for name in $1; do
+		[ -f "$2/$name.out" ] || ls "$2/$name"_[0-9].out >/dev/null 2>&1 ||
+			echo "$name"
+	done
+}
+
+# orphans TESTS DIRECTORY
+orphans() {
+	local name
+	for name in $(names "$2" .out); do
+		printf '%s\n' "$1" | grep -qxF -e "$name" -e "${name%_[0-9]}" ||
+			echo "$2/$name.out"
+	done
+}
+
+regress=$(names test/sql .sql)
+isolation=$(names test/isolation/specs .spec)
+compare regress test/regress_schedule test/sql .sql
+compare isolation test/isolation/schedule test/isolation/specs .spec
+none 'every regression test has an expected result' \
+	"$(without_expected "$regress" expected)"
+none 'every isolation test has an expected result' \
+	"$(without_expected "$isolation" test/isolation/expected)"
+none 'every expected result has a test' \
+	"$(orphans "$regress" expected; orphans "$isolation" test/isolation/expected)"
+none 'no regression test has the name of a part' \
+	"$(ls sql/*.sql 2>/dev/null | grep -v '^sql/taskq--')"
+none 'a file of TAP or pgTAP tests lies where it is run' \
+	"$(find test/t test/pgtap -mindepth 1 \( -name '*.sql' -o -name '*.pl' \) |
+		grep -vE '^test/(t/[^/]+\.pl|pgtap/[^/]+\.sql)$')"
+none 'every pgTAP test rolls back' \
+	"$(grep -LiE '^ROLLBACK;' test/pgtap/*.sql)"
+none 'every part is in the order of the Makefile' "$(
+	order=$(sed -n '/^SQL_PARTS/,/[^\\]$/p' Makefile)
+	for part in $(names sql/parts .sql); do
+		printf '%s\n' "$order" | grep -qw -e "$part" || echo "$part"
+	done)"
+none 'every mutant names a test' \
+	"$(find test/mutants -name '*.patch' \
+		-exec grep -LE '^# test: [a-z]+ .' {} + 2>/dev/null)"
+
+done_testing

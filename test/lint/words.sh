@@ -1,17 +1,18 @@
-#!/bin/bash
-# The project speaks of itself only, and holds no large or generated files.
-cd "$TASKQ_SRC" || exit 1
-n=0
-report() {
-	n=$((n + 1))
-	[ -z "$1" ] && echo "ok $n - $2" || { echo "not ok $n - $2:" $1; }
+# words: the project speaks of itself, not of how, where or by whom it is made.
+. test/run/tap.sh
+
+# written with brackets, so that this file does not find itself
+words='[l]anguage model|[c]hatgpt|[c]laude|[c]opilot|\b[L]LM\b|\b[s]ub-?agent|\b[h]elper session|\b[d]eveloper session|\b[n]ext session|\b[t]his session'"'"'s (work|brief)|\b[c]losing note|\b[t]he brief\b|(see|fixes|closes|issue) #[0-9]+'
+paths='(^|[^a-zA-Z0-9_.$~{}/-])/(wor[k]|hom[e]|roo[t]|User[s])/[a-z]'
+hosts='(registry|mirror|proxy|artifactory|nexus)\.[a-z0-9.-]+\.[a-z]{2,}'
+
+find_text() {
+	text_files | grep -vxF test/lint/words.sh | tr '\n' '\0' |
+		xargs -0 grep -nEi "$1" | cut -c1-160
 }
-report "$(find . -type f -size +400k -not -path './results/*' | head)" "no large files"
-report "$(grep -rlE 'Copyright' src | xargs grep -LE 'the taskq developers')" \
-	"the copyright holder is the taskq developers"
-report "$(for f in src/*.[ch] src/*/*.[ch]; do head -8 "$f" | grep -q Copyright ||
-	grep -qE '^ \* Copyright' "$f" || echo "$f"; done)" "every source has a head"
-report "$(sed -n 's/^ *make \([a-z-]*\).*/\1/p' README.md | sort -u | while read -r t; do
-	grep -qE "^(PROJECT_GOALS|	).*\b$t\b|^$t:|^EXTENSION" Makefile || case $t in install|clean|installcheck) ;; *) echo "$t" ;; esac; done)" \
-	"every make target of the README exists"
-echo "1..$n"
+
+none 'no words about the making' "$(find_text "$words")"
+none 'no paths of a machine' "$(find_text "$paths")"
+none 'no hosts of registries' "$(find_text "$hosts")"
+
+done_testing

@@ -46,7 +46,7 @@ sub share
 			($upd1, $hot1) = split /\|/, $sql->($stat);
 			$upd1 - $upd0 >= 50000 }), "$words: 50,000 claims");
 	my $share = 100 * ($hot1 - $hot0) / ($upd1 - $upd0);
-	note sprintf '%s: %.1f %% of %d updates were heap-only', $words, $share,
+	note sprintf 'figure: %s: %.1f %% of %d updates were heap-only', $words, $share,
 	  $upd1 - $upd0;
 	cmp_ok($share, '>=', 95, "$words: at least 95 % heap-only updates");
 	return;

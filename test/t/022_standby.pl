@@ -82,7 +82,7 @@ for my $side ('old', 'new')
 		}
 	}
 }
-note join ', ', map { "$_: $count{$_}" } sort keys %count;
+note 'figure: ' . join ', ', map { "$_: $count{$_}" } sort keys %count;
 cmp_ok($count{'old ids'}, '>', 1000, 'the old primary gave out ids');
 cmp_ok($count{'new ids'}, '>', 300, 'so did the new one');
 cmp_ok($count{'new pairs'}, '>', 300, 'and tokens');

@@ -7,7 +7,7 @@ use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 
 our @EXPORT = qw(start_node within sound worker_pid connect_bg);
 
@@ -45,7 +45,7 @@ sub within
 	while (time < $end)
 	{
 		return 1 if $code->();
-		usleep(10_000);
+		select(undef, undef, undef, 0.01);
 	}
 	return $code->() ? 1 : 0;
 }

@@ -1,0 +1,179 @@
+# families.sh: how each family of tests is run, and its cases counted.
+
+# count FAMILY PASSED FAILED SKIPPED: add a family's cases to the sums
+count() {
+	local passed=$2 failed=$3 skipped=$4
+	if [ $((passed + failed)) = 0 ]; then
+		say "$1: nothing ran, which is a failure"
+		failed=1
+	fi
+	if [ -n "${CI:-}" ] && [ "$skipped" -gt 0 ]; then
+		say "$1: in CI a skipped case is a failure"
+		failed=$((failed + skipped))
+	fi
+	say "$1: $((passed + failed)) cases ran, $passed passed, $failed failed$(
+		[ "$skipped" = 0 ] || say ", $skipped skipped")"
+	total_passed=$((total_passed + passed))
+	total_failed=$((total_failed + failed))
+}
+
+# The tests asked for; TESTS serves every family, SPECS and FILES are the
+# usual words of two of them.
+asked_for() {
+	case $1 in
+		isolation) say "${SPECS:-${TESTS:-}}" ;;
+		pgtap | tap) say "${FILES:-${TESTS:-}}" ;;
+		*) say "${TESTS:-}" ;;
+	esac
+}
+
+# pick_files DIRECTORY SUFFIX NAMES: sets files to those so named, or to all
+pick_files() {
+	local name file
+	files=()
+	for name in ${3:-"$1"/*"$2"}; do
+		file=$1/$(basename "$name" "$2")$2
+		if [ -f "$file" ]; then
+			files+=("$file")
+		elif [ -n "$3" ]; then
+			die "there is no test $name in ${1#"$TASKQ_SRC"/}"
+		fi
+	done
+}
+
+schedule_names() { sed -n 's/^test:[[:space:]]*//p' "$1"; }
+
+# The first test of the schedule makes the extension: it always runs.
+regress_names() {
+	local first name
+	first=$(schedule_names "$TASKQ_SRC/test/regress_schedule" | head -n 1)
+	first=${first%% *}
+	say "$first"
+	for name in $1; do
+		[ "$name" = "$first" ] || say "$name"
+	done
+}
+
+# count_regress FAMILY OUTPUT STATUS LOG TEST...: of pg_regress' own lines, in
+# the form of version 15 and in the later one
+count_regress() {
+	local family=$1 output=$2 status=$3 log=$4 passed failed
+	shift 4
+	passed=$(grep -cE '(\.\.\. ok +[0-9]+ ms$)|(^ok [0-9]+ )' "$output")
+	failed=$(grep -cE '(\.\.\. FAILED)|(^not ok [0-9]+ )' "$output")
+	if [ "$status" != 0 ]; then
+		grep -vE '(\.\.\. ok +[0-9]+ ms$)|(^ok [0-9]+ )|^$' "$output"
+		cat "${output%/*}/regression.diffs" 2>/dev/null
+		[ "$failed" -gt 0 ] || failed=1
+	fi
+	scan_log "$log" "$@" || failed=$((failed + 1))
+	count "$family" "$passed" "$failed" 0
+}
+
+# The release build, as a user would see it
+run_regress() {
+	local dir=$TASKQ_TMP/regress names status files
+	names=$(asked_for regress)
+	pick_files "$TASKQ_SRC/test/sql" .sql "$names"
+	use_build release
+	start_server regress
+	mkdir "$dir/out"
+	ln -s "$TASKQ_SRC/expected" "$dir/out/expected"
+	# shellcheck disable=SC2046,SC2086  # lists of words
+	(cd "$dir/out" && "$PGXS/src/test/regress/pg_regress" --bindir="$BIN" \
+		--host="$SOCKETS" --port=5432 --user=postgres --dbname=regression \
+		--inputdir="$TASKQ_SRC/test" --max-concurrent-tests=1 \
+		$(if [ -n "$names" ]; then
+			regress_names "$names"
+		else
+			say "--schedule=$TASKQ_SRC/test/regress_schedule"
+		fi)) >"$dir/out/output" 2>&1 </dev/null
+	status=$?
+	stop_server regress
+	count_regress regress "$dir/out/output" $status "$dir/server.log" \
+		"${files[@]}"
+}
+
+run_isolation() {
+	local dir=$TASKQ_TMP/isolation names status files
+	names=$(asked_for isolation)
+	pick_files "$TASKQ_SRC/test/isolation/specs" .spec "$names"
+	use_build test
+	start_server isolation
+	mkdir "$dir/out"
+	# shellcheck disable=SC2086  # lists of words
+	(cd "$dir/out" && "$PGXS/src/test/isolation/pg_isolation_regress" \
+		--bindir="$BIN" --host="$SOCKETS" --port=5432 --user=postgres \
+		--dbname=isolation_regression --load-extension=taskq \
+		--inputdir="$TASKQ_SRC/test/isolation" \
+		${names:---schedule="$TASKQ_SRC/test/isolation/schedule"}) \
+		>"$dir/out/output" 2>&1 </dev/null
+	status=$?
+	stop_server isolation
+	count_regress isolation "$dir/out/output" $status "$dir/server.log" \
+		"${files[@]}"
+}
+
+# prove_files FAMILY JOBS FILE...: run files that speak TAP; sets PASSED,
+# FAILED, SKIPPED
+prove_files() {
+	local result=$TASKQ_TMP/prove-$1
+	PASSED=0 FAILED=1 SKIPPED=0
+	rm -f "$result"
+	perl "$TASKQ_SRC/test/run/prove.pl" "$result" "$2" "${@:3}" \
+		</dev/null 2>&1
+	[ ! -s "$result" ] || read -r PASSED FAILED SKIPPED <"$result"
+}
+
+run_pgtap() {
+	local files
+	pick_files "$TASKQ_SRC/test/pgtap" .sql "$(asked_for pgtap)"
+	use_build test
+	start_server pgtap
+	"$BIN/psql" -X -q -h "$SOCKETS" -p 5432 -U postgres -d postgres \
+		-v ON_ERROR_STOP=1 -c 'CREATE DATABASE pgtap' -c '\c pgtap' \
+		-c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION taskq' ||
+		die "could not make the database of the pgTAP tests"
+	PGHOST=$SOCKETS PGPORT=5432 PGUSER=postgres PGDATABASE=pgtap \
+		PATH="$BIN:$PATH" prove_files pgtap 1 "${files[@]}"
+	stop_server pgtap
+	scan_log "$TASKQ_TMP/pgtap/server.log" "${files[@]}" ||
+		FAILED=$((FAILED + 1))
+	count pgtap $PASSED $FAILED $SKIPPED
+}
+
+# Tests with PostgreSQL::Test::Cluster, which make their own servers
+run_tap() {
+	local dir=$TASKQ_TMP/tap files log test
+	pick_files "$TASKQ_SRC/test/t" .pl "$(asked_for tap)"
+	use_build release
+	export TASKQ_BIN_RELEASE=$BIN
+	use_build test
+	mkdir -p "$dir/tmp_check/log"
+	pushd "$dir" >/dev/null
+	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
+		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/perl \
+		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
+		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
+		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
+		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-60} \
+		prove_files tap 2 "${files[@]}"
+	popd >/dev/null
+	for test in "${files[@]}"; do
+		for log in "$dir/tmp_check/log/$(basename "$test" .pl)"_*.log; do
+			[ ! -e "$log" ] || scan_log "$log" "$test" || FAILED=$((FAILED + 1))
+		done
+	done
+	count tap $PASSED $FAILED $SKIPPED
+}
+
+run_lint() {
+	local files
+	pick_files "$TASKQ_SRC/test/lint" .sh "$(asked_for lint)"
+	use_build release
+	cd "$TASKQ_SRC" || exit
+	TASKQ_LIBRARY=$("$BIN/pg_config" --pkglibdir)/taskq.so \
+		TASKQ_SCRIPT=$TASKQ_TMP/build-release/sql/taskq--1.0.sql \
+		prove_files lint 2 "${files[@]}"
+	count lint $PASSED $FAILED $SKIPPED
+}

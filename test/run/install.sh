@@ -1,0 +1,63 @@
+# install.sh: the builds, and the private installations that have them.
+#
+# A server finds its directories relative to its own program.  So a copy of
+# bin, with links to all that is in lib and share, is an installation of its
+# own, into which everybody may install an extension.
+
+# config_dir OPTION: a directory that pg_config names.  What is copied and
+# linked below depends on it: an empty answer must not become "/".
+config_dir() {
+	local dir
+	dir=$("$PG_CONFIG" "$1") && [ -n "$dir" ] && [ "$dir" != / ] &&
+		[ -d "$dir" ] || die "$PG_CONFIG $1 names no directory"
+	say "$dir"
+}
+
+# link_entries FROM TO: a directory with links to what is in another one
+link_entries() {
+	mkdir -p "$2"
+	find "$1" -mindepth 1 -maxdepth 1 ! -name 'taskq*' \
+		-exec ln -sf -t "$2" {} +
+}
+
+# make_installation ROOT: the server's directories again, below ROOT
+make_installation() {
+	local root=$1 bin lib share
+	bin=$(config_dir --bindir) && lib=$(config_dir --pkglibdir) &&
+		share=$(config_dir --sharedir) || exit $NO_RESULT
+	[ -x "$bin/postgres" ] || die "there is no server in $bin"
+	mkdir -p "$root$bin"
+	cp -RL "$bin/." "$root$bin"
+	link_entries "$lib" "$root$lib"
+	link_entries "$share" "$root$share"
+	rm -f "$root$share/extension" "$root$lib/bitcode"
+	link_entries "$share/extension" "$root$share/extension"
+	mkdir -p "$root$lib/bitcode"
+}
+
+# The make of one build: release or test
+make_build() {
+	local kind=$1
+	shift
+	make -s -C "$TASKQ_TMP/build-$kind" -f "$TASKQ_SRC/Makefile" with_llvm=no \
+		"DEBUG=$([ "$kind" = release ] || echo 1)" "$@"
+}
+
+# use_build KIND: sets BIN, the programs' directory of an installation that
+# has this build of the extension; makes it when it is not there yet.
+use_build() {
+	local kind=$1 root=$TASKQ_TMP/$1
+	BIN=$(config_dir --bindir) || exit $NO_RESULT
+	BIN=$root$BIN
+	[ ! -e "$root/made" ] || return 0
+	mkdir -p "$TASKQ_TMP/build-$kind"
+	if ! {
+		make_installation "$root" &&
+			make_build "$kind" -j2 all PG_CONFIG="$PG_CONFIG" &&
+			make_build "$kind" install PG_CONFIG="$BIN/pg_config"
+	} >"$TASKQ_TMP/build-$kind.log" 2>&1; then
+		cat "$TASKQ_TMP/build-$kind.log"
+		die "the $kind build failed"
+	fi
+	: >"$root/made"
+}

@@ -1,0 +1,58 @@
+# server.sh: one temporary server for each family that needs one.
+#
+# Its directory is TASKQ_TMP/NAME: data, the socket, the log.  There is no
+# network, so the port means nothing.
+
+# start_server NAME: with the programs in BIN; sets SOCKETS
+start_server() {
+	local dir=$TASKQ_TMP/$1
+	SOCKETS=$dir
+	mkdir -p "$dir"
+	new_cluster "$dir/data"
+	{
+		cat "$TASKQ_SRC/test/run/server.conf"
+		say "unix_socket_directories = '$dir'"
+		say "cluster_name = 'taskq $1'"
+	} >>"$dir/data/postgresql.conf"
+	if ! "$BIN/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -s start \
+		>"$dir/pg_ctl.log" 2>&1; then
+		cat "$dir/pg_ctl.log" "$dir/server.log"
+		die "the server of the family $1 does not start"
+	fi
+}
+
+# new_cluster DATA: initdb once, then copies
+new_cluster() {
+	local template=$TASKQ_TMP/template
+	if [ ! -e "$template" ]; then
+		"$BIN/initdb" -D "$template" --no-locale -E UTF8 -A trust -N \
+			-U postgres >"$TASKQ_TMP/initdb.log" 2>&1 || {
+			cat "$TASKQ_TMP/initdb.log"
+			die "initdb failed"
+		}
+	fi
+	cp -R "$template" "$1"
+	chmod 700 "$1"
+}
+
+stop_server() {
+	"$BIN/pg_ctl" -D "$TASKQ_TMP/$1/data" -m fast -w -s stop ||
+		die "the server of the family $1 does not stop"
+}
+
+# What no server may log, unless a test expects it
+BAD_LOG='\] XX[0-9A-Z]{3} |PANIC:|TRAP:|was terminated by signal|was terminated by exception'
+
+# scan_log LOG TEST...: prints what should not be there; true when clean.  A
+# test names what it expects in a line "expect-log: REGEX" of its own.
+scan_log() {
+	local log=$1 expected
+	shift
+	expected=$(grep -h 'expect-log: ' "$@" /dev/null 2>/dev/null |
+		sed 's/.*expect-log: *//')
+	grep -E "$BAD_LOG" "$log" | grep -vE "${expected:-^\$}" >"$log.bad"
+	[ -s "$log.bad" ] || return 0
+	say "--- ${log##*/}: lines that no test expects"
+	cat "$log.bad"
+	return 1
+}
