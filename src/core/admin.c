@@ -4,7 +4,7 @@
  *
  * Every change is announced to all sessions (base/catalog.c).  drop_queue
  * waits for submits in flight by the lock on taskq.queue_change that each
- * insertion of a task takes; it tries for 50 ms at a time, so that the
+ * insertion of a task takes; it waits for 50 ms at a time, so that the
  * submits behind it never wait for long, and gives up after 5 s.
  *
  * taskq_grant is the one door to rights: it writes taskq.queue_grant and
@@ -24,7 +24,9 @@
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -89,6 +91,15 @@ static TqStmt stmt_pause = {
 
 static TqStmt stmt_any_live = {
 	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_lock_live = {
+	"SELECT (SELECT count(*) FROM taskq.task WHERE queue_id = $1)"
+	"     = (SELECT count(*) FROM (SELECT FROM taskq.task"
+	"         WHERE queue_id = $1 ORDER BY task_id"
+	"           FOR UPDATE SKIP LOCKED) s)",
 	1,
 	{INT4OID},
 	NULL};
@@ -162,7 +173,9 @@ static TqStmt stmt_functions = {
 
 static int32 queue_to_change(const char *name, TqRight right);
 static int32 row_of_all_queues(void);
-static void  lock_out_submits(void);
+static void  lock_out_submits(Datum queue_id, bool force);
+static bool  try_lock(Oid relid);
+static bool  lock_tasks(Datum queue_id);
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
 static void  change_execute(Oid role, int rights, bool grant);
@@ -248,7 +261,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_drop_queue()");
 	arg = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
-	lock_out_submits();
+	lock_out_submits(arg, force);
 	tq_call_snapshot();
 	TQ_DEBUG_POINT("drop_queue_locked");
 
@@ -378,35 +391,31 @@ row_of_all_queues(void)
 
 /*
  * Wait for submits in flight and keep later ones out until the transaction
- * ends.  Trying for short times only: whoever waits for this lock stops
- * every producer behind it.
+ * ends; with force, only when no other transaction holds a task of the queue,
+ * whose rows are locked then.  Never for long at a time: whoever waits for
+ * this lock, or holds it while waiting, stops every producer.
  */
 static void
-lock_out_submits(void)
+lock_out_submits(Datum queue_id, bool force)
 {
 	Oid   relid = tq_catalog()->queue_change;
 	int64 begin = tq_clock_monotonic();
 
 	for (;;)
 	{
-		int64 now;
-
-		for (int waited = 0; waited < DROP_TRY_MS; waited += 5)
+		if (try_lock(relid))
 		{
-			if (ConditionalLockRelationOid(relid, ShareRowExclusiveLock))
+			tq_call_snapshot();
+			if (!force || lock_tasks(queue_id))
 				return;
-			(void) WaitLatch(MyLatch,
-							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 5L, PG_WAIT_EXTENSION);
-			ResetLatch(MyLatch);
-			CHECK_FOR_INTERRUPTS();
+			UnlockRelationOid(relid, ShareRowExclusiveLock);
 		}
-		now = tq_clock_monotonic();
-		if (now - begin >= (int64) DROP_LIMIT_MS * 1000)
+		if (tq_clock_monotonic() - begin >= (int64) DROP_LIMIT_MS * 1000)
 			ereport(
 				ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("transactions that submit tasks did not end in time"),
+				 errmsg(
+					 "transactions that submit or hold tasks did not end in time"),
 				 errhint("Try again when long transactions have ended.")));
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -414,6 +423,60 @@ lock_out_submits(void)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
+}
+
+/* Get the lock within DROP_TRY_MS; false if that was not possible. */
+static bool
+try_lock(Oid relid)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool locked = true;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		int level = NewGUCNestLevel();
+
+		(void) set_config_option("lock_timeout", CppAsString2(DROP_TRY_MS),
+								 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+								 true, 0, false);
+		LockRelationOid(relid, ShareRowExclusiveLock);
+		AtEOXact_GUC(true, level);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			ReThrowError(error);
+		FreeErrorData(error);
+		locked = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return locked;
+}
+
+/* Lock every live task of the queue; false when another holds one. */
+static bool
+lock_tasks(Datum queue_id)
+{
+	TqSpi spi;
+	bool  all;
+
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_lock_live, &queue_id, NULL, SPI_OK_SELECT, 0);
+	all = tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return all;
 }
 
 static void

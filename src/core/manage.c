@@ -27,7 +27,6 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 #endif
 
 static TqQueue *find_task(TqCall *call, int64 task_id, TqTask *task);
-static bool     take(TqTask *task);
 static bool     request_stop(TqCall *call, TqQueue *queue, TqTask *task);
 static void     prepare_retry(TqTask *task, bool reset);
 
@@ -92,7 +91,7 @@ taskq_retry(PG_FUNCTION_ARGS)
 		reset = tq_arg_bool(fcinfo, 1, !TQ_STATE_IS_LIVE(state));
 		if (state == TQ_STATE_SUSPENDED && task.f.run_at > tq_clock_dispatch())
 			move.due_at = task.f.run_at;
-		if (task.archived && !take(&task))
+		if (task.archived && !tq_row_take_archived(task_id, &task))
 			continue;
 		prepare_retry(&task, reset);
 		if (task.f.max_attempts != -1 && task.f.attempt >= task.f.max_attempts)
@@ -132,7 +131,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 		move.to = to;
 		move.wanted = tq_state_name(to);
 		move.lease_until = DT_NOEND;
-		if (task.archived && !take(&task))
+		if (task.archived && !tq_row_take_archived(task_id, &task))
 			continue;
 		if (tq_state_enter(&call, queue, &task, &move))
 			break;
@@ -157,16 +156,6 @@ find_task(TqCall *call, int64 task_id, TqTask *task)
 	queue = tq_queue_by_id(task->f.queue_id);
 	tq_look_require(queue, task_id, TQ_RIGHT_MANAGE);
 	return queue;
-}
-
-/* Take a finished task out of the archive, if it still is as it was read. */
-static bool
-take(TqTask *task)
-{
-	int64 version = task->f.version;
-
-	return tq_row_take_archived(task->f.task_id, task) &&
-		   task->f.version == version;
 }
 
 static bool

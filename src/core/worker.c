@@ -69,7 +69,8 @@ static TqStmt stmt_find = {
 
 static TqStmt stmt_find_label = {
 	"SELECT w.worker_id, w.state::integer, NULL::oid, w.tags"
-	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3",
+	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3"
+	" ORDER BY w.worker_id LIMIT 1",
 	1,
 	{TEXTOID},
 	NULL};
@@ -137,23 +138,26 @@ taskq_register(PG_FUNCTION_ARGS)
 	tq_shmem_require("taskq_register()");
 
 	tq_call_begin(&call, "taskq_register()");
-	former = look_up(name);
-	if (former->worker_id != 0 &&
-		(former->state == TQ_WORKER_ACTIVE || former->state == TQ_WORKER_DEAD))
-		require_name(former);
-	if (former->worker_id != 0 && former->state == TQ_WORKER_ACTIVE)
+	for (;;)
 	{
-		tq_worker_end(former->worker_id, TQ_WORKER_GONE);
-		returned = tq_duty_return_tasks(&call, former->worker_id, false);
+		former = look_up(name);
+		if (former->worker_id != 0 && (former->state == TQ_WORKER_ACTIVE ||
+									   former->state == TQ_WORKER_DEAD))
+			require_name(former);
+		if (former->worker_id != 0 && former->state == TQ_WORKER_ACTIVE)
+		{
+			tq_worker_end(former->worker_id, TQ_WORKER_GONE);
+			returned += tq_duty_return_tasks(&call, former->worker_id, false);
+		}
+		worker_id = add_row(name, TQ_WORKER_ACTIVE,
+							PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1),
+							PG_ARGISNULL(1), &tags, info);
+		if (worker_id != 0)
+			break;
+		/* another session was faster: it is the former one now */
+		tq_call_snapshot();
+		tq_catalog_forget();
 	}
-	worker_id = add_row(name, TQ_WORKER_ACTIVE,
-						PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1),
-						PG_ARGISNULL(1), &tags, info);
-	if (worker_id == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("worker \"%s\" is being registered by another session",
-						name)));
 	/* if this rolls back, the former worker's next beat makes it a slot */
 	if (former->worker_id != 0)
 		tq_slot_remove(former->worker_id);
