@@ -130,6 +130,7 @@ static TqStmt stmt_role_names = {
 	NULL};
 
 static bool  turn_of(const char *what, Duty duty, int limit);
+static bool  still_wanted(void);
 static int64 duty_silent(int limit);
 static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
@@ -273,7 +274,14 @@ turn_of(const char *what, Duty duty, int limit)
 			pgstat_report_activity(STATE_RUNNING, what);
 			acted = duty(limit);
 		}
-		CommitTransactionCommand();
+		if (acted == 0 || still_wanted())
+			CommitTransactionCommand();
+		else
+		{
+			/* A copy has been loaded meanwhile: this was not ours to do. */
+			AbortCurrentTransaction();
+			acted = 0;
+		}
 	}
 	PG_CATCH();
 	{
@@ -298,6 +306,21 @@ turn_of(const char *what, Duty duty, int limit)
 		ereport(LOG, (errmsg("taskq: %s: acted on " INT64_FORMAT, what,
 							 (int64) acted)));
 	return acted >= limit;
+}
+
+/*
+ * Asked after a duty: whoever restores a copy loads taskq.instance before
+ * taskq.task, so what the duty has seen is ours if this is true now.
+ */
+static bool
+still_wanted(void)
+{
+	bool wanted;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	wanted = tq_duty_wanted();
+	PopActiveSnapshot();
+	return wanted;
 }
 
 /*

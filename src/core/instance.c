@@ -86,6 +86,9 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
+
+	/* Running tasks have been loaded past the registry. */
+	tq_xact_rescan();
 	tq_xact_visit(MyDatabaseId);
 	PG_RETURN_VOID();
 }

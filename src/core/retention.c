@@ -139,6 +139,7 @@ tq_retention_rotate(int limit)
 	int         emptied = 0;
 	bool        has_row;
 	TimestampTz since = 0;
+	TimestampTz newest;
 	TqSpi       spi;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -146,8 +147,6 @@ tq_retention_rotate(int limit)
 	current = tq_queue_bucket();
 	for (int bucket = 0; bucket < TQ_LEAVES; bucket++)
 	{
-		TimestampTz newest;
-
 		if (bucket == current || !newest_in(bucket, &newest))
 			continue;
 		if (newest <= now - span && truncate_leaf(bucket, now - span))
@@ -162,7 +161,13 @@ tq_retention_rotate(int limit)
 
 		since = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
 	}
-	if (!has_row || since <= now - span / ROTATIONS)
+
+	/*
+	 * The first row waits for a task in the archive: a database that is being
+	 * restored brings its own.
+	 */
+	if (has_row ? since <= now - span / ROTATIONS
+				: newest_in(current, &newest))
 	{
 		int   next = has_row ? next_empty(current) : current;
 		Datum args[2];

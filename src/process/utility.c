@@ -19,8 +19,9 @@
  * itself to say.
  *
  * Other commands make a worker look, once they have committed: CREATE
- * EXTENSION, CREATE DATABASE, ALTER DATABASE, and those that may drop the
- * extension.  COMMIT PREPARED and ROLLBACK PREPARED are reported to the core.
+ * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
+ * extension, and the COPY that restores taskq.instance.  COMMIT PREPARED and
+ * ROLLBACK PREPARED are reported to the core.
  *
  * All that happens when the transaction has released its locks, not earlier
  * at its commit: only then other processes have been told that what they
@@ -114,6 +115,7 @@ static void before_drop_owned(DropOwnedStmt *drop);
 static void before_create(CreatedbStmt *create);
 static void after_command(Node *command);
 static bool may_drop_extension(Node *command);
+static bool loads_instance(CopyStmt *copy);
 static void after_prepared(bool committed);
 static void before_extension(void);
 static bool is_database_owner(Oid dboid, bool *is_template);
@@ -401,6 +403,10 @@ after_command(Node *command)
 				tq_station_worker(MyDatabaseId, NULL))
 				visit(MyDatabaseId);
 			break;
+		case T_CopyStmt:
+			if (loads_instance((CopyStmt *) command))
+				visit(MyDatabaseId);
+			break;
 		default:
 			break;
 	}
@@ -413,6 +419,16 @@ may_drop_extension(Node *command)
 
 	return IsA(command, DropOwnedStmt) || drop->behavior == DROP_CASCADE ||
 		   drop->removeType == OBJECT_EXTENSION;
+}
+
+/* pg_restore: from now on this database is a copy that must be still. */
+static bool
+loads_instance(CopyStmt *copy)
+{
+	return copy->is_from && copy->relation != NULL &&
+		   copy->relation->schemaname != NULL &&
+		   strcmp(copy->relation->schemaname, "taskq") == 0 &&
+		   strcmp(copy->relation->relname, "instance") == 0;
 }
 
 /*

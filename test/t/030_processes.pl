@@ -1,5 +1,6 @@
 # The launcher and the workers: where there is one, how they come and go,
 # what brings them back.
+# expect-log: terminated by signal 9
 use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
