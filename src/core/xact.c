@@ -6,7 +6,9 @@
  * has stopped, something becomes due.  They touch shared memory when, and
  * only when, the transaction commits; intents of a savepoint that rolls
  * back are dropped.  The callbacks run where nothing may fail, so they do
- * nothing but calls that cannot.
+ * nothing but calls that cannot.  They run when the transaction's locks have
+ * been released: whoever is woken sees what was done, its own caches
+ * included, and waits for nothing.
  *
  * A prepared transaction keeps no intents: its end flags the registry of
  * running tasks as incomplete, and the background worker looks
@@ -18,6 +20,7 @@
 
 #include "access/xact.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "base/catalog.h"
 #include "core/role.h"
@@ -51,12 +54,17 @@ static Intent *intents = NULL;
 static int     intent_count = 0;
 static int     intent_room = 0;
 
+/* The transaction has committed, and its intents are to be carried out. */
+static bool armed = false;
+
 /* This transaction made a number or name that sessions keep. */
 static bool session_cache_changed = false;
 
 static Intent *add_intent(IntentKind kind);
 static void    carry_out(const Intent *intent);
 static void    at_end(XactEvent event, void *arg);
+static void    at_release(ResourceReleasePhase phase, bool is_commit,
+						  bool is_top_level, void *arg);
 static void    at_sub_end(SubXactEvent event, SubTransactionId mine,
 						  SubTransactionId parent, void *arg);
 
@@ -65,6 +73,7 @@ tq_xact_init(void)
 {
 	RegisterXactCallback(at_end, NULL);
 	RegisterSubXactCallback(at_sub_end, NULL);
+	RegisterResourceReleaseCallback(at_release, NULL);
 }
 
 /* A task was claimed, or the end of its claim was moved. */
@@ -209,9 +218,9 @@ at_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			for (int i = 0; i < intent_count; i++)
-				carry_out(&intents[i]);
-			break;
+			armed = true;
+			session_cache_changed = false;
+			return;
 		case XACT_EVENT_ABORT:
 			if (session_cache_changed)
 			{
@@ -227,6 +236,20 @@ at_end(XactEvent event, void *arg)
 	intents = NULL;
 	intent_count = 0;
 	session_cache_changed = false;
+}
+
+/* The locks of a transaction that has committed are released. */
+static void
+at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
+		   void *arg)
+{
+	if (!armed || phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level)
+		return;
+	armed = false;
+	for (int i = 0; i < intent_count; i++)
+		carry_out(&intents[i]);
+	intents = NULL;
+	intent_count = 0;
 }
 
 static void

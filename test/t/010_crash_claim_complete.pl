@@ -1,6 +1,7 @@
 # Crashes while tasks are claimed and completed: a claim that was not
 # acknowledged leaves the task free or owned, a completion and what was
 # written with it happen together or not at all, leases outlive crashes.
+# expect-log: was terminated by signal [69]
 use strict;
 use warnings;
 use FindBin;
