@@ -14,6 +14,7 @@
  */
 #include "base/compat.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
@@ -32,6 +33,7 @@ static bool      catalog_valid = false;
 static uint64    queue_generation = 1;
 static uint64    worker_generation = 1;
 
+static void dropped_meanwhile(void) pg_attribute_noreturn();
 static Oid  relation_oid(Oid schema, const char *name);
 static void catalog_load(void);
 static void relation_changed(Datum arg, Oid relid);
@@ -74,6 +76,31 @@ tq_catalog_type(const char *name)
 	return type;
 }
 
+/*
+ * Open a table of this extension.  Whoever had to wait for its lock may find
+ * that the extension was dropped meanwhile.
+ */
+Relation
+tq_catalog_open_table(Oid relid, LOCKMODE mode)
+{
+	Relation rel = try_table_open(relid, mode);
+
+	if (rel == NULL)
+		dropped_meanwhile();
+	return rel;
+}
+
+/* The same for an index. */
+Relation
+tq_catalog_open_index(Oid relid, LOCKMODE mode)
+{
+	Relation rel = try_index_open(relid, mode);
+
+	if (rel == NULL)
+		dropped_meanwhile();
+	return rel;
+}
+
 uint64
 tq_catalog_queue_generation(void)
 {
@@ -107,6 +134,14 @@ tq_catalog_forget(void)
 {
 	queue_generation++;
 	worker_generation++;
+}
+
+static void
+dropped_meanwhile(void)
+{
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("extension taskq was dropped meanwhile"),
+					errhint("If it was made anew, try again.")));
 }
 
 static Oid
@@ -155,7 +190,7 @@ catalog_load(void)
 	found.task_id_seq = relation_oid(found.schema, "task_id_seq");
 	found.timeline_seq = relation_oid(found.schema, "timeline_seq");
 
-	task = table_open(found.task, AccessShareLock);
+	task = tq_catalog_open_table(found.task, AccessShareLock);
 	columns = RelationGetNumberOfAttributes(task);
 	found.owner = task->rd_rel->relowner;
 	table_close(task, AccessShareLock);

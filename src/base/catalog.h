@@ -9,6 +9,9 @@
 
 #include "base/compat.h"
 
+#include "storage/lockdefs.h"
+#include "utils/relcache.h"
+
 #define TQ_LEAVES 16    /* rotating leaves of the archive */
 #define TQ_LEAF_KEEP 16 /* and the one beside them */
 
@@ -33,6 +36,8 @@ typedef struct TqCatalog
 extern const TqCatalog *tq_catalog(void);
 extern bool             tq_catalog_present(void);
 extern Oid              tq_catalog_type(const char *name);
+extern Relation         tq_catalog_open_table(Oid relid, LOCKMODE mode);
+extern Relation         tq_catalog_open_index(Oid relid, LOCKMODE mode);
 extern uint64           tq_catalog_queue_generation(void);
 extern uint64           tq_catalog_worker_generation(void);
 extern void             tq_catalog_announce_queue(void);

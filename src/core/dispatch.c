@@ -110,7 +110,8 @@ tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
 	if (walk.cursor_count == 0)
 		return 0;
 
-	walk.index = index_open(tq_catalog()->task_dispatch, AccessShareLock);
+	walk.index =
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
 	for (int round = 0;; round++)
 	{
 		walk.lost_race = false;

@@ -646,8 +646,8 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 static int
 scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 {
-	Relation      rel = table_open(tq_catalog()->task, AccessShareLock);
-	uint64        begun = tq_registry_rebuild_begin();
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	uint64   begun = tq_registry_rebuild_begin();
 	TableScanDesc scan;
 	HeapTuple     tuple;
 	int           count = 0;

@@ -115,7 +115,8 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 	bool          found;
 
 	if (table->pkey == NULL)
-		table->pkey = index_open(tq_catalog()->task_pkey, AccessShareLock);
+		table->pkey =
+			tq_catalog_open_index(tq_catalog()->task_pkey, AccessShareLock);
 	if (table->slot == NULL)
 		table->slot = table_slot_create(table->rel, NULL);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
@@ -310,7 +311,7 @@ read_archived(TqStmt *stmt, int64 task_id, int expected, TqTask *task)
 static void
 table_begin(TqTable *table, Oid relid)
 {
-	table->rel = table_open(relid, RowExclusiveLock);
+	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
 }
 
 /* What the executor's functions need to maintain indexes. */
