@@ -1,0 +1,146 @@
+# Where the extension is not, or not wholly: dropped and made again under
+# workers, missing in a database, not preloaded, on a standby.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time);
+
+my $node = start_node('places', init => { allows_streaming => 1 }, 'fsync' => 'off', 'deadlock_timeout' => "'50ms'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+# --- DROP and CREATE EXTENSION while clients work, in sessions that stay
+$sql->('CREATE TABLE effect (n bigserial PRIMARY KEY, round integer NOT NULL); CREATE TABLE round AS SELECT 0 AS round');
+my $clients = start_clients($node, 4, "\\set VERBOSITY sqlstate\n" . <<'SQL' x 3000);
+\unset c_task_id
+SELECT taskq_submit('q', '1') \g /dev/null
+SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('q') \gset
+\if :{?c_task_id}
+INSERT INTO effect (round) SELECT round FROM round, taskq_complete(:c_task_id, :c_token);
+\endif
+SQL
+my $met_before = 0;
+for my $round (1 .. 4)
+{
+	$sql->("UPDATE round SET round = $round");
+	ok(within(20, sub { $sql->("SELECT count(*) > 50 FROM effect WHERE round = $round") eq 't' }),
+		"round $round: clients are at work");
+	my $begin = time;
+	ok(within(20, sub { error_of($node, 'DROP EXTENSION taskq') eq '' }), 'DROP EXTENSION');
+	cmp_ok(time - $begin, '<', 10, 'does not wait long');
+	ok(within(20, sub { my %e = errors_of($clients); ($e{42883} // 0) + ($e{'3F000'} // 0) > $met_before }),
+		'clients meet that nothing is there');
+	is($sql->("SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'nothing is left');
+	is(error_of($node, 'CREATE EXTENSION taskq'), '', 'CREATE EXTENSION');
+	my %e = errors_of($clients);
+	$met_before = ($e{42883} // 0) + ($e{'3F000'} // 0);
+}
+$sql->('UPDATE round SET round = 5');
+ok(within(20, sub { $sql->('SELECT count(*) > 50 FROM effect WHERE round = 5') eq 't' }),
+	'the same sessions work with the extension made anew');
+is(error_of($node, 'ALTER EXTENSION taskq UPDATE'), '', 'ALTER EXTENSION UPDATE to the same version');
+end_clients($clients);
+my %met = errors_of($clients);
+note 'errors: ' . join ', ', map { "$_: $met{$_}" } sort keys %met;
+is(join(' ', grep { !/^(42883|42P01|3F000|55000|40P01)$/ } sort keys %met), '',
+	'clients met only 42883, 42P01, 3F000, 55000, 40P01');
+ok(within(15, sub { worker_pid($node) ne '' }), 'the background worker is there');
+
+# --- a database without it
+$sql->('CREATE DATABASE bare');
+ok(within(10, sub { worker_pid($node, 'bare') eq '' }), 'no background worker where the extension is not');
+is(error_of($node, 'SELECT taskq_submit()', 'bare'), '42883', 'nothing is there');
+my $begin = time;
+is(error_of($node, 'DROP DATABASE bare'), '', 'DROP DATABASE');
+cmp_ok(time - $begin, '<', 5, 'is not held up');
+
+# --- read-only transactions and a standby: looking works, nothing else does
+my $id = $sql->("SELECT taskq_submit('held')");
+my $token = $sql->("SELECT token FROM taskq_claim('held', lease => '1 h')");
+$sql->("SELECT taskq_register('w')");
+my @writers = (
+	"taskq_create_queue('new')", "taskq_alter_queue('held', '{\"priority\": 1}')",
+	"taskq_drop_queue('held', true)", "taskq_pause('held')", "taskq_resume('held')",
+	"taskq_submit('held')", "taskq_submit('fresh')", "taskq_submit_many('held', '{1}')",
+	"taskq_claim('held')", "taskq_claim('q')", "taskq_complete($id, $token)", "taskq_fail($id, $token, 'x')",
+	"taskq_release($id, $token)", "taskq_suspend($id, $token)", "taskq_filter($id, $token)",
+	"taskq_extend($id, $token, '1 h')", "taskq_checkpoint($id, $token, '1')",
+	"taskq_register('new')", "taskq_register('w', keep => false)", "taskq_deregister('w')",
+	"taskq_cancel($id, force => true)", "taskq_retry($id, force => true)",
+	"taskq_run_reapers()", "taskq_activate()", "taskq_grant('held', 'postgres', '{work}')",
+	"taskq_revoke('held', 'postgres', '{work}')");
+my @readers = (
+	"state FROM taskq_get($id)", "count(*) FROM taskq_get_many('{$id}')",
+	"count(*) FROM taskq_list('held')", 'count(*) FROM taskq.tasks', 'count(*) FROM taskq.queues',
+	'count(*) FROM taskq.workers', 'count(*) FROM taskq_check()', 'taskq_version()');
+for my $call (@writers)
+{
+	is(error_of($node, "BEGIN READ ONLY; SELECT $call"), '25006', "read-only: $call");
+}
+for my $look (@readers)
+{
+	is(error_of($node, "BEGIN READ ONLY; SELECT $look"), '', "read-only: $look");
+}
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('replica');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+for my $call (@writers, "taskq_heartbeat('w')", "taskq_progress($id, $token, 0.5)")
+{
+	my $code = error_of($standby, "SELECT $call");
+
+	if ($call =~ /heartbeat|progress/)
+	{
+		unlike($code, qr/^(XX|exit)/, "standby: $call ends cleanly ($code)");
+	}
+	else
+	{
+		is($code, '25006', "standby: $call");
+	}
+}
+for my $look (@readers)
+{
+	is(error_of($standby, "SELECT $look"), '', "standby: $look");
+}
+is($standby->safe_psql('postgres', "SELECT state FROM taskq_get($id)"), 'running', 'a standby shows the running task');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'"), '0',
+	'nothing of the background runs there');
+unlike(slurp_file($standby->logfile), qr/\] XX\w{3} |PANIC|terminated by signal|taskq worker|taskq launcher/, 'its log is quiet');
+$standby->stop('fast');
+is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'none of that has changed anything');
+
+sound($node);
+
+# --- not preloaded: what the tables alone can do works as ever; what needs
+# more says which setting it needs
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->restart;
+is($sql->("SELECT taskq_complete($id, $token); SELECT state FROM taskq_get($id)"), "\ndone",
+	'a token from before is good');
+my ($c_id, $c_token) = split /\|/, $sql->(<<'SQL');
+SELECT taskq_create_queue('alone', '{"retry": "fixed", "retry_base": "0 s"}') \g /dev/null
+SELECT taskq_submit('alone', '{"n": 1}') \g /dev/null
+SELECT task_id, token FROM taskq_claim('alone', lease => '1 h')
+SQL
+is($sql->("SELECT taskq_fail($c_id, $c_token, 'x')"), 'pending', 'submit, claim and fail work');
+(undef, $c_token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('alone')");
+is($sql->("SELECT taskq_checkpoint($c_id, $c_token, '7') \\g /dev/null\nSELECT taskq_release($c_id, $c_token) \\g /dev/null\n"
+		  . "SELECT attempt, checkpoint FROM taskq_claim('alone')"), '2|7', 'checkpoint and release');
+$c_token = $sql->("SELECT token FROM taskq_get($c_id)");
+is($sql->("SELECT taskq_complete($c_id, $c_token) \\g /dev/null\nSELECT state FROM taskq_get($c_id)"), 'done', 'complete');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'taskq_check');
+for my $call ("taskq_register('v')", "taskq_heartbeat('w')", "taskq_deregister('w')",
+	"taskq_claim('alone', 'w')", 'taskq_run_reapers()')
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
+
+	ok($rc == 0 && $err eq '' || $err =~ /ERROR:  55000: .*HINT:.*shared_preload_libraries/s,
+		"$call works, or says what it needs") or diag $err;
+}
+unlike(slurp_file($node->logfile), qr/\] XX\w{3} |PANIC|terminated by signal/, 'no crash, no class XX');
+$node->stop('fast');
+done_testing();
