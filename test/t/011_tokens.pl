@@ -71,9 +71,9 @@ sub let_duties_fail
 
 # --- past its lease, but nobody has taken the task back: accepted
 let_duties_fail(1);
-my $id = $sql->("SELECT taskq_submit('q')");
+my $id = $sql->("SELECT taskq_submit('complete')");
 my $frozen = worker();
-my (undef, $token) = claim($frozen, '200 ms');
+my (undef, $token) = claim($frozen, '200 ms', 'complete');
 ok($node->poll_query_until('postgres', "SELECT clock_timestamp() > lease_until FROM taskq_get($id)"),
 	'the lease is over');
 is($seen->($id), 'running|1', 'and nobody has taken the task back');
