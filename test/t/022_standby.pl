@@ -31,11 +31,12 @@ sub clients
 	my ($node, $n, $seconds, $log) = @_;
 	my $host = $node->host;
 	my $port = $node->port;
+	my $parent = $$;
 	my $pid = fork;
 	return $pid if $pid;
 	my $end = time + $seconds;
 	open my $fh, '>>', $log or die;
-	while (time < $end)
+	while (time < $end && getppid == $parent)
 	{
 		my ($o, $e) = ('', '');
 		my $text = join "\n", map {

@@ -37,6 +37,7 @@ my %pid;
 sub start_worker
 {
 	my ($name) = @_;
+	my $parent = $$;
 	my $pid = fork;
 
 	if ($pid)
@@ -61,7 +62,8 @@ COMMIT;
 SELECT pg_sleep(0.05);
 \\endif
 SQL
-	while (1)
+	# not longer than the test, however it ends
+	while (getppid == $parent)
 	{
 		my ($out, $err) = ('', '');
 		my $text = "SELECT taskq_register('$name');\n" . $round x 40;
