@@ -55,10 +55,11 @@ sub within
 
 	while (time < $end)
 	{
-		return 1 if $code->();
+		# a server that is just going away makes a client of it die
+		return 1 if eval { $code->() };
 		select(undef, undef, undef, 0.01);
 	}
-	return $code->() ? 1 : 0;
+	return eval { $code->() } ? 1 : 0;
 }
 
 sub worker_pid
@@ -107,8 +108,10 @@ sub recovered
 		my @crashes = slurp_file($node->logfile) =~ /(all server processes terminated; reinitializing)/g;
 		return @crashes >= $n;
 	})
-	  && $node->poll_query_until('postgres',
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker'");
+	  && within($seconds // 30, sub {
+		($node->psql('postgres',
+			"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq worker'"))[1] eq '1';
+	});
 }
 
 # start_again(NODE): after the postmaster was killed; its children may take
