@@ -98,19 +98,19 @@ sub error_of
 	return $err =~ /(?:ERROR|FATAL):\s+(\w{5})\s*$/m ? $1 : "exit $rc: $err";
 }
 
-# recovered(NODE, N): the server has come back from its Nth crash, with its
-# background worker.
+# recovered(NODE, N, SECONDS): the server has come back from its Nth crash,
+# with its background worker, in time.  Nothing is asked before the server
+# says that it is ready: psql ends without reading what it was sent when it
+# is not, and the writer of that would die.
 sub recovered
 {
 	my ($node, $n, $seconds) = @_;
 
 	return within($seconds // 30, sub {
 		my @crashes = slurp_file($node->logfile) =~ /(all server processes terminated; reinitializing)/g;
-		return @crashes >= $n;
-	})
-	  && within($seconds // 30, sub {
-		($node->psql('postgres',
-			"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq worker'"))[1] eq '1';
+		return @crashes >= $n
+		  && system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0
+		  && worker_pid($node) ne '';
 	});
 }
 
