@@ -9,6 +9,7 @@ use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TaskqProcesses;
+use TaskqTest qw(within);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -216,8 +217,17 @@ awaits_worker($node, 'two', 0, 2, 'and come as before');
 $session->quit;
 $launcher = launcher($node);
 $begin = time;
+$position = -s $node->logfile;
 kill 'KILL', $one;
-ok( $node->poll_query_until(
+# psql would end without reading its query while the server recovers
+ok( within(
+		30,
+		sub {
+			log_since($node, $position) =~ /reinitializing/
+			  && system('pg_isready', '-q', '-h', $node->host, '-p',
+				$node->port) == 0;
+		})
+	  && $node->poll_query_until(
 		'postgres',
 		"SELECT count(*) = 1 FROM pg_stat_activity WHERE pid <> $launcher"
 		  . " AND backend_type = 'taskq launcher'"),
