@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/guc.h"
+#include "core/dead_letter.h"
 #include "core/xact.h"
 #include "process/process.h"
 #include "shared/shmem.h"
@@ -30,6 +31,7 @@ _PG_init(void)
 	tq_clock_init();
 	tq_catalog_init();
 	tq_xact_init();
+	tq_dead_letter_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

@@ -21,6 +21,8 @@ CREATE TABLE taskq.worker (
     info jsonb,
     registered_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
+    draining boolean NOT NULL DEFAULT false,
+    max_running integer,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id)
 );
 COMMENT ON TABLE taskq.worker IS 'Registrations of workers, and labels of claims without one';
@@ -33,6 +35,8 @@ COMMENT ON COLUMN taskq.worker.tags IS 'Its capabilities';
 COMMENT ON COLUMN taskq.worker.info IS 'What it says of itself';
 COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made';
 COMMENT ON COLUMN taskq.worker.ended_at IS 'When it was declared dead or left';
+COMMENT ON COLUMN taskq.worker.draining IS 'It gets no further tasks';
+COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; null is any number';
 COMMENT ON CONSTRAINT worker_pkey ON taskq.worker IS 'Looked up by number';
 CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) 1;
 COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';

@@ -53,3 +53,17 @@ CREATE FUNCTION taskq_revoke(queue text, role text, rights text[]) RETURNS void
     AS 'MODULE_PATHNAME', 'taskq_revoke';
 COMMENT ON FUNCTION taskq_revoke(text, text, text[]) IS
     'Takes rights on a queue, or on ''*'', from a role, and EXECUTE on what no right of it needs any more';
+
+CREATE FUNCTION taskq_purge(
+    queue text,
+    states text[] DEFAULT NULL,
+    before timestamp with time zone DEFAULT NULL,
+    reason text DEFAULT NULL,
+    from_id bigint DEFAULT NULL,
+    to_id bigint DEFAULT NULL,
+    max_tasks integer DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_purge';
+COMMENT ON FUNCTION taskq_purge(text, text[], timestamp with time zone, text, bigint, bigint, integer) IS
+    'Removes tasks of the queue, the finished ones or those in the named states (never running), finished or, if live, submitted before a time, with a reason code, within ids, up to max_tasks; returns how many';

@@ -52,3 +52,9 @@ CREATE FUNCTION taskq_submit_many(
     AS 'MODULE_PATHNAME', 'taskq_submit_many';
 COMMENT ON FUNCTION taskq_submit_many(text, jsonb[], integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
     'Submits one task for each payload, with the other arguments for all, and returns their ids in the same order';
+
+CREATE FUNCTION taskq_submit_tasks(tasks jsonb) RETURNS SETOF bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_submit_tasks';
+COMMENT ON FUNCTION taskq_submit_tasks(jsonb) IS
+    'Submits a list of objects whose members are named as the arguments of taskq_submit, all or none, and returns their ids in the same order; data is text as bytea takes it';

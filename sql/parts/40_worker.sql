@@ -35,3 +35,15 @@ CREATE FUNCTION taskq.worker_seen(worker_id integer) RETURNS timestamp with time
     AS 'MODULE_PATHNAME', 'taskq_worker_seen';
 COMMENT ON FUNCTION taskq.worker_seen(integer) IS
     'When a registered worker gave its last sign of life; null when that is not known';
+
+CREATE FUNCTION taskq_drain(worker text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_drain';
+COMMENT ON FUNCTION taskq_drain(text) IS
+    'The worker gets no further tasks, and its heartbeats say so, until it registers again; TQ007 when it is not registered or dead';
+
+CREATE FUNCTION taskq_expire(worker text, older_than interval) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_expire';
+COMMENT ON FUNCTION taskq_expire(text, interval) IS
+    'Declares every other worker that was silent for so long dead now, as far as the caller may use its name, and returns how many';

@@ -23,39 +23,41 @@ SELECT a.task_id, a.queue, a.state, a.reason,
  WHERE taskq.may_read(a.queue_id);
 COMMENT ON VIEW taskq.tasks IS 'Tasks, live and finished, that current_user may read';
 
+CREATE FUNCTION taskq.queue_numbers(
+    queue_id integer,
+    OUT pending bigint,
+    OUT ready bigint,
+    OUT blocked bigint,
+    OUT running bigint,
+    OUT suspended bigint,
+    OUT oldest_ready_age interval,
+    OUT active_workers bigint
+) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_queue_numbers';
+COMMENT ON FUNCTION taskq.queue_numbers(integer) IS
+    'Live tasks of a queue that current_user may read, as they are now and with what this transaction has done; nulls for others';
+
 CREATE VIEW taskq.queues WITH (security_barrier) AS
 SELECT q.name COLLATE "default" AS queue,
        r.name COLLATE "default" AS owner,
        q.paused_at IS NOT NULL
          AND (q.paused_until IS NULL
               OR q.paused_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) AS paused,
-       coalesce(l.pending, 0) AS pending,
-       coalesce(l.ready, 0) AS ready,
-       coalesce(l.blocked, 0) AS blocked,
-       coalesce(l.running, 0) AS running,
-       coalesce(l.suspended, 0) AS suspended,
+       l.pending,
+       l.ready,
+       l.blocked,
+       l.running,
+       l.suspended,
        coalesce(f.done, 0) AS done,
        coalesce(f.dead, 0) AS dead,
        pg_catalog.clock_timestamp() AS counted_at,
        l.oldest_ready_age,
-       coalesce(l.active_workers, 0) AS active_workers,
+       l.active_workers,
        q.options
   FROM taskq.queue q
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) q.owner_role
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1) AS pending,
-              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1
-                    AND t.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS ready,
-              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 2) AS blocked,
-              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 3) AS running,
-              pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 4) AS suspended,
-              pg_catalog.count(DISTINCT t.worker_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 3
-                    AND t.worker_id OPERATOR(pg_catalog.<>) 0) AS active_workers,
-              pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.min(t.available_at)
-                    FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1
-                    AND t.available_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS oldest_ready_age
-         FROM taskq.task t
-        WHERE t.queue_id OPERATOR(pg_catalog.=) q.queue_id) l
+ CROSS JOIN LATERAL taskq.queue_numbers(q.queue_id) l
  CROSS JOIN LATERAL (
        SELECT pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 5) AS done,
               pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 6) AS dead
@@ -85,7 +87,7 @@ SELECT w.name COLLATE "default" AS worker,
        (SELECT pg_catalog.count(*) FROM taskq.task t
          WHERE t.worker_id OPERATOR(pg_catalog.=) w.worker_id
            AND t.state OPERATOR(pg_catalog.=) 3) AS running,
-       NULL::integer AS max_running,
+       w.max_running,
        false AS bound,
        r.name COLLATE "default" AS role,
        w.registered_at,
@@ -100,6 +102,27 @@ SELECT w.name COLLATE "default" AS worker,
    AND taskq.may_see_worker(w.role_id);
 COMMENT ON VIEW taskq.workers IS
     'Registered workers, and those that were declared dead, of the roles that current_user may see; last_seen is null when that is not known';
+
+CREATE VIEW taskq.history WITH (security_barrier) AS
+SELECT t.task_id,
+       q.name COLLATE "default" AS queue,
+       t.at,
+       taskq.state_name(t.from_state) AS from_state,
+       taskq.state_name(t.to_state) AS to_state,
+       taskq.reason_name(t.reason) AS reason,
+       t.attempt,
+       t.token,
+       w.name COLLATE "default" AS worker,
+       r.name COLLATE "default" AS role,
+       CASE WHEN taskq.may_read_payload(t.queue_id) THEN t.message END AS message,
+       t.transition_id
+  FROM taskq.transition t
+  LEFT JOIN taskq.queue q ON q.queue_id OPERATOR(pg_catalog.=) t.queue_id
+  LEFT JOIN taskq.worker w ON w.worker_id OPERATOR(pg_catalog.=) t.worker_id
+  LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) t.role_id
+ WHERE taskq.may_read(t.queue_id);
+COMMENT ON VIEW taskq.history IS
+    'Changes of the states of tasks, of queues with option history, that current_user may read; in the order of transition_id for one task';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,

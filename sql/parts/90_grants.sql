@@ -7,6 +7,7 @@
 INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_submit', 1),
     ('taskq_submit_many', 1),
+    ('taskq_submit_tasks', 1),
     ('taskq_claim', 2),
     ('taskq_complete', 2),
     ('taskq_fail', 2),
@@ -16,9 +17,15 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_extend', 2),
     ('taskq_progress', 2),
     ('taskq_checkpoint', 2),
+    ('taskq_complete_many', 2),
+    ('taskq_decide_many', 2),
+    ('taskq_extend_many', 2),
+    ('taskq_complete_and_claim', 2),
     ('taskq_register', 2),
     ('taskq_heartbeat', 2),
     ('taskq_deregister', 2),
+    ('taskq_drain', 2),
+    ('taskq_expire', 2),
     ('taskq_get', 4),
     ('taskq_get_many', 4),
     ('taskq_list', 4),
@@ -27,6 +34,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
+    ('taskq_purge', 8),
     ('taskq_pause', 8),
     ('taskq_resume', 8),
     ('taskq_grant', 8),
@@ -56,9 +64,11 @@ END
 $$;
 
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
-GRANT SELECT ON taskq.tasks, taskq.queues, taskq.workers, taskq.settings TO PUBLIC;
+GRANT SELECT ON taskq.tasks, taskq.queues, taskq.workers, taskq.history,
+    taskq.settings TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
+    taskq.queue_numbers(integer),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;

@@ -187,6 +187,16 @@ tq_arg_check_word(const char *word, const char *what, int max)
 		tq_error_invalid(what, "must not contain control characters", NULL);
 }
 
+/* The same as a question. */
+bool
+tq_arg_word_is_valid(const char *word, int max)
+{
+	size_t length = strlen(word);
+
+	return length > 0 && length <= (size_t) max &&
+		   !has_control_character(word);
+}
+
 /* A month counts 30 days, as everywhere in the server's interval sums. */
 int64
 tq_arg_interval_span(Interval *interval, const char *what, int64 min)

@@ -40,6 +40,7 @@ extern Datum *tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what,
 						   Oid element, int *count);
 
 extern void  tq_arg_check_word(const char *word, const char *what, int max);
+extern bool  tq_arg_word_is_valid(const char *word, int max);
 extern int64 tq_arg_interval_span(Interval *interval, const char *what,
 								  int64 min);
 extern char *tq_arg_cut(const char *text, int max);

@@ -93,4 +93,11 @@ typedef bool TqIndexUpdate;
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
+/* The number of this backend's PGPROC, below MaxBackends. */
+#if PG_VERSION_NUM >= 170000
+#define TQ_MY_PROC_NUMBER MyProcNumber
+#else
+#define TQ_MY_PROC_NUMBER (MyProc->pgprocno)
+#endif
+
 #endif /* TQ_COMPAT_H */

@@ -135,6 +135,25 @@ tq_error_reference_exists(const char *reference, int64 task_id, TqState state)
 }
 
 void
+tq_error_queue_full(const char *queue, int64 max_depth, int64 retry_after_ms)
+{
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "{\"queue\": ");
+	escape_json(&detail, queue);
+	appendStringInfo(&detail,
+					 ", \"max_depth\": " INT64_FORMAT
+					 ", \"retry_after_ms\": " INT64_FORMAT "}",
+					 max_depth, retry_after_ms);
+	ereport(ERROR, (errcode(ERRCODE_TQ_QUEUE_FULL),
+					errmsg("queue \"%s\" is full", queue),
+					errdetail_internal("%s", detail.data),
+					errhint("Submit again later.")));
+	pg_unreachable();
+}
+
+void
 tq_error_too_large(const char *what, int64 size, int64 limit)
 {
 	ereport(ERROR,

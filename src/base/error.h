@@ -19,7 +19,9 @@
 #define ERRCODE_TQ_INVALID_TRANSITION MAKE_SQLSTATE('T', 'Q', '0', '0', '5')
 #define ERRCODE_TQ_ALREADY_EXISTS MAKE_SQLSTATE('T', 'Q', '0', '0', '6')
 #define ERRCODE_TQ_NO_SUCH_WORKER MAKE_SQLSTATE('T', 'Q', '0', '0', '7')
+#define ERRCODE_TQ_QUEUE_FULL MAKE_SQLSTATE('T', 'Q', '0', '0', '8')
 #define ERRCODE_TQ_TOO_LARGE MAKE_SQLSTATE('T', 'Q', '0', '0', '9')
+#define ERRCODE_TQ_CONFLICT MAKE_SQLSTATE('T', 'Q', '0', '1', '0')
 
 extern void tq_error_lease_lost(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_task(int64 task_id) pg_attribute_noreturn();
@@ -34,6 +36,8 @@ extern void tq_error_invalid_transition(int64 task_id, TqState from,
 extern void tq_error_queue_exists(const char *queue) pg_attribute_noreturn();
 extern void tq_error_reference_exists(const char *reference, int64 task_id,
 									  TqState state) pg_attribute_noreturn();
+extern void tq_error_queue_full(const char *queue, int64 max_depth,
+								int64 retry_after_ms) pg_attribute_noreturn();
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)

@@ -21,6 +21,7 @@ int  tq_guc_max_lanes = 1000;
 int  tq_guc_max_workers = 2000;
 int  tq_guc_max_running_tracked = 65536;
 int  tq_guc_max_databases = 64;
+int  tq_guc_max_counters = 1000;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -84,4 +85,8 @@ tq_guc_init(void)
 	define_at_start("taskq.max_databases",
 					"Databases that may have a background worker.",
 					&tq_guc_max_databases, 1, 10000);
+	define_at_start("taskq.max_counters",
+					"Queues, and workers with a limit, whose tasks are "
+					"counted in memory.",
+					&tq_guc_max_counters, 16, 1000000);
 }

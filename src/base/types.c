@@ -118,3 +118,10 @@ tq_reason_parse(const char *word, TqReason *reason)
 	}
 	return false;
 }
+
+const char *
+tq_reason_words(void)
+{
+	return "exhausted, rejected, deadline, worker_dead, lease_expired, "
+		   "timeout, poison, stale, dependency_failed, deleted, manual, held";
+}

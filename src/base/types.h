@@ -75,6 +75,7 @@ extern const char *tq_state_name(TqState state);
 extern bool        tq_state_parse(const char *word, TqState *state);
 extern const char *tq_state_words(void);
 extern const char *tq_reason_name(TqReason reason);
+extern const char *tq_reason_words(void);
 extern bool        tq_reason_parse(const char *word, TqReason *reason);
 
 #endif /* TQ_TYPES_H */

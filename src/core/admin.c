@@ -108,10 +108,11 @@ static TqStmt stmt_drop_live = {
 	"WITH ordered AS MATERIALIZED (SELECT task_id FROM taskq.task"
 	"   WHERE queue_id = $1 ORDER BY task_id FOR UPDATE),"
 	" gone AS (DELETE FROM taskq.task t USING ordered o"
-	"   WHERE t.task_id = o.task_id RETURNING t.task_id),"
+	"   WHERE t.task_id = o.task_id"
+	"   RETURNING t.task_id, t.state, t.worker_id),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE l.task_id = g.task_id)"
-	"SELECT task_id FROM gone",
+	"SELECT task_id, state::integer, worker_id FROM gone",
 	1,
 	{INT4OID},
 	NULL};
@@ -198,7 +199,8 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_create_queue()");
 	tq_role_require_all(TQ_RIGHT_MANAGE);
-	options = tq_options_merge(empty, options != NULL ? options : empty);
+	options = tq_options_merge(empty, options != NULL ? options : empty,
+							   tq_queue_defaults());
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
@@ -224,8 +226,10 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	TqSpi         spi;
 	Datum         args[2];
 	Jsonb        *before;
+	TqOptions     plain;
 	MemoryContext mine;
 	bool          isnull;
+	bool          all = strcmp(name, TQ_QUEUE_ALL) == 0;
 
 	if (changes == NULL)
 		tq_error_required("options");
@@ -235,8 +239,10 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	if (tq_spi_run(&stmt_options, args, NULL, SPI_OK_SELECT, 0) == 0)
 		tq_error_no_such_queue(name);
 	mine = MemoryContextSwitchTo(spi.caller);
+	tq_options_default(&plain);
 	before = (Jsonb *) PG_DETOAST_DATUM_COPY(tq_spi_get(0, 1, &isnull));
-	args[1] = JsonbPGetDatum(tq_options_merge(before, changes));
+	args[1] = JsonbPGetDatum(
+		tq_options_merge(before, changes, all ? &plain : tq_queue_defaults()));
 	MemoryContextSwitchTo(mine);
 	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
@@ -275,17 +281,27 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 				 errhint("Finish or cancel them, or use force => true.")));
 	if (live)
 	{
-		uint64 rows =
-			tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
+		uint64 rows;
 
+		tq_xact_begin();
+		rows = tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
 		for (uint64 i = 0; i < rows; i++)
-			tq_xact_stopped(tq_spi_int8(i, 1, 0));
+		{
+			int32 queue_id = DatumGetInt32(arg);
+			int   state = tq_spi_int4(i, 2, 0);
+
+			tq_xact_count(queue_id, state, 0);
+			if (state == TQ_STATE_RUNNING)
+				tq_xact_stopped(tq_spi_int8(i, 1, 0), queue_id,
+								tq_spi_int4(i, 3, 0));
+		}
 		removed += (int64) rows;
 	}
 	tq_spi_run(&stmt_drop_finished, &arg, NULL, SPI_OK_SELECT, 0);
 	removed += tq_spi_int8(0, 1, 0);
 	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
 	tq_spi_leave(&spi);
+	tq_xact_queue_gone(DatumGetInt32(arg));
 	tq_catalog_announce_queue();
 	tq_call_end(&call);
 	PG_RETURN_INT64(removed);

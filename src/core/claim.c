@@ -3,8 +3,10 @@
  *		taskq_claim: tasks are handed out.
  *
  * The queue is found, the caller's right checked, the name of the worker
- * resolved (worker.c); dispatch.c finds the tasks and moves them through
- * the door; their rows are returned with what stands in taskq.large.
+ * resolved (worker.c); under the lock for limits (limit.c) dispatch.c finds
+ * the tasks and moves them through the door; their rows are returned with
+ * what stands in taskq.large.  A claim from all queues of a worker does so
+ * with one after the other, each time beginning with the next one.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,10 +20,12 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "core/claim.h"
 #include "core/dispatch.h"
 #include "core/large.h"
 #include "core/role.h"
 #include "core/worker.h"
+#include "shared/slot.h"
 
 PG_FUNCTION_INFO_V1(taskq_claim);
 
@@ -49,9 +53,14 @@ enum
 	OUT_COLUMNS
 };
 
-static int     read_max_tasks(FunctionCallInfo fcinfo, int n);
-static TqOrder read_order(FunctionCallInfo fcinfo, int n, TqOrder if_null);
+/* How often a claim counts anew what keeps becoming unknown. */
+#define MAX_RECOUNTS 100
+
+static TqOrder read_order(FunctionCallInfo fcinfo, int n);
 static void    refuse_wait(FunctionCallInfo fcinfo, int n);
+static int     claim_from(TqCall *call, const TqClaim *claim,
+						  const TqWorker *worker, const char *queue_name,
+						  int max_tasks, ReturnSetInfo *result);
 static void    return_task(ReturnSetInfo *result, const TqQueue *queue,
 						   TqTask *task);
 static void    copy_column(Datum *values, bool *nulls, int out,
@@ -60,66 +69,30 @@ static void    copy_column(Datum *values, bool *nulls, int out,
 Datum
 taskq_claim(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqDispatch     dispatch = {0};
-	TqCall         call;
-	TqWorker       worker = {0};
-	TqTags         tags;
-	TqTask        *claimed = NULL;
-	char          *queue_name;
-	char          *worker_name;
-	bool           tags_given;
-	int64          lease;
-	int            count;
+	TqClaim claim = {0};
+	TqCall  call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (PG_ARGISNULL(0))
-		tq_error_not_built("taskq_claim(queue => NULL)");
-	queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	if (strcmp(queue_name, TQ_QUEUE_ALL) == 0)
-		tq_error_invalid("queue", "must be the name of one queue", NULL);
-	worker_name = PG_ARGISNULL(1) ? NULL
-								  : tq_arg_name(fcinfo, 1, "worker", NULL);
-	dispatch.max_tasks = read_max_tasks(fcinfo, 2);
-	lease = tq_arg_span(fcinfo, 3, "lease", 1, 0);
+	if (!PG_ARGISNULL(0))
+		claim.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	if (!PG_ARGISNULL(1))
+		claim.worker_name = tq_arg_name(fcinfo, 1, "worker", NULL);
+	claim.max_tasks = tq_claim_max_tasks(fcinfo, 2);
+	claim.lease = tq_arg_span(fcinfo, 3, "lease", 1, 0);
 	refuse_wait(fcinfo, 4);
-	tags_given = tq_arg_tags(fcinfo, 5, &tags);
+	claim.tags_given = tq_arg_tags(fcinfo, 5, &claim.tags);
+	claim.order_given = !PG_ARGISNULL(6);
+	if (claim.order_given)
+		claim.order = read_order(fcinfo, 6);
 
 	tq_call_begin(&call, "taskq_claim()");
-	dispatch.queue = tq_queue_find(queue_name);
-	if (dispatch.queue == NULL)
-	{
-		(void) read_order(fcinfo, 6, TQ_ORDER_FIFO);
-		if (!tq_guc_auto_create_queues)
-			tq_error_no_such_queue(queue_name);
-		if ((tq_role_rights_all() & TQ_RIGHT_WORK) == 0)
-			tq_error_no_right(queue_name, TQ_RIGHT_WORK);
-		tq_call_end(&call);
-		return (Datum) 0;
-	}
-	tq_role_require(dispatch.queue, TQ_RIGHT_WORK);
-	dispatch.order = read_order(fcinfo, 6, dispatch.queue->options.order);
-
-	if (worker_name != NULL)
-		tq_worker_for_claim(worker_name, &worker);
-	dispatch.worker_id = worker.worker_id;
-	dispatch.lease = lease;
-	if (lease == 0 && !worker.registered)
-		dispatch.lease = dispatch.queue->options.lease;
-	dispatch.tags = (tags_given || !worker.registered) ? &tags : &worker.tags;
-
-	if (!tq_queue_is_paused(dispatch.queue))
-	{
-		count = tq_dispatch_claim(&call, &dispatch, &claimed);
-		for (int i = 0; i < count; i++)
-			return_task(result, dispatch.queue, &claimed[i]);
-	}
+	tq_claim_run(&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);
 	return (Datum) 0;
 }
 
-static int
-read_max_tasks(FunctionCallInfo fcinfo, int n)
+int
+tq_claim_max_tasks(FunctionCallInfo fcinfo, int n)
 {
 	int max_tasks = PG_ARGISNULL(n) ? 1 : PG_GETARG_INT32(n);
 
@@ -129,13 +102,125 @@ read_max_tasks(FunctionCallInfo fcinfo, int n)
 	return max_tasks;
 }
 
+/* Claim, and return the tasks as rows of taskq.claimed. */
+void
+tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
+{
+	TqWorker worker = {0};
+	int      count;
+	char   **names;
+	char   **copies;
+	int      first;
+	int      claimed = 0;
+
+	if (claim->queue_name != NULL)
+	{
+		TqQueue *queue;
+
+		if (strcmp(claim->queue_name, TQ_QUEUE_ALL) == 0)
+			tq_error_invalid("queue", "must be the name of one queue", NULL);
+		queue = tq_queue_find(claim->queue_name);
+		if (queue == NULL)
+		{
+			if (!tq_guc_auto_create_queues)
+				tq_error_no_such_queue(claim->queue_name);
+			if ((tq_role_rights_all() & TQ_RIGHT_WORK) == 0)
+				tq_error_no_right(claim->queue_name, TQ_RIGHT_WORK);
+			if (claim->worker_name != NULL)
+				tq_worker_for_claim(claim->worker_name, &worker);
+			return;
+		}
+		tq_role_require(queue, TQ_RIGHT_WORK);
+		if (claim->worker_name != NULL)
+			tq_worker_for_claim(claim->worker_name, &worker);
+		if (!worker.draining)
+			(void) claim_from(call, claim, &worker, claim->queue_name,
+							  claim->max_tasks, result);
+		return;
+	}
+
+	if (claim->worker_name == NULL)
+		tq_error_required("queue or worker");
+	tq_worker_registered(claim->worker_name, &worker);
+	if (worker.draining)
+		return;
+	names = worker.queues;
+	count = worker.queue_count;
+	if (names == NULL)
+		names = tq_queue_names(&count);
+	first = count > 0 ? (int) (tq_slot_turn(worker.worker_id) % (uint32) count)
+					  : 0;
+	/* what the session knows may be read anew from queue to queue */
+	copies = palloc(sizeof(char *) * (count + 1));
+	for (int i = 0; i < count; i++)
+		copies[i] = pstrdup(names[i]);
+	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
+	{
+		const char *name = copies[(first + i) % count];
+		TqQueue    *queue = tq_queue_find(name);
+
+		CHECK_FOR_INTERRUPTS();
+		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0)
+			claimed += claim_from(call, claim, &worker, name,
+								  claim->max_tasks - claimed, result);
+	}
+}
+
+/* Claim from one queue, on which the caller may work. */
+static int
+claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
+		   const char *queue_name, int max_tasks, ReturnSetInfo *result)
+{
+	TqDispatch dispatch = {0};
+	TqTask    *claimed = NULL;
+	int        count = 0;
+
+	dispatch.max_tasks = max_tasks;
+	dispatch.worker_id = worker->worker_id;
+	dispatch.lease = claim->lease;
+	dispatch.while_alive = worker->registered;
+	dispatch.tags = (claim->tags_given || !worker->registered) ? &claim->tags
+															   : &worker->tags;
+	for (int i = 0; i < MAX_RECOUNTS; i++)
+	{
+		TqLimit limit = {0};
+
+		limit.queue = tq_queue_find(queue_name);
+		limit.worker_id = worker->worker_id;
+		limit.worker_max = worker->max_running;
+		if (limit.queue == NULL || tq_queue_is_paused(limit.queue))
+			break;
+		tq_limit_begin(&limit);
+		/* as of now: nobody counts while this lock is held */
+		tq_queue_refresh();
+		dispatch.queue = tq_queue_find(queue_name);
+		limit.queue = dispatch.queue;
+		dispatch.limit = &limit;
+		dispatch.unknown = false;
+		if (dispatch.queue != NULL && !tq_queue_is_paused(dispatch.queue))
+		{
+			dispatch.order = claim->order_given
+								 ? claim->order
+								 : dispatch.queue->options.order;
+			tq_limit_require(&limit);
+			count = tq_dispatch_claim(call, &dispatch, &claimed);
+		}
+		tq_limit_end(&limit);
+		if (count > 0 || !dispatch.unknown)
+			break;
+		tq_limit_know(&limit);
+		tq_call_snapshot();
+	}
+	for (int i = 0; i < count; i++)
+		return_task(result, dispatch.queue, &claimed[i]);
+	return count;
+}
+
 static TqOrder
-read_order(FunctionCallInfo fcinfo, int n, TqOrder if_null)
+read_order(FunctionCallInfo fcinfo, int n)
 {
 	char *word = tq_arg_keyword(fcinfo, n, "claim_order");
 
-	if (word == NULL)
-		return if_null;
 	if (strcmp(word, "fifo") == 0)
 		return TQ_ORDER_FIFO;
 	if (strcmp(word, "lifo") == 0)

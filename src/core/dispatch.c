@@ -38,6 +38,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "core/dispatch.h"
+#include "core/xact.h"
 #include "shared/registry.h"
 #include "shared/station.h"
 
@@ -67,16 +68,19 @@ typedef struct Walk
 	int               count;
 	bool              lost_race;
 	bool              saw_deadline;
+	TqReserve         reserved; /* anything but DONE ends the walk */
 } Walk;
 
-static void    walk_all(Walk *walk);
-static bool    highest_priority(Walk *walk, int16 *priority);
-static void    walk_priority(Walk *walk, int16 priority);
-static void    walk_random(Walk *walk, int16 priority);
-static void    seek_priority(Walk *walk, Cursor *cursor, bool below);
-static void    begin_scan(Walk *walk, Cursor *cursor);
-static void    end_scan(Cursor *cursor);
-static void    advance(Walk *walk, Cursor *cursor);
+static void choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags);
+static bool wants_more(const Walk *walk);
+static void walk_all(Walk *walk);
+static bool highest_priority(Walk *walk, int16 *priority);
+static void walk_priority(Walk *walk, int16 priority);
+static void walk_random(Walk *walk, int16 priority);
+static void seek_priority(Walk *walk, Cursor *cursor, bool below);
+static void begin_scan(Walk *walk, Cursor *cursor);
+static void end_scan(Cursor *cursor);
+static void advance(Walk *walk, Cursor *cursor);
 static Cursor *best_head(Walk *walk, int16 priority);
 static bool    is_candidate(Walk *walk, Cursor *cursor);
 static bool tags_match(const Walk *walk, const Cursor *cursor, TqTask *task);
@@ -88,25 +92,15 @@ static void take(Walk *walk, TqTask *task);
  * allocated in the current context.
  */
 int
-tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
+tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 {
 	const TqQueue *queue = dispatch->queue;
 	Walk           walk = {0};
 
 	walk.call = call;
 	walk.dispatch = dispatch;
-	walk.cursors = palloc0(sizeof(Cursor) * (queue->lane_count + 1));
-	for (int i = 0; i < queue->lane_count; i++)
-	{
-		TqLane *lane = &queue->lanes[i];
-
-		/* sets of tags with one hash are one lane, to be walked once */
-		if (walk.cursor_count > 0 &&
-			walk.cursors[walk.cursor_count - 1].lane->lane_id == lane->lane_id)
-			continue;
-		if (tq_arg_tags_subset(&lane->tags, dispatch->tags))
-			walk.cursors[walk.cursor_count++].lane = lane;
-	}
+	choose_lanes(&walk, queue, dispatch->tags);
+	dispatch->unknown = false;
 	if (walk.cursor_count == 0)
 		return 0;
 
@@ -118,18 +112,95 @@ tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch, TqTask **claimed)
 		walk.now = tq_clock_dispatch();
 		walk_all(&walk);
 		if (walk.count > 0 || !walk.lost_race || round >= MAX_ROUNDS ||
-			IsolationUsesXactSnapshot())
+			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
 			break;
 		tq_call_snapshot();
 	}
 	index_close(walk.index, NoLock);
 	if (walk.saw_deadline)
 	{
-		tq_registry_ask_deadlines();
+		tq_registry_ask(TQ_ASK_DEADLINES);
 		tq_station_wake();
 	}
 	*claimed = walk.claimed;
+	dispatch->unknown = walk.reserved == TQ_RESERVE_UNKNOWN;
 	return walk.count;
+}
+
+/*
+ * Since when the longest waiting task of a queue that can be claimed has
+ * been able to be; false when there is none.
+ */
+bool
+tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
+{
+	TqDispatch dispatch = {0};
+	Walk       walk = {0};
+	bool       found = false;
+	int16      priority = 0;
+
+	dispatch.queue = (TqQueue *) queue;
+	walk.call = call;
+	walk.dispatch = &dispatch;
+	choose_lanes(&walk, queue, NULL);
+	walk.index =
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
+	walk.now = tq_clock_dispatch();
+	for (int i = 0; i < walk.cursor_count; i++)
+		seek_priority(&walk, &walk.cursors[i], false);
+	while (highest_priority(&walk, &priority))
+	{
+		for (int i = 0; i < walk.cursor_count; i++)
+		{
+			Cursor     *cursor = &walk.cursors[i];
+			TqTaskFixed row;
+			bool        should_free;
+
+			if (cursor->finished || cursor->priority != priority)
+				continue;
+			begin_scan(&walk, cursor);
+			if (cursor->has_head)
+			{
+				memcpy(&row,
+					   GETSTRUCT(ExecFetchSlotHeapTuple(cursor->slot, false,
+														&should_free)),
+					   sizeof(row));
+				if (!found || row.available_at < *oldest)
+					*oldest = row.available_at;
+				found = true;
+			}
+			end_scan(cursor);
+			seek_priority(&walk, cursor, true);
+		}
+	}
+	index_close(walk.index, NoLock);
+	return found;
+}
+
+/* Cursors for the lanes of a queue that match the tags; NULL: all lanes. */
+static void
+choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
+{
+	walk->cursors = palloc0(sizeof(Cursor) * (queue->lane_count + 1));
+	for (int i = 0; i < queue->lane_count; i++)
+	{
+		TqLane *lane = &queue->lanes[i];
+
+		/* sets of tags with one hash are one lane, to be walked once */
+		if (walk->cursor_count > 0 &&
+			walk->cursors[walk->cursor_count - 1].lane->lane_id ==
+				lane->lane_id)
+			continue;
+		if (tags == NULL || tq_arg_tags_subset(&lane->tags, tags))
+			walk->cursors[walk->cursor_count++].lane = lane;
+	}
+}
+
+static bool
+wants_more(const Walk *walk)
+{
+	return walk->count < walk->dispatch->max_tasks &&
+		   walk->reserved == TQ_RESERVE_DONE;
 }
 
 static void
@@ -142,8 +213,7 @@ walk_all(Walk *walk)
 		walk->cursors[i].finished = false;
 		seek_priority(walk, &walk->cursors[i], false);
 	}
-	while (walk->count < walk->dispatch->max_tasks &&
-		   highest_priority(walk, &priority))
+	while (wants_more(walk) && highest_priority(walk, &priority))
 	{
 		if (walk->dispatch->order == TQ_ORDER_RANDOM)
 			walk_random(walk, priority);
@@ -156,7 +226,7 @@ walk_all(Walk *walk)
 			if (cursor->scan == NULL)
 				continue;
 			end_scan(cursor);
-			if (walk->count < walk->dispatch->max_tasks)
+			if (wants_more(walk))
 				seek_priority(walk, cursor, true);
 		}
 	}
@@ -186,8 +256,7 @@ walk_priority(Walk *walk, int16 priority)
 {
 	Cursor *cursor;
 
-	while (walk->count < walk->dispatch->max_tasks &&
-		   (cursor = best_head(walk, priority)) != NULL)
+	while (wants_more(walk) && (cursor = best_head(walk, priority)) != NULL)
 	{
 		TqTask task;
 		bool   fits = read_candidate(walk, cursor, &task);
@@ -217,8 +286,7 @@ walk_random(Walk *walk, int16 priority)
 				count++;
 			cursor->has_head = false;
 		}
-		for (int i = count - 1;
-			 i >= 0 && walk->count < walk->dispatch->max_tasks; i--)
+		for (int i = count - 1; i >= 0 && wants_more(walk); i--)
 		{
 			int chosen =
 				(int) pg_prng_uint64_range(&pg_global_prng_state, 0, i);
@@ -226,8 +294,7 @@ walk_random(Walk *walk, int16 priority)
 			take(walk, &window[chosen]);
 			window[chosen] = window[i];
 		}
-	} while (count == RANDOM_WINDOW &&
-			 walk->count < walk->dispatch->max_tasks);
+	} while (count == RANDOM_WINDOW && wants_more(walk));
 	pfree(window);
 }
 
@@ -415,27 +482,36 @@ tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
 	return tq_arg_tags_subset(&tags, walk->dispatch->tags);
 }
 
-/* Try to make the task running. */
+/* Try to make the task running, within the limits. */
 static void
 take(Walk *walk, TqTask *task)
 {
 	const TqDispatch *dispatch = walk->dispatch;
 	TqMove            move = {0};
+	TqOptions         room;
+	int64             lease = dispatch->lease;
 
 	if (walk->claimed == NULL)
 		walk->claimed = palloc(sizeof(TqTask) * 8);
 	else if (walk->count >= 8 && (walk->count & (walk->count - 1)) == 0)
 		walk->claimed =
 			repalloc_huge(walk->claimed, sizeof(TqTask) * walk->count * 2);
+	if (lease == 0 && !dispatch->while_alive)
+		lease = tq_state_options(dispatch->queue, task, &room)->lease;
 	move.to = TQ_STATE_RUNNING;
 	move.wanted = "claimed";
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
-	move.lease_until =
-		dispatch->lease > 0 ? tq_clock_dispatch() + dispatch->lease : DT_NOEND;
+	move.lease_until = lease > 0 ? tq_clock_dispatch() + lease : DT_NOEND;
+	walk->reserved = tq_limit_reserve(dispatch->limit, task->f.task_id);
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return;
 	TQ_DEBUG_POINT("claim_before_take");
 	if (tq_state_enter(walk->call, dispatch->queue, task, &move))
 		walk->claimed[walk->count++] = *task;
 	else
+	{
+		tq_xact_not_claimed();
 		walk->lost_race = true;
+	}
 }

@@ -7,6 +7,7 @@
 #ifndef TQ_DISPATCH_H
 #define TQ_DISPATCH_H
 
+#include "core/limit.h"
 #include "core/state.h"
 
 typedef struct TqDispatch
@@ -16,10 +17,16 @@ typedef struct TqDispatch
 	TqOrder       order;
 	int           max_tasks;
 	int32         worker_id;
-	int64         lease; /* microseconds; 0: held while the worker lives */
+	int64         lease;       /* microseconds; 0: not given, hence */
+	bool          while_alive; /* as long as the worker lives, or as the
+								* task or its queue says */
+	TqLimit      *limit;
+	bool          unknown; /* out: a limit has to be recounted first */
 } TqDispatch;
 
-extern int tq_dispatch_claim(TqCall *call, const TqDispatch *dispatch,
-							 TqTask **claimed);
+extern int  tq_dispatch_claim(TqCall *call, TqDispatch *dispatch,
+							  TqTask **claimed);
+extern bool tq_dispatch_oldest(TqCall *call, const TqQueue *queue,
+							   TimestampTz *oldest);
 
 #endif /* TQ_DISPATCH_H */

@@ -43,7 +43,7 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "core/duty.h"
-#include "core/finish.h"
+#include "core/failure.h"
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/worker.h"
@@ -207,7 +207,7 @@ tq_duty_turn(TimestampTz told)
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
 			;
-	if (now >= liveness_due)
+	if (now >= liveness_due || tq_registry_asked(TQ_ASK_WORKERS))
 	{
 		while (turn_of("silent workers", duty_silent, BATCH))
 			;
@@ -215,7 +215,7 @@ tq_duty_turn(TimestampTz told)
 			;
 		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
 	}
-	if (now >= deadline_due || tq_registry_deadlines_asked())
+	if (now >= deadline_due || tq_registry_asked(TQ_ASK_DEADLINES))
 	{
 		while (turn_of("deadline", duty_deadline, BATCH))
 			;
@@ -612,12 +612,12 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				tq_call_snapshot();
 				continue;
 			}
-			tq_finish_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
+			tq_failure_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
 		}
 		else if (task.f.lease_until <= now)
-			tq_finish_lost(queue, &task, &move, TQ_REASON_LEASE_EXPIRED);
+			tq_failure_lost(queue, &task, &move, TQ_REASON_LEASE_EXPIRED);
 		else if (tq_state_running_until(queue, &task) <= now)
-			tq_finish_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
+			tq_failure_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
 		else
 			return false;
 		if (tq_state_enter(call, queue, &task, &move))
@@ -671,9 +671,13 @@ scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 		if (queue == NULL)
 			continue;
 		task.f = row;
+		task.isnull[TQ_COL_OPTIONS] = true;
+		if (!heap_attisnull(tuple, TQ_COL_OPTIONS, RelationGetDescr(rel)))
+			tq_row_read(tuple, RelationGetDescr(rel), &task);
 		running.task_id = row.task_id;
 		running.token = row.token;
 		running.worker_id = row.worker_id;
+		running.queue_id = row.queue_id;
 		running.due_at = tq_state_running_until(queue, &task);
 		tq_registry_put(&running);
 		if (running.due_at > now)

@@ -6,7 +6,8 @@
  * Every function takes (task_id, token) and raises TQ001 unless the task is
  * running under that token, seen with a fresh snapshot and written against
  * just that version of the row.  So a stale worker changes nothing, whatever
- * happens at the same time.
+ * happens at the same time.  The forms for many tasks (bulk.c) do the same
+ * with each, and get what is wrong with one as an SQLSTATE.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,7 +15,6 @@
 
 #include <math.h>
 
-#include "common/pg_prng.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "base/spi.h"
+#include "core/failure.h"
 #include "core/finish.h"
 #include "core/large.h"
 #include "core/role.h"
@@ -44,398 +44,320 @@ PG_FUNCTION_INFO_V1(taskq_extend);
 PG_FUNCTION_INFO_V1(taskq_progress);
 PG_FUNCTION_INFO_V1(taskq_checkpoint);
 
-/* A task under its token, for the time of one call. */
-typedef struct Held
-{
-	TqCall   call;
-	int64    task_id;
-	int64    token;
-	TqQueue *queue;
-	TqTask   task;
-	int32    worker_id; /* who holds it: the call is a sign of life */
-} Held;
-
-static TqStmt stmt_add_error = {
-	"SELECT coalesce((SELECT jsonb_agg(e.entry ORDER BY e.n)"
-	"                   FROM jsonb_array_elements($1)"
-	"                        WITH ORDINALITY AS e (entry, n)"
-	"                  WHERE e.n > jsonb_array_length($1) - 9), '[]')"
-	"    || jsonb_build_array(jsonb_strip_nulls(jsonb_build_object("
-	"         'attempt', $2, 'at', $3, 'error', $4, 'worker', $6))"
-	"       || CASE WHEN $5 IS NULL THEN '{}'"
-	"               ELSE jsonb_build_object('detail', $5) END)",
-	6,
-	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID},
-	NULL};
-
-static void   hold_begin(Held *held, FunctionCallInfo fcinfo,
-						 const char *function);
-static void   hold(Held *held);
-static void   hold_again(Held *held);
-static void   hold_end(Held *held);
-static void   simple_end(FunctionCallInfo fcinfo, const char *function,
-						 TqState to, const char *wanted);
-static void   set_message(TqTask *task, const char *message);
-static void   set_result(Held *held, Jsonb *result);
-static bool   stop_was_asked(const TqTask *task);
-static Datum  lease_and_cancel(FunctionCallInfo fcinfo, const Held *held);
+static void   decide(FunctionCallInfo fcinfo, const char *function,
+					 const TqDecision *decision, TqState *state);
+static int    hold(TqCall *call, int64 task_id, int64 token, bool raise,
+				   TqQueue **queue, TqTask *task);
+static bool   is_too_large(const TqQueue *queue, const char *what,
+						   Jsonb *document, bool raise);
+static void   prepare(const TqDecision *decision, TqQueue *queue, TqTask *task,
+					  TqMove *move);
+static Datum  lease_and_cancel(FunctionCallInfo fcinfo, const TqTask *task);
 static float4 read_progress(FunctionCallInfo fcinfo, int n);
 
 Datum
 taskq_complete(PG_FUNCTION_ARGS)
 {
-	Held   held;
-	TqMove move = {0};
-	Jsonb *result = tq_arg_jsonb(fcinfo, 2);
+	TqDecision decision = {.outcome = TQ_OUTCOME_COMPLETE};
 
-	move.to = TQ_STATE_DONE;
-	move.wanted = "completed";
-	move.trace = PG_ARGISNULL(3)     ? TQ_TRACE_BY_QUEUE
-				 : PG_GETARG_BOOL(3) ? TQ_TRACE_KEEP
-									 : TQ_TRACE_NONE;
-	for (hold_begin(&held, fcinfo, "taskq_complete()");; hold_again(&held))
-	{
-		set_result(&held, result);
-		if (tq_state_enter(&held.call, held.queue, &held.task, &move))
-			break;
-	}
-	hold_end(&held);
+	decision.result = tq_arg_jsonb(fcinfo, 2);
+	if (!PG_ARGISNULL(3))
+		decision.trace = PG_GETARG_BOOL(3) ? TQ_TRACE_KEEP : TQ_TRACE_NONE;
+	decide(fcinfo, "taskq_complete()", &decision, NULL);
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_fail(PG_FUNCTION_ARGS)
 {
-	Held   held;
-	TqMove move;
-	char  *error = tq_arg_message(fcinfo, 2);
-	bool   retryable = tq_arg_bool(fcinfo, 3, true);
-	int64  retry_in = tq_arg_span(fcinfo, 4, "retry_in", 0, -1);
-	Jsonb *detail = tq_arg_jsonb(fcinfo, 5);
+	TqDecision decision = {.outcome = TQ_OUTCOME_FAIL};
+	TqState    state;
 
-	if (error == NULL)
+	decision.error = tq_arg_message(fcinfo, 2);
+	decision.retryable = tq_arg_bool(fcinfo, 3, true);
+	decision.retry_in = tq_arg_span(fcinfo, 4, "retry_in", 0, -1);
+	decision.detail = tq_arg_jsonb(fcinfo, 5);
+	if (decision.error == NULL)
 		tq_error_required("error");
-	if (detail != NULL && VARSIZE(detail) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("detail", VARSIZE(detail), TQ_MAX_SMALL_DOC);
-	for (hold_begin(&held, fcinfo, "taskq_fail()");; hold_again(&held))
-	{
-		memset(&move, 0, sizeof(move));
-		tq_finish_add_error(&held.task, error, detail,
-							tq_worker_name(held.task.f.worker_id));
-		if (!retryable && !stop_was_asked(&held.task))
-		{
-			move.to = TQ_STATE_DEAD;
-			move.reason = TQ_REASON_REJECTED;
-			move.wanted = "failed";
-		}
-		else
-			tq_finish_failed(held.queue, &held.task, &move,
-							 TQ_REASON_EXHAUSTED, retry_in);
-		if (tq_state_enter(&held.call, held.queue, &held.task, &move))
-			break;
-	}
-	hold_end(&held);
-	PG_RETURN_TEXT_P(
-		cstring_to_text(tq_state_name((TqState) held.task.f.state)));
+	tq_finish_check_detail(decision.detail);
+	decide(fcinfo, "taskq_fail()", &decision, &state);
+	PG_RETURN_TEXT_P(cstring_to_text(tq_state_name(state)));
 }
 
 Datum
 taskq_release(PG_FUNCTION_ARGS)
 {
-	Held   held;
-	TqMove move;
-	int64  delay = tq_arg_span(fcinfo, 2, "delay", 0, 0);
-	char  *message = tq_arg_message(fcinfo, 3);
-	Jsonb *result = tq_arg_jsonb(fcinfo, 4);
+	TqDecision decision = {.outcome = TQ_OUTCOME_RELEASE};
 
-	for (hold_begin(&held, fcinfo, "taskq_release()");; hold_again(&held))
-	{
-		memset(&move, 0, sizeof(move));
-		move.wanted = "released";
-		move.to = stop_was_asked(&held.task) ? TQ_STATE_CANCELLED
-											 : TQ_STATE_PENDING;
-		if (delay > 0)
-			move.due_at = tq_clock_dispatch() + delay;
-		held.task.f.attempt = Max(held.task.f.attempt - 1, 0);
-		set_message(&held.task, message);
-		set_result(&held, result);
-		if (tq_state_enter(&held.call, held.queue, &held.task, &move))
-			break;
-	}
-	hold_end(&held);
+	decision.delay = tq_arg_span(fcinfo, 2, "delay", 0, 0);
+	decision.message = tq_arg_message(fcinfo, 3);
+	decision.result = tq_arg_jsonb(fcinfo, 4);
+	decide(fcinfo, "taskq_release()", &decision, NULL);
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_suspend(PG_FUNCTION_ARGS)
 {
-	simple_end(fcinfo, "taskq_suspend()", TQ_STATE_SUSPENDED, "suspended");
+	TqDecision decision = {.outcome = TQ_OUTCOME_SUSPEND};
+
+	decision.message = tq_arg_message(fcinfo, 2);
+	decide(fcinfo, "taskq_suspend()", &decision, NULL);
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_filter(PG_FUNCTION_ARGS)
 {
-	simple_end(fcinfo, "taskq_filter()", TQ_STATE_FILTERED, "filtered");
+	TqDecision decision = {.outcome = TQ_OUTCOME_FILTER};
+
+	decision.message = tq_arg_message(fcinfo, 2);
+	decide(fcinfo, "taskq_filter()", &decision, NULL);
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_extend(PG_FUNCTION_ARGS)
 {
-	Held  held;
-	int64 lease = tq_arg_span(fcinfo, 2, "lease", 1, 0);
+	int64  task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int64  token = tq_arg_int8(fcinfo, 1, "token");
+	int64  lease = tq_arg_span(fcinfo, 2, "lease", 1, 0);
+	TqCall call;
+	TqTask task;
 
-	for (hold_begin(&held, fcinfo, "taskq_extend()");; hold_again(&held))
-	{
-		TqTask *task = &held.task;
-
-		if (lease > 0)
-			task->f.lease_until = tq_clock_dispatch() + lease;
-		else if (task->f.lease_until != DT_NOEND)
-			task->f.lease_until = tq_clock_dispatch() +
-								  held.queue->options.lease;
-		else
-			break; /* held as long as its worker lives */
-		if (tq_state_touch(&held.call, held.queue, task))
-			break;
-	}
-	hold_end(&held);
-	return lease_and_cancel(fcinfo, &held);
+	tq_call_begin(&call, "taskq_extend()");
+	(void) tq_finish_extend(&call, task_id, token, lease, true, &task);
+	tq_call_end(&call);
+	return lease_and_cancel(fcinfo, &task);
 }
 
 Datum
 taskq_progress(PG_FUNCTION_ARGS)
 {
-	Held   held;
-	float4 progress = read_progress(fcinfo, 2);
-	char  *message = tq_arg_message(fcinfo, 3);
+	int64    task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int64    token = tq_arg_int8(fcinfo, 1, "token");
+	float4   progress = read_progress(fcinfo, 2);
+	char    *message = tq_arg_message(fcinfo, 3);
+	TqCall   call;
+	TqQueue *queue;
+	TqTask   task;
 
 	tq_shmem_require("taskq_progress()");
-	hold_begin(&held, fcinfo, "taskq_progress()");
+	tq_call_begin(&call, "taskq_progress()");
+	(void) hold(&call, task_id, token, true, &queue, &task);
 	if (message != NULL)
 		message = tq_arg_cut(message, TQ_PROGRESS_MESSAGE);
-	tq_registry_progress(held.task_id, held.token, progress, message);
-	hold_end(&held);
-	return lease_and_cancel(fcinfo, &held);
+	tq_registry_progress(task_id, token, progress, message);
+	tq_call_end(&call);
+	tq_slot_beat(task.f.worker_id);
+	return lease_and_cancel(fcinfo, &task);
 }
 
 Datum
 taskq_checkpoint(PG_FUNCTION_ARGS)
 {
-	Held   held;
-	Jsonb *checkpoint = tq_arg_jsonb(fcinfo, 2);
-	float4 progress = read_progress(fcinfo, 3);
+	int64    task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int64    token = tq_arg_int8(fcinfo, 1, "token");
+	Jsonb   *checkpoint = tq_arg_jsonb(fcinfo, 2);
+	float4   progress = read_progress(fcinfo, 3);
+	TqCall   call;
+	TqQueue *queue;
+	TqTask   task;
 
 	if (checkpoint == NULL)
 		tq_error_required("checkpoint");
-	for (hold_begin(&held, fcinfo, "taskq_checkpoint()");; hold_again(&held))
+	for (tq_call_begin(&call, "taskq_checkpoint()");; tq_call_snapshot())
 	{
-		tq_submit_check_size(held.queue, "checkpoint", VARSIZE(checkpoint));
-		tq_large_put(&held.task, TQ_COL_CHECKPOINT,
-					 JsonbPGetDatum(checkpoint));
-		if (tq_state_touch(&held.call, held.queue, &held.task))
+		(void) hold(&call, task_id, token, true, &queue, &task);
+		tq_submit_check_size(queue, "checkpoint", VARSIZE(checkpoint));
+		tq_large_put(&task, TQ_COL_CHECKPOINT, JsonbPGetDatum(checkpoint));
+		if (tq_state_touch(&call, queue, &task))
 			break;
 	}
-	tq_registry_progress(held.task_id, held.token, progress, NULL);
-	hold_end(&held);
-	return lease_and_cancel(fcinfo, &held);
+	tq_registry_progress(task_id, token, progress, NULL);
+	tq_call_end(&call);
+	tq_slot_beat(task.f.worker_id);
+	return lease_and_cancel(fcinfo, &task);
 }
 
 /*
- * Note an error of the attempt that is ending; the last ten are kept.
+ * End the attempt of one task as decided.  When that is not possible the
+ * error is raised, or its SQLSTATE returned; 0: done.
  */
-void
-tq_finish_add_error(TqTask *task, const char *error, Jsonb *detail,
-					const char *worker)
+int
+tq_finish_decide(TqCall *call, int64 task_id, int64 token,
+				 const TqDecision *decision, bool raise, TqState *state)
 {
-	TqSpi         spi;
-	Datum         args[6];
-	bool          nulls[6] = {false};
-	Datum         errors;
-	MemoryContext mine;
-	bool          isnull;
-
-	nulls[0] = !tq_large_get(task, TQ_COL_ERRORS, &args[0]);
-	args[1] = Int32GetDatum(task->f.attempt);
-	args[2] = TimestampTzGetDatum(tq_clock_wall());
-	args[3] = CStringGetTextDatum(error);
-	nulls[4] = detail == NULL;
-	args[4] = nulls[4] ? (Datum) 0 : JsonbPGetDatum(detail);
-	nulls[5] = worker == NULL;
-	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(worker);
-	if (!nulls[0] && (!JB_ROOT_IS_ARRAY(DatumGetJsonbP(args[0])) ||
-					  JB_ROOT_IS_SCALAR(DatumGetJsonbP(args[0]))))
-		nulls[0] = true;
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_add_error, args, nulls, SPI_OK_SELECT, 1);
-	errors = tq_spi_get(0, 1, &isnull);
-	mine = MemoryContextSwitchTo(spi.caller);
-	errors = PointerGetDatum(PG_DETOAST_DATUM_COPY(errors));
-	MemoryContextSwitchTo(mine);
-	tq_spi_leave(&spi);
-	tq_large_put(task, TQ_COL_ERRORS, errors);
-}
-
-/*
- * Where a failed attempt leads: cancelled when that was asked for, dead
- * when attempts are used up or the next would come after the deadline, else
- * another attempt after retry_in, or after the queue's backoff if that is
- * negative.
- */
-void
-tq_finish_failed(const TqQueue *queue, TqTask *task, TqMove *move,
-				 TqReason last_reason, int64 retry_in)
-{
-	double chance = pg_prng_double(&pg_global_prng_state);
-
-	move->wanted = "failed";
-	if (stop_was_asked(task))
+	for (;; tq_call_snapshot())
 	{
-		move->to = TQ_STATE_CANCELLED;
-		return;
-	}
-	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
-	{
-		move->to = TQ_STATE_DEAD;
-		move->reason = last_reason;
-		return;
-	}
-	if (retry_in < 0)
-		retry_in =
-			tq_backoff_delay(&queue->options.backoff, task->f.attempt, chance);
-	move->to = TQ_STATE_PENDING;
-	move->due_at = tq_clock_dispatch() + retry_in;
-	if (move->due_at > TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND))
-	{
-		move->to = TQ_STATE_DEAD;
-		move->reason = TQ_REASON_DEADLINE;
+		TqQueue *queue;
+		TqTask   task;
+		TqMove   move = {0};
+		int32    worker_id;
+		int      problem = hold(call, task_id, token, raise, &queue, &task);
+
+		if (problem != 0)
+			return problem;
+		if (is_too_large(queue, "result", decision->result, raise))
+			return ERRCODE_TQ_TOO_LARGE;
+		worker_id = task.f.worker_id;
+		prepare(decision, queue, &task, &move);
+		if (!tq_state_enter(call, queue, &task, &move))
+			continue;
+		if (state != NULL)
+			*state = (TqState) task.f.state;
+		tq_slot_beat(worker_id);
+		return 0;
 	}
 }
 
 /*
- * Where it leads that a task lost its worker (worker_dead), its lease
- * (lease_expired) or its time (timeout).  The first two hand it out again
- * at once, but a second death waits its backoff; a timeout is a failure.
+ * Hold a task until now + lease; 0 means the task's or the queue's lease,
+ * and leaves one alone that is held as long as its worker lives.  As above.
  */
-void
-tq_finish_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
+int
+tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
+				 bool raise, TqTask *task)
 {
-	static const char *const words[] = {
-		[TQ_REASON_WORKER_DEAD] = "the worker died",
-		[TQ_REASON_LEASE_EXPIRED] = "the lease expired",
-		[TQ_REASON_TIMEOUT] = "the time limit was exceeded"};
-	int64 retry_in = 0;
-
-	tq_finish_add_error(task, words[reason], NULL,
-						tq_worker_name(task->f.worker_id));
-	if (reason == TQ_REASON_TIMEOUT)
-		retry_in = -1;
-	else if (reason == TQ_REASON_WORKER_DEAD)
+	for (;; tq_call_snapshot())
 	{
-		if (task->f.flags & TQ_FLAG_WORKER_DIED)
-			retry_in = -1;
-		task->f.flags |= TQ_FLAG_WORKER_DIED;
-	}
-	tq_finish_failed(queue, task, move, reason, retry_in);
-}
+		TqQueue  *queue;
+		TqOptions room;
+		int       problem = hold(call, task_id, token, raise, &queue, task);
 
-/* suspend and filter */
-static void
-simple_end(FunctionCallInfo fcinfo, const char *function, TqState to,
-		   const char *wanted)
-{
-	Held   held;
-	TqMove move;
-	char  *message = tq_arg_message(fcinfo, 2);
-
-	for (hold_begin(&held, fcinfo, function);; hold_again(&held))
-	{
-		memset(&move, 0, sizeof(move));
-		move.wanted = wanted;
-		move.to = stop_was_asked(&held.task) ? TQ_STATE_CANCELLED : to;
-		if (to == TQ_STATE_SUSPENDED)
-			held.task.f.attempt = Max(held.task.f.attempt - 1, 0);
-		set_message(&held.task, message);
-		if (tq_state_enter(&held.call, held.queue, &held.task, &move))
+		if (problem != 0)
+			return problem;
+		if (lease > 0)
+			task->f.lease_until = tq_clock_dispatch() + lease;
+		else if (task->f.lease_until != DT_NOEND)
+			task->f.lease_until = tq_clock_dispatch() +
+								  tq_state_options(queue, task, &room)->lease;
+		if ((lease == 0 && task->f.lease_until == DT_NOEND) ||
+			tq_state_touch(call, queue, task))
 			break;
 	}
-	hold_end(&held);
+	tq_slot_beat(task->f.worker_id);
+	return 0;
+}
+
+/* TQ009 for the detail of an error. */
+void
+tq_finish_check_detail(Jsonb *detail)
+{
+	if (detail != NULL && VARSIZE(detail) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("detail", VARSIZE(detail), TQ_MAX_SMALL_DOC);
 }
 
 static void
-hold_begin(Held *held, FunctionCallInfo fcinfo, const char *function)
+decide(FunctionCallInfo fcinfo, const char *function,
+	   const TqDecision *decision, TqState *state)
 {
-	held->task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	held->token = tq_arg_int8(fcinfo, 1, "token");
-	tq_call_begin(&held->call, function);
-	hold(held);
-}
+	int64  task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int64  token = tq_arg_int8(fcinfo, 1, "token");
+	TqCall call;
 
-/* Somebody changed the row: look again. */
-static void
-hold_again(Held *held)
-{
-	tq_call_snapshot();
-	hold(held);
-}
-
-static void
-hold_end(Held *held)
-{
-	tq_call_end(&held->call);
-	tq_slot_beat(held->worker_id);
+	tq_call_begin(&call, function);
+	(void) tq_finish_decide(&call, task_id, token, decision, true, state);
+	tq_call_end(&call);
 }
 
 /*
  * Read the task; TQ001 unless it is running under the token, in the same
  * words for a caller without any right on its queue.
  */
-static void
-hold(Held *held)
+static int
+hold(TqCall *call, int64 task_id, int64 token, bool raise, TqQueue **queue,
+	 TqTask *task)
 {
-	TqTask *task = &held->task;
-	int     rights;
+	int rights = 0;
+	int problem = 0;
 
 	TQ_DEBUG_POINT("finish_before_read");
-	if (!tq_row_find(&held->call, held->task_id, task))
-		tq_error_lease_lost(held->task_id);
-	held->queue = tq_queue_by_id(task->f.queue_id);
-	rights = held->queue == NULL ? 0 : tq_role_rights(held->queue);
+	if (tq_row_find(call, task_id, task))
+	{
+		*queue = tq_queue_by_id(task->f.queue_id);
+		rights = *queue == NULL ? 0 : tq_role_rights(*queue);
+	}
 	if (rights == 0)
-		tq_error_lease_lost(held->task_id);
-	if ((rights & TQ_RIGHT_WORK) == 0)
+		problem = ERRCODE_TQ_LEASE_LOST;
+	else if ((rights & TQ_RIGHT_WORK) == 0)
+		problem = ERRCODE_INSUFFICIENT_PRIVILEGE;
+	else if (task->f.state != TQ_STATE_RUNNING || task->f.token != token)
+		problem = ERRCODE_TQ_LEASE_LOST;
+	if (raise && problem == ERRCODE_TQ_LEASE_LOST)
+		tq_error_lease_lost(task_id);
+	if (raise && problem != 0)
 		tq_error_task_right(TQ_RIGHT_WORK);
-	if (task->f.state != TQ_STATE_RUNNING || task->f.token != held->token)
-		tq_error_lease_lost(held->task_id);
-	held->worker_id = task->f.worker_id;
-}
-
-static void
-set_message(TqTask *task, const char *message)
-{
-	if (message != NULL)
-		tq_large_put(task, TQ_COL_MESSAGE, CStringGetTextDatum(message));
-}
-
-static void
-set_result(Held *held, Jsonb *result)
-{
-	if (result == NULL)
-		return;
-	tq_submit_check_size(held->queue, "result", VARSIZE(result));
-	tq_large_put(&held->task, TQ_COL_RESULT, JsonbPGetDatum(result));
+	return problem;
 }
 
 static bool
-stop_was_asked(const TqTask *task)
+is_too_large(const TqQueue *queue, const char *what, Jsonb *document,
+			 bool raise)
 {
-	return !task->isnull[TQ_COL_CANCEL_REQUESTED_AT];
+	if (document == NULL ||
+		(int64) VARSIZE(document) <= queue->options.max_payload)
+		return false;
+	if (raise)
+		tq_submit_check_size(queue, what, VARSIZE(document));
+	return true;
+}
+
+/* What the decision writes into the task, and where it moves it. */
+static void
+prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	bool stop = tq_failure_stop_asked(task);
+
+	switch (decision->outcome)
+	{
+		case TQ_OUTCOME_COMPLETE:
+			move->wanted = "completed";
+			move->to = TQ_STATE_DONE;
+			move->trace = decision->trace;
+			break;
+		case TQ_OUTCOME_FAIL:
+			move->wanted = "failed";
+			tq_failure_add_error(task, decision->error, decision->detail,
+								 tq_worker_name(task->f.worker_id));
+			if (!decision->retryable && !stop)
+			{
+				move->to = TQ_STATE_DEAD;
+				move->reason = TQ_REASON_REJECTED;
+			}
+			else
+				tq_failure_next(queue, task, move, TQ_REASON_EXHAUSTED,
+								decision->retry_in);
+			break;
+		case TQ_OUTCOME_RELEASE:
+			move->wanted = "released";
+			move->to = TQ_STATE_PENDING;
+			if (decision->delay > 0)
+				move->due_at = tq_clock_dispatch() + decision->delay;
+			task->f.attempt = Max(task->f.attempt - 1, 0);
+			break;
+		case TQ_OUTCOME_SUSPEND:
+			move->wanted = "suspended";
+			move->to = TQ_STATE_SUSPENDED;
+			task->f.attempt = Max(task->f.attempt - 1, 0);
+			break;
+		case TQ_OUTCOME_FILTER:
+			move->wanted = "filtered";
+			move->to = TQ_STATE_FILTERED;
+			break;
+	}
+	if (stop && decision->outcome != TQ_OUTCOME_COMPLETE)
+		move->to = TQ_STATE_CANCELLED;
+	if (decision->message != NULL)
+		tq_large_put(task, TQ_COL_MESSAGE,
+					 CStringGetTextDatum(decision->message));
+	if (decision->result != NULL)
+		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(decision->result));
 }
 
 /* (lease_until, cancel) */
 static Datum
-lease_and_cancel(FunctionCallInfo fcinfo, const Held *held)
+lease_and_cancel(FunctionCallInfo fcinfo, const TqTask *task)
 {
 	TupleDesc desc;
 	Datum     values[2];
@@ -443,9 +365,9 @@ lease_and_cancel(FunctionCallInfo fcinfo, const Held *held)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[0] = TimestampTzGetDatum(held->task.f.lease_until);
-	nulls[0] = held->task.f.lease_until == DT_NOEND;
-	values[1] = BoolGetDatum(stop_was_asked(&held->task));
+	values[0] = TimestampTzGetDatum(task->f.lease_until);
+	nulls[0] = task->f.lease_until == DT_NOEND;
+	values[1] = BoolGetDatum(tq_failure_stop_asked(task));
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }

@@ -79,12 +79,6 @@ static TqStmt stmt_list_newest = {
 	" AND ($3 IS NULL OR a.task_id < $3) ORDER BY a.task_id DESC LIMIT $4",
 	8, LIST_TYPES, NULL};
 
-static TqStmt stmt_queue_names = {
-	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name",
-	0,
-	{0},
-	NULL};
-
 static bool   read_rights(int64 task_id, bool *payload);
 static bool   is_monitor(void);
 static char **readable_queues(int *count);
@@ -379,25 +373,19 @@ is_monitor(void)
 static char **
 readable_queues(int *count)
 {
-	TqSpi  spi;
-	uint64 rows;
-	char **names;
+	int    all;
+	char **names = tq_queue_names(&all);
+	char **readable = palloc(sizeof(char *) * (all + 1));
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_queue_names, NULL, NULL, 0);
-	names = MemoryContextAlloc(spi.caller, sizeof(char *) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		names[i] = tq_spi_text(&spi, i, 1);
-	tq_spi_leave(&spi);
 	*count = 0;
-	for (uint64 i = 0; i < rows; i++)
+	for (int i = 0; i < all; i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
 
 		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0)
-			names[(*count)++] = names[i];
+			readable[(*count)++] = names[i];
 	}
-	return names;
+	return readable;
 }
 
 static bool

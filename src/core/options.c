@@ -8,6 +8,9 @@
  * what is stored can be read; if a row was written by hand and is bad, using
  * the queue raises the same error as setting the option.
  *
+ * A task may have some of the options for itself; they are stored and read
+ * in the same way, over those of its queue.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -20,6 +23,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "core/options.h"
+#include "shared/shmem.h"
 
 typedef void (*OptionReader)(TqOptions *options, const char *name,
 							 JsonbValue *value);
@@ -30,7 +34,12 @@ typedef struct OptionDef
 	const char  *allowed; /* for the hint */
 	OptionReader read;    /* NULL: not built yet */
 	const char  *only;    /* with read NULL: the one value that is */
+	int          of;      /* whose option it is */
 } OptionDef;
+
+#define OF_QUEUE 1
+#define OF_TASK 2
+#define OF_BOTH (OF_QUEUE | OF_TASK)
 
 static void read_priority(TqOptions *options, const char *name,
 						  JsonbValue *value);
@@ -58,50 +67,78 @@ static void read_retention(TqOptions *options, const char *name,
 						   JsonbValue *value);
 static void read_retention_dead(TqOptions *options, const char *name,
 								JsonbValue *value);
+static void read_max_running(TqOptions *options, const char *name,
+							 JsonbValue *value);
+static void read_rate_limit(TqOptions *options, const char *name,
+							JsonbValue *value);
+static void read_max_depth(TqOptions *options, const char *name,
+						   JsonbValue *value);
+static void read_reference_window(TqOptions *options, const char *name,
+								  JsonbValue *value);
+static void read_on_worker_death(TqOptions *options, const char *name,
+								 JsonbValue *value);
+static void read_dead_letter_queue(TqOptions *options, const char *name,
+								   JsonbValue *value);
+static void read_history(TqOptions *options, const char *name,
+						 JsonbValue *value);
+static void read_deadline_in(TqOptions *options, const char *name,
+							 JsonbValue *value);
 
 static const OptionDef option_defs[] = {
-	{"priority", "an integer from -32768 to 32767", read_priority, NULL},
+	{"priority", "an integer from -32768 to 32767", read_priority, NULL,
+	 OF_QUEUE},
 	{"max_attempts", "an integer of at least 1, or -1 for any number",
-	 read_max_attempts, NULL},
-	{"retry", "exponential, linear, fixed, list", read_retry, NULL},
+	 read_max_attempts, NULL, OF_QUEUE},
+	{"retry", "exponential, linear, fixed, list", read_retry, NULL, OF_BOTH},
 	{"retry_base", "an interval with a unit, such as \"1 s\"", read_retry_base,
-	 NULL},
+	 NULL, OF_BOTH},
 	{"retry_cap", "an interval with a unit, such as \"5 min\"", read_retry_cap,
-	 NULL},
+	 NULL, OF_BOTH},
 	{"retry_list", "a list of 1 to 100 intervals with units", read_retry_list,
-	 NULL},
-	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, NULL},
+	 NULL, OF_BOTH},
+	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, NULL, OF_BOTH},
 	{"lease", "a positive interval with a unit, such as \"5 min\"", read_lease,
-	 NULL},
+	 NULL, OF_BOTH},
 	{"time_limit", "a positive interval with a unit, such as \"1 h\"",
-	 read_time_limit, NULL},
-	{"order", "fifo, lifo, random", read_order, NULL},
+	 read_time_limit, NULL, OF_BOTH},
+	{"order", "fifo, lifo, random", read_order, NULL, OF_QUEUE},
 	{"key_policy",
 	 "none, serial, serial_hold_on_failure, serial_until_success", NULL,
-	 "none"},
-	{"max_running", NULL, NULL, NULL},
-	{"max_running_per_key", NULL, NULL, NULL},
-	{"rate_limit", NULL, NULL, NULL},
-	{"max_depth", NULL, NULL, NULL},
+	 "none", OF_QUEUE},
+	{"max_running", "an integer of at least 1", read_max_running, NULL,
+	 OF_QUEUE},
+	{"max_running_per_key", NULL, NULL, NULL, OF_QUEUE},
+	{"rate_limit",
+	 "an object such as {\"count\": 100, \"per\": \"1 s\"}, with a count of 1 "
+	 "to 1000000000",
+	 read_rate_limit, NULL, OF_QUEUE},
+	{"max_depth", "an integer of at least 1", read_max_depth, NULL, OF_QUEUE},
 	{"max_payload", "a number of bytes from 1 to 268435456", read_max_payload,
-	 NULL},
+	 NULL, OF_QUEUE},
 	{"retention", "an interval with a unit, forever, none", read_retention,
-	 NULL},
+	 NULL, OF_BOTH},
 	{"retention_dead", "a positive interval with a unit, forever",
-	 read_retention_dead, NULL},
-	{"reference_window", NULL, NULL, NULL},
-	{"on_worker_death", "requeue, hold, kill", NULL, "requeue"},
-	{"dead_letter_queue", NULL, NULL, NULL},
-	{"notify", "true, false", NULL, "false"},
-	{"history", "none, transitions", NULL, "none"},
-	{"executor", NULL, NULL, NULL},
+	 read_retention_dead, NULL, OF_QUEUE},
+	{"reference_window", "a positive interval with a unit, forever",
+	 read_reference_window, NULL, OF_BOTH},
+	{"on_worker_death", "requeue, hold, kill", read_on_worker_death, NULL,
+	 OF_BOTH},
+	{"dead_letter_queue", "the name of a queue", read_dead_letter_queue, NULL,
+	 OF_QUEUE},
+	{"notify", "true, false", NULL, "false", OF_QUEUE},
+	{"history", "none, transitions", read_history, NULL, OF_QUEUE},
+	{"executor", NULL, NULL, NULL, OF_QUEUE},
+	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
+	 read_deadline_in, NULL, OF_TASK},
 };
 
 static const OptionDef *find_option(const char *name);
-static void  read_one(TqOptions *options, const char *name, JsonbValue *value);
-static void  refuse_unbuilt(const OptionDef *def, JsonbValue *value);
-static void  bad_value(const char *name) pg_attribute_noreturn();
-static char *option_string(const char *name, JsonbValue *value);
+static void             read_all(TqOptions *options, Jsonb *doc, int of);
+static void   read_one(TqOptions *options, const char *name, JsonbValue *value,
+					   int of);
+static void   refuse_unbuilt(const OptionDef *def, JsonbValue *value);
+static void   bad_value(const char *name) pg_attribute_noreturn();
+static char  *option_string(const char *name, JsonbValue *value);
 static double option_number(const char *name, JsonbValue *value, double min,
 							double max, bool whole);
 static int64  option_span(const char *name, JsonbValue *value, int64 min);
@@ -127,6 +164,24 @@ tq_options_default(TqOptions *options)
 void
 tq_options_read(TqOptions *options, Jsonb *doc)
 {
+	read_all(options, doc, OF_QUEUE);
+}
+
+/* The same for a task's own options, over those of its queue. */
+void
+tq_options_read_task(TqOptions *options, Jsonb *doc)
+{
+	read_all(options, doc, OF_TASK);
+	if (options->backoff.retry == TQ_RETRY_LIST &&
+		options->backoff.list_length == 0)
+		tq_error_invalid_option("retry",
+								"is \"list\" without a \"retry_list\"",
+								"Give both options.");
+}
+
+static void
+read_all(TqOptions *options, Jsonb *doc, int of)
+{
 	JsonbIterator     *it;
 	JsonbValue         key;
 	JsonbValue         value;
@@ -141,26 +196,32 @@ tq_options_read(TqOptions *options, Jsonb *doc)
 		char *name = pnstrdup(key.val.string.val, key.val.string.len);
 
 		token = JsonbIteratorNext(&it, &value, true);
-		read_one(options, name, &value);
+		read_one(options, name, &value, of);
 	}
 }
 
 /*
  * The options after a change: a member of changes replaces the old one, and
- * null removes it.  Every member is checked.
+ * null removes it.  Every member is checked; defaults are those of queue '*'.
  */
 Jsonb *
-tq_options_merge(Jsonb *before, Jsonb *changes)
+tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 {
 	TqOptions checked;
 	Datum     merged;
 
 	tq_options_default(&checked);
 	tq_options_read(&checked, changes);
+	if (checked.max_running > 0)
+		tq_shmem_require("queue option \"max_running\"");
+	if (checked.rate.count > 0)
+		tq_shmem_require("queue option \"rate_limit\"");
+	if (checked.max_depth > 0)
+		tq_shmem_require("queue option \"max_depth\"");
 	merged = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before),
 								 JsonbPGetDatum(changes));
 	merged = DirectFunctionCall1(jsonb_strip_nulls, merged);
-	tq_options_default(&checked);
+	checked = *defaults;
 	tq_options_read(&checked, DatumGetJsonbP(merged));
 	if (checked.backoff.retry == TQ_RETRY_LIST &&
 		checked.backoff.list_length == 0)
@@ -182,18 +243,21 @@ find_option(const char *name)
 }
 
 static void
-read_one(TqOptions *options, const char *name, JsonbValue *value)
+read_one(TqOptions *options, const char *name, JsonbValue *value, int of)
 {
 	const OptionDef *def = find_option(name);
 
-	if (def == NULL)
+	if (def == NULL || (def->of & of) == 0)
 	{
 		StringInfoData all;
 
 		initStringInfo(&all);
 		for (int i = 0; i < lengthof(option_defs); i++)
-			appendStringInfo(&all, "%s%s", i > 0 ? ", " : "",
-							 option_defs[i].name);
+		{
+			if (option_defs[i].of & of)
+				appendStringInfo(&all, "%s%s", all.len > 0 ? ", " : "",
+								 option_defs[i].name);
+		}
 		tq_error_invalid_option(name, "does not exist",
 								psprintf("Options are: %s.", all.data));
 	}
@@ -450,4 +514,92 @@ read_retention_dead(TqOptions *options, const char *name, JsonbValue *value)
 		options->retention_dead.span = parse_span(name, word, 1);
 		options->retention_dead.keep = TQ_KEEP_SPAN;
 	}
+}
+
+static void
+read_max_running(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->max_running =
+		(int) option_number(name, value, 1, PG_INT32_MAX, true);
+}
+
+static void
+read_rate_limit(TqOptions *options, const char *name, JsonbValue *value)
+{
+	JsonbContainer *object;
+	JsonbValue     *count;
+	JsonbValue     *per;
+
+	if (value->type != jbvBinary ||
+		!JsonContainerIsObject(value->val.binary.data))
+		bad_value(name);
+	object = value->val.binary.data;
+	count = getKeyJsonValueFromContainer(object, "count", 5, NULL);
+	per = getKeyJsonValueFromContainer(object, "per", 3, NULL);
+	if (count == NULL || per == NULL || JsonContainerSize(object) != 2)
+		bad_value(name);
+	options->rate.count = option_number(name, count, 1, 1e9, true);
+	options->rate.per = (double) option_span(name, per, 1);
+}
+
+static void
+read_max_depth(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->max_depth = (int64) option_number(
+		name, value, 1, (double) (INT64CONST(1) << 53), true);
+}
+
+static void
+read_reference_window(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+
+	if (strcmp(word, "forever") == 0)
+		options->reference_window = TQ_FOREVER;
+	else
+		options->reference_window = parse_span(name, word, 1);
+}
+
+static void
+read_on_worker_death(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+
+	if (strcmp(word, "requeue") == 0)
+		options->on_death = TQ_ON_DEATH_REQUEUE;
+	else if (strcmp(word, "hold") == 0)
+		options->on_death = TQ_ON_DEATH_HOLD;
+	else if (strcmp(word, "kill") == 0)
+		options->on_death = TQ_ON_DEATH_KILL;
+	else
+		bad_value(name);
+}
+
+static void
+read_dead_letter_queue(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+
+	if (strcmp(word, "*") == 0 || !tq_arg_word_is_valid(word, TQ_MAX_NAME))
+		bad_value(name);
+	options->dead_letter_queue = word;
+}
+
+static void
+read_history(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+
+	if (strcmp(word, "none") == 0)
+		options->history = false;
+	else if (strcmp(word, "transitions") == 0)
+		options->history = true;
+	else
+		bad_value(name);
+}
+
+static void
+read_deadline_in(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->deadline_in = option_span(name, value, 1);
 }

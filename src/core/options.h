@@ -12,6 +12,7 @@
 #include "utils/jsonb.h"
 
 #include "base/backoff.h"
+#include "shared/counter.h"
 
 typedef enum TqOrder
 {
@@ -34,6 +35,16 @@ typedef struct TqRetention
 	int64  span; /* microseconds, for TQ_KEEP_SPAN */
 } TqRetention;
 
+/* When a worker dies or a lease is lost. */
+typedef enum TqOnDeath
+{
+	TQ_ON_DEATH_REQUEUE,
+	TQ_ON_DEATH_HOLD,
+	TQ_ON_DEATH_KILL
+} TqOnDeath;
+
+#define TQ_FOREVER PG_INT64_MAX
+
 typedef struct TqOptions
 {
 	int         priority;
@@ -45,10 +56,20 @@ typedef struct TqOptions
 	int         max_payload; /* bytes */
 	TqRetention retention;
 	TqRetention retention_dead;
+	int         max_running;      /* 0: any number */
+	TqRate      rate;             /* claims; count 0: any number */
+	int64       max_depth;        /* 0: any number */
+	int64       reference_window; /* microseconds, or TQ_FOREVER */
+	TqOnDeath   on_death;
+	char       *dead_letter_queue; /* NULL: none */
+	bool        history;           /* write each transition */
+	int64       deadline_in;       /* of a task only; 0: none */
 } TqOptions;
 
 extern void   tq_options_default(TqOptions *options);
 extern void   tq_options_read(TqOptions *options, Jsonb *doc);
-extern Jsonb *tq_options_merge(Jsonb *before, Jsonb *changes);
+extern void   tq_options_read_task(TqOptions *options, Jsonb *doc);
+extern Jsonb *tq_options_merge(Jsonb *before, Jsonb *changes,
+							   const TqOptions *defaults);
 
 #endif /* TQ_OPTIONS_H */

@@ -50,7 +50,9 @@ static HTAB         *by_name = NULL;
 static HTAB         *by_id = NULL;
 static uint64        cache_generation = 0;
 static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
-static int           bucket = -1;       /* leaf of the archive being filled */
+static char        **all_names = NULL;  /* of queues */
+static int           all_names_count = 0;
+static int           bucket = -1; /* leaf of the archive being filled */
 
 #define QUEUE_COLUMNS                                                         \
 	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
@@ -84,6 +86,12 @@ static TqStmt stmt_add_queue = {
 	{TEXTOID, INT4OID, TIMESTAMPTZOID},
 	NULL};
 
+static TqStmt stmt_names = {
+	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name",
+	0,
+	{0},
+	NULL};
+
 static TqStmt stmt_rotation = {
 	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
 
@@ -111,6 +119,7 @@ tq_queue_refresh(void)
 											  ALLOCSET_DEFAULT_SIZES);
 	by_name = by_id = NULL;
 	all_queues = NULL;
+	all_names = NULL;
 	bucket = -1;
 	MemoryContextReset(cache_context);
 	ctl.hcxt = cache_context;
@@ -156,12 +165,13 @@ tq_queue_by_id(int32 queue_id)
 
 /*
  * The queue that a task is submitted to: current_user may, and it is made
- * when it does not exist yet and the settings allow that.  A queue made so
- * belongs to the extension's owner.  From here to the end of the
+ * when it does not exist yet and the settings allow that; for the extension
+ * itself no right is needed.  A queue made so belongs to the extension's
+ * owner.  From here to the end of the
  * transaction drop_queue waits for this transaction.
  */
 TqQueue *
-tq_queue_for_submit(const char *name)
+tq_queue_for_submit(const char *name, bool by_extension)
 {
 	TqQueue *queue;
 	TqSpi    spi;
@@ -173,14 +183,16 @@ tq_queue_for_submit(const char *name)
 	queue = tq_queue_find(name);
 	if (queue != NULL)
 	{
-		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+		if (!by_extension)
+			tq_role_require(queue, TQ_RIGHT_SUBMIT);
 		return queue;
 	}
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	if (!tq_guc_auto_create_queues)
 		tq_error_no_such_queue(name);
-	tq_role_require_all(TQ_RIGHT_SUBMIT);
+	if (!by_extension)
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
@@ -194,6 +206,42 @@ tq_queue_for_submit(const char *name)
 	if (queue == NULL)
 		tq_error_serialization();
 	return queue;
+}
+
+/* The names of all queues, in order; kept until something changes. */
+char **
+tq_queue_names(int *count)
+{
+	TqSpi  spi;
+	uint64 rows;
+
+	if (all_names == NULL)
+	{
+		MemoryContext mine;
+
+		tq_spi_enter(&spi);
+		rows = tq_spi_look(&stmt_names, NULL, NULL, 0);
+		mine = MemoryContextSwitchTo(cache_context);
+		all_names = palloc(sizeof(char *) * (rows + 1));
+		for (uint64 i = 0; i < rows; i++)
+		{
+			bool isnull;
+
+			all_names[i] = TextDatumGetCString(tq_spi_get(i, 1, &isnull));
+		}
+		all_names_count = (int) rows;
+		MemoryContextSwitchTo(mine);
+		tq_spi_leave(&spi);
+	}
+	*count = all_names_count;
+	return all_names;
+}
+
+/* What queue '*' says for all queues. */
+const TqOptions *
+tq_queue_defaults(void)
+{
+	return &all_queues->options;
 }
 
 /* Neither the queue nor all queues may be paused. */

@@ -8,6 +8,7 @@
  * enough is truncated: one operation, whatever its size, and no dead rows.
  * The truncation waits at most 100 ms for its lock and else leaves it for
  * the next turn, since everybody who finishes a task may stand behind it.
+ * The leaf of taskq.transition with the same number goes with it.
  * A transaction that still inserts into a leaf which is no longer the
  * current one does no harm: what it wrote makes the leaf young again.
  *
@@ -24,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -64,7 +66,10 @@ static TqStmt stmt_rotate = {
 	NULL};
 
 static TqStmt stmt_newest = {
-	"SELECT max(finished_at) FROM taskq.archive WHERE bucket = $1::smallint",
+	"SELECT greatest((SELECT max(finished_at) FROM taskq.archive"
+	"                  WHERE bucket = $1::smallint),"
+	"                (SELECT max(at) FROM taskq.transition"
+	"                  WHERE bucket = $1::smallint))",
 	1,
 	{INT4OID},
 	NULL};
@@ -257,13 +262,20 @@ newest_in(int bucket, TimestampTz *newest)
 static bool
 truncate_leaf(int bucket, TimestampTz before)
 {
-	char        text[64];
+	char        text[96];
+	char        name[NAMEDATALEN];
 	TimestampTz newest;
 	int64       give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
+	Oid         history;
 	TqSpi       spi;
 
+	snprintf(name, sizeof(name), "transition_%02d", bucket);
+	history = get_relname_relid(name, tq_catalog()->schema);
+	if (!OidIsValid(history))
+		return false;
 	while (!ConditionalLockRelationOid(tq_catalog()->leaf[bucket],
-									   AccessExclusiveLock))
+									   AccessExclusiveLock) ||
+		   !ConditionalLockRelationOid(history, AccessExclusiveLock))
 	{
 		if (tq_clock_monotonic() >= give_up)
 			return false;
@@ -273,7 +285,9 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (!newest_in(bucket, &newest) || newest > before)
 		return false;
 	/* the number comes from a loop over the leaves, not from a user */
-	snprintf(text, sizeof(text), "TRUNCATE taskq.archive_%02d", bucket);
+	snprintf(text, sizeof(text),
+			 "TRUNCATE taskq.archive_%02d, taskq.transition_%02d", bucket,
+			 bucket);
 	tq_spi_enter(&spi);
 	if (SPI_execute(text, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not truncate a leaf of the archive");

@@ -36,7 +36,7 @@
 #include "core/queue.h"
 #include "core/row.h"
 
-static void      table_begin(TqTable *table, Oid relid);
+static void      table_begin(TqTable *table, Oid relid, MemoryContext context);
 static void      table_prepare_indexes(TqTable *table);
 static void      table_end(TqTable *table);
 static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
@@ -78,7 +78,8 @@ tq_call_begin(TqCall *call, const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	memset(call, 0, sizeof(*call));
-	table_begin(&call->task, tq_catalog()->task);
+	call->context = CurrentMemoryContext;
+	table_begin(&call->task, tq_catalog()->task, call->context);
 	tq_queue_refresh();
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -97,6 +98,8 @@ tq_call_snapshot(void)
 void
 tq_call_end(TqCall *call)
 {
+	if (call->at_end != NULL)
+		call->at_end(call);
 	table_end(&call->leaf);
 	table_end(&call->task);
 	PopActiveSnapshot();
@@ -118,7 +121,12 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 		table->pkey =
 			tq_catalog_open_index(tq_catalog()->task_pkey, AccessShareLock);
 	if (table->slot == NULL)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(table->context);
+
 		table->slot = table_slot_create(table->rel, NULL);
+		MemoryContextSwitchTo(mine);
+	}
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(task_id));
 	scan = tq_compat_index_beginscan(table->rel, table->pkey,
@@ -254,7 +262,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	if (call->leaf_oid != leaf)
 	{
 		table_end(table);
-		table_begin(table, leaf);
+		table_begin(table, leaf, call->context);
 		call->leaf_oid = leaf;
 	}
 	desc = RelationGetDescr(table->rel);
@@ -309,8 +317,9 @@ read_archived(TqStmt *stmt, int64 task_id, int expected, TqTask *task)
 }
 
 static void
-table_begin(TqTable *table, Oid relid)
+table_begin(TqTable *table, Oid relid, MemoryContext context)
 {
+	table->context = context;
 	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
 }
 
@@ -318,12 +327,16 @@ table_begin(TqTable *table, Oid relid)
 static void
 table_prepare_indexes(TqTable *table)
 {
+	MemoryContext mine;
+
 	if (table->estate != NULL)
 		return;
+	mine = MemoryContextSwitchTo(table->context);
 	table->estate = CreateExecutorState();
 	table->target = makeNode(ResultRelInfo);
 	InitResultRelInfo(table->target, table->rel, 0, NULL, 0);
 	ExecOpenIndices(table->target, true);
+	MemoryContextSwitchTo(mine);
 }
 
 /* Locks stay until the transaction ends. */

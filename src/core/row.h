@@ -15,8 +15,9 @@
 typedef struct TqTable
 {
 	Relation        rel;
-	Relation        pkey;   /* of taskq.task, when it was needed */
-	EState         *estate; /* when an index was to be changed */
+	MemoryContext   context; /* for what lives as long as the call */
+	Relation        pkey;    /* of taskq.task, when it was needed */
+	EState         *estate;  /* when an index was to be changed */
 	ResultRelInfo  *target;
 	TupleTableSlot *slot;
 } TqTable;
@@ -24,9 +25,12 @@ typedef struct TqTable
 /* What one SQL call works with, from tq_call_begin to tq_call_end. */
 typedef struct TqCall
 {
-	TqTable task;
-	TqTable leaf; /* of the archive, the last one used */
-	Oid     leaf_oid;
+	TqTable       task;
+	TqTable       leaf; /* of the archive, the last one used */
+	Oid           leaf_oid;
+	MemoryContext context;
+	List         *dead; /* tasks that died, for at_end */
+	void (*at_end)(struct TqCall *call);
 } TqCall;
 
 extern void tq_call_begin(TqCall *call, const char *function);

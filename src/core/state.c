@@ -25,6 +25,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "core/history.h"
 #include "core/id.h"
 #include "core/large.h"
 #include "core/state.h"
@@ -85,7 +86,7 @@ static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
 static void note_intents(const TqQueue *queue, const TqTask *task,
-						 TqState from);
+						 TqState from, int32 held_by);
 
 bool
 tq_state_is_legal(TqState from, TqState to)
@@ -105,6 +106,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 {
 	TqMove  move = *wanted;
 	TqState from = (TqState) task->f.state;
+	int32   held_by = task->f.worker_id;
 	bool    was_live = !task->archived;
 	bool    leaves_trace = true;
 
@@ -129,12 +131,16 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	task->f.state = (int16) move.to;
 
 	TQ_DEBUG_POINT("state_before_write");
+	tq_xact_begin();
 	if (!write_row(call, task, &move, was_live, leaves_trace))
 		return false;
 	TQ_FAULT_POINT("state_after_write");
-	note_intents(queue, task, from);
+	tq_xact_count(queue->queue_id, from, move.to);
+	note_intents(queue, task, from, held_by);
+	if (queue->options.history)
+		tq_history_write(task, from);
 	if (tq_state_hooks.entered != NULL)
-		tq_state_hooks.entered(call, task, from);
+		tq_state_hooks.entered(call, queue, task, from);
 	return true;
 }
 
@@ -146,9 +152,45 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 {
 	task->f.version++;
 	tq_large_store(task);
+	tq_xact_begin();
 	if (!tq_row_update(call, task, true))
 		return false;
-	note_intents(queue, task, (TqState) task->f.state);
+	note_intents(queue, task, (TqState) task->f.state, task->f.worker_id);
+	return true;
+}
+
+/*
+ * Write a waiting task whose payload and settings have been replaced; a
+ * pending one is due at due_at (0: now).  The state stays.
+ */
+bool
+tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
+				 TimestampTz due_at)
+{
+	TqMove move = {0};
+
+	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
+		   task->f.state != TQ_STATE_RUNNING);
+	move.to = (TqState) task->f.state;
+	move.due_at = due_at;
+	enter_live(task, &move);
+	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
+		task->f.run_at = due_at;
+	return tq_state_touch(call, queue, task);
+}
+
+/*
+ * Take a waiting task away, which is no move; false when it has changed.
+ */
+bool
+tq_state_remove(TqCall *call, TqTask *task)
+{
+	tq_xact_begin();
+	if (!tq_row_delete(call, task, true))
+		return false;
+	if (task->f.large != 0)
+		tq_large_remove_all(task->f.task_id);
+	tq_xact_count(task->f.queue_id, task->f.state, 0);
 	return true;
 }
 
@@ -172,9 +214,13 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	enter_live(task, &move);
 	task->f.state = (int16) move.to;
 	tq_large_store(task);
+	tq_xact_begin();
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
 		return false;
-	note_intents(queue, task, TQ_STATE_SUSPENDED);
+	tq_xact_count(queue->queue_id, 0, task->f.state);
+	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
+	if (queue->options.history)
+		tq_history_write(task, 0);
 	return true;
 }
 
@@ -182,12 +228,42 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 TimestampTz
 tq_state_running_until(const TqQueue *queue, const TqTask *task)
 {
-	TimestampTz until = task->f.lease_until;
+	TimestampTz      until = task->f.lease_until;
+	TqOptions        room;
+	const TqOptions *options = tq_state_options(queue, task, &room);
 
-	if (queue->options.time_limit > 0 &&
-		!TIMESTAMP_NOT_FINITE(task->f.claimed_at))
-		until = Min(until, task->f.claimed_at + queue->options.time_limit);
+	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
+		until = Min(until, task->f.claimed_at + options->time_limit);
 	return until;
+}
+
+/*
+ * The options that hold for a task: its queue's, under its own.  Those of a
+ * row that somebody has written by hand may be bad: then the queue's alone,
+ * so that the task can still be ended.
+ */
+const TqOptions *
+tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
+{
+	MemoryContext mine = CurrentMemoryContext;
+
+	if (task->isnull[TQ_COL_OPTIONS])
+		return &queue->options;
+	*room = queue->options;
+	PG_TRY();
+	{
+		tq_options_read_task(room,
+							 DatumGetJsonbP(task->value[TQ_COL_OPTIONS]));
+	}
+	PG_CATCH();
+	{
+		/* reading options holds nothing that would have to be released */
+		MemoryContextSwitchTo(mine);
+		FlushErrorState();
+		*room = queue->options;
+	}
+	PG_END_TRY();
+	return room;
 }
 
 /* Pending, blocked or suspended: nobody holds it. */
@@ -226,55 +302,72 @@ enter_running(TqTask *task, const TqMove *move)
 /*
  * A finished task goes into the archive, or nowhere (false).  Rows that
  * live as long as taskq.retention says go into the leaf being filled; all
- * others are kept with a time of their own.
+ * others are kept with a time of their own, and so is everything that must
+ * be found by its reference for a while.
  */
 static bool
 enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 {
-	const int64 month = 30 * USECS_PER_DAY;
-	TqRetention retention = queue->options.retention;
-	TimestampTz now = tq_clock_wall();
-	bool        none = retention.keep == TQ_KEEP_NONE;
+	const int64      month = 30 * USECS_PER_DAY;
+	TqOptions        room;
+	const TqOptions *options = tq_state_options(queue, task, &room);
+	TqRetention      retention = options->retention;
+	TimestampTz      now = tq_clock_wall();
+	int64            server = (int64) tq_guc_retention * USECS_PER_SEC;
+	int64            window = 0;
 
 	if (move->trace == TQ_TRACE_NONE)
 		return false;
-	if (none)
-		retention.keep = TQ_KEEP_DEFAULT;
+	if (!task->isnull[TQ_COL_REFERENCE])
+		window = options->reference_window;
 	if (move->to == TQ_STATE_DEAD)
 	{
-		int64 span = (int64) tq_guc_retention * USECS_PER_SEC;
-
-		if (queue->options.retention_dead.keep != TQ_KEEP_DEFAULT)
-			retention = queue->options.retention_dead;
+		if (retention.keep == TQ_KEEP_NONE)
+			retention.keep = TQ_KEEP_DEFAULT;
+		if (options->retention_dead.keep != TQ_KEEP_DEFAULT)
+			retention = options->retention_dead;
 		else if (retention.keep != TQ_KEEP_FOREVER)
 		{
-			if (retention.keep == TQ_KEEP_SPAN)
-				span = retention.span;
+			if (retention.keep == TQ_KEEP_DEFAULT)
+				retention.span = server;
 			retention.keep = TQ_KEEP_SPAN;
-			retention.span = Max(span, month);
+			retention.span = Max(retention.span, month);
 		}
 	}
-	else if (none && move->trace != TQ_TRACE_KEEP)
-		return false;
+	else if (retention.keep == TQ_KEEP_NONE)
+	{
+		if (move->trace == TQ_TRACE_KEEP)
+			retention.keep = TQ_KEEP_DEFAULT;
+		else if (window == 0)
+			return false;
+		else
+		{
+			retention.keep = TQ_KEEP_SPAN;
+			retention.span = 0;
+		}
+	}
+	if (window == TQ_FOREVER)
+		retention.keep = TQ_KEEP_FOREVER;
+	else if (window > 0 && retention.keep != TQ_KEEP_FOREVER)
+	{
+		if (retention.keep == TQ_KEEP_DEFAULT)
+			retention.span = server;
+		retention.keep = TQ_KEEP_SPAN;
+		retention.span = Max(retention.span, window);
+	}
 
 	task->f.lease_until = DT_NOEND;
 	tq_task_set(task, TQ_COL_FINISHED_AT, TimestampTzGetDatum(now));
 	tq_task_clear(task, TQ_COL_EXPIRES_AT);
-	switch (retention.keep)
+	if (retention.keep == TQ_KEEP_DEFAULT)
 	{
-		case TQ_KEEP_DEFAULT:
-		case TQ_KEEP_NONE:
-			tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(tq_queue_bucket()));
-			return true;
-		case TQ_KEEP_SPAN:
-			tq_task_set(task, TQ_COL_EXPIRES_AT,
-						TimestampTzGetDatum(now + retention.span));
-			break;
-		case TQ_KEEP_FOREVER:
-			tq_task_set(task, TQ_COL_EXPIRES_AT,
-						TimestampTzGetDatum(DT_NOEND));
-			break;
+		tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(tq_queue_bucket()));
+		return true;
 	}
+	tq_task_set(task, TQ_COL_EXPIRES_AT,
+				TimestampTzGetDatum(retention.keep == TQ_KEEP_FOREVER
+										? DT_NOEND
+										: now + retention.span));
 	tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(TQ_LEAF_KEEP));
 	return true;
 }
@@ -338,9 +431,13 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 	return true;
 }
 
-/* What the commit must tell shared memory. */
+/*
+ * What the commit must tell shared memory; held_by is the worker that a
+ * running task had.
+ */
 static void
-note_intents(const TqQueue *queue, const TqTask *task, TqState from)
+note_intents(const TqQueue *queue, const TqTask *task, TqState from,
+			 int32 held_by)
 {
 	if (task->f.state == TQ_STATE_RUNNING)
 	{
@@ -350,10 +447,11 @@ note_intents(const TqQueue *queue, const TqTask *task, TqState from)
 		running.token = task->f.token;
 		running.due_at = tq_state_running_until(queue, task);
 		running.worker_id = task->f.worker_id;
+		running.queue_id = task->f.queue_id;
 		tq_xact_running(&running);
 	}
 	else if (from == TQ_STATE_RUNNING)
-		tq_xact_stopped(task->f.task_id);
+		tq_xact_stopped(task->f.task_id, task->f.queue_id, held_by);
 	if (task->f.state == TQ_STATE_PENDING && !task->isnull[TQ_COL_WAKE_AT])
 		tq_xact_due(task->f.run_at);
 }

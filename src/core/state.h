@@ -44,7 +44,7 @@ typedef struct TqStateHooks
 	/* may turn a move to pending into one to blocked */
 	void (*entering)(TqCall *call, TqTask *task, TqMove *move);
 	/* after the row is written, in the same transaction */
-	void (*entered)(TqCall *call, TqTask *task, TqState from);
+	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from);
 } TqStateHooks;
 
 extern PGDLLIMPORT TqStateHooks tq_state_hooks;
@@ -56,7 +56,12 @@ extern bool        tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
 extern bool        tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
 								   TqState state, bool unique_reference,
 								   int64 *holder, TqState *holder_state);
+extern bool        tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
+									TimestampTz due_at);
+extern bool        tq_state_remove(TqCall *call, TqTask *task);
 extern TimestampTz tq_state_running_until(const TqQueue *queue,
 										  const TqTask  *task);
+extern const TqOptions *tq_state_options(const TqQueue *queue,
+										 const TqTask *task, TqOptions *room);
 
 #endif /* TQ_STATE_H */

@@ -101,6 +101,7 @@ typedef enum TqColumn
 	((col) >= TQ_FIRST_LARGE && (col) <= TQ_LAST_LARGE)
 
 #define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
+#define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
 
 /*
  * Columns after the fixed part are Datums, indexed by column; what they

@@ -1,6 +1,7 @@
 /*
  * worker.c
- *		Workers: taskq_register, taskq_heartbeat, taskq_deregister; labels.
+ *		Workers: taskq_register, taskq_heartbeat, taskq_drain,
+ *		taskq_deregister, taskq_expire; labels.
  *
  * Each registration is a row of taskq.worker with a number of its own, so
  * that what a former process of the same name still holds can be told from
@@ -39,6 +40,8 @@
 PG_FUNCTION_INFO_V1(taskq_register);
 PG_FUNCTION_INFO_V1(taskq_heartbeat);
 PG_FUNCTION_INFO_V1(taskq_deregister);
+PG_FUNCTION_INFO_V1(taskq_drain);
+PG_FUNCTION_INFO_V1(taskq_expire);
 PG_FUNCTION_INFO_V1(taskq_worker_seen);
 PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 
@@ -50,15 +53,30 @@ typedef struct KnownWorker
 	TqWorkerState state;
 	Oid           role;
 	TqTags        tags;
+	bool          draining;
+	int           max_running;
+	char        **queues; /* NULL: all */
+	int           queue_count;
 } KnownWorker;
+
+/* What a registration says; all of it may be missing. */
+typedef struct Registration
+{
+	Datum  queues; /* text[], 0: null */
+	TqTags tags;
+	Jsonb *info;
+	int    max_running; /* 0: null */
+} Registration;
 
 static MemoryContext known_context = NULL;
 static HTAB         *known = NULL;
 static uint64        known_generation = 0;
 
 /* The living one, else the newest of the past, else the label. */
+#define WORKER_COLUMNS ", w.tags, w.draining, w.max_running, w.queues"
+
 static TqStmt stmt_find = {
-	"SELECT w.worker_id, w.state::integer, r.oid, w.tags"
+	"SELECT w.worker_id, w.state::integer, r.oid" WORKER_COLUMNS
 	"  FROM taskq.worker w LEFT JOIN taskq.role r USING (role_id)"
 	" WHERE w.name = $1"
 	" ORDER BY w.state = 1 DESC, w.state <> 3 DESC, w.worker_id DESC"
@@ -68,7 +86,7 @@ static TqStmt stmt_find = {
 	NULL};
 
 static TqStmt stmt_find_label = {
-	"SELECT w.worker_id, w.state::integer, NULL::oid, w.tags"
+	"SELECT w.worker_id, w.state::integer, NULL::oid" WORKER_COLUMNS
 	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3"
 	" ORDER BY w.worker_id LIMIT 1",
 	1,
@@ -77,12 +95,34 @@ static TqStmt stmt_find_label = {
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
-	" (name, state, role_id, queues, tags, info, registered_at)"
-	" VALUES ($1, $2::smallint, $3, $4, $5, $6, $7)"
+	" (name, state, role_id, queues, tags, info, registered_at, max_running)"
+	" VALUES ($1, $2::smallint, $3, $4, $5, $6, $7, $8)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
-	7,
+	8,
 	{TEXTOID, INT4OID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID,
-	 TIMESTAMPTZOID},
+	 TIMESTAMPTZOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_keep = {
+	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
+	"       max_running = $5, draining = false"
+	" WHERE worker_id = $1 AND state = 1",
+	5,
+	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_drain = {"UPDATE taskq.worker SET draining = true"
+							" WHERE worker_id = $1 AND state = 1",
+							1,
+							{INT4OID},
+							NULL};
+
+static TqStmt stmt_others = {
+	"SELECT w.worker_id, r.oid"
+	"  FROM taskq.worker w LEFT JOIN taskq.role r USING (role_id)"
+	" WHERE w.state = 1 AND w.worker_id <> $1 ORDER BY w.worker_id",
+	1,
+	{INT4OID},
 	NULL};
 
 static TqStmt stmt_end = {
@@ -105,10 +145,15 @@ static TqStmt stmt_asked = {
 	NULL};
 
 static KnownWorker *look_up(const char *name);
-static void  read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
-static int32 add_row(const char *name, TqWorkerState state, Datum queues,
-					 bool queues_null, const TqTags *tags, Jsonb *info);
-static void  require_name(const KnownWorker *worker);
+static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
+static int32  add_row(const char *name, TqWorkerState state,
+					  const Registration *registration);
+static bool   keep_row(int32 worker_id, const Registration *registration);
+static void   tell(const KnownWorker *worker, TqWorker *result);
+static char **strings_of(Datum array, int *count);
+static Datum  tags_or_empty(const TqTags *tags);
+static bool   may_use_name(Oid role);
+static void   require_name(const KnownWorker *worker);
 static KnownWorker *require_active(const char *name);
 static void         check_queues(FunctionCallInfo fcinfo, int n);
 static Datum        tasks_asked(int32 worker_id);
@@ -117,24 +162,33 @@ Datum
 taskq_register(PG_FUNCTION_ARGS)
 {
 	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	Jsonb       *info = tq_arg_jsonb(fcinfo, 5);
-	TqTags       tags;
+	Registration registration = {0};
 	TqCall       call;
 	KnownWorker *former;
+	bool         keep;
 	int64        returned = 0;
 	int32        worker_id;
 
 	if (!PG_ARGISNULL(1))
+	{
 		check_queues(fcinfo, 1);
-	tq_arg_tags(fcinfo, 2, &tags);
+		registration.queues = PG_GETARG_DATUM(1);
+	}
+	tq_arg_tags(fcinfo, 2, &registration.tags);
 	if (!PG_ARGISNULL(3))
-		tq_error_not_built("argument \"max_running\" of taskq_register()");
+	{
+		registration.max_running = PG_GETARG_INT32(3);
+		if (registration.max_running < 1)
+			tq_error_invalid("max_running", "must be at least 1", NULL);
+	}
 	if (tq_arg_bool(fcinfo, 4, false))
 		tq_error_not_built("bound => true");
-	if (info != NULL && VARSIZE(info) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("info", VARSIZE(info), TQ_MAX_SMALL_DOC);
-	if (tq_arg_bool(fcinfo, 6, false))
-		tq_error_not_built("keep => true");
+	registration.info = tq_arg_jsonb(fcinfo, 5);
+	if (registration.info != NULL &&
+		VARSIZE(registration.info) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("info", VARSIZE(registration.info),
+						   TQ_MAX_SMALL_DOC);
+	keep = tq_arg_bool(fcinfo, 6, false);
 	tq_shmem_require("taskq_register()");
 
 	tq_call_begin(&call, "taskq_register()");
@@ -146,12 +200,15 @@ taskq_register(PG_FUNCTION_ARGS)
 			require_name(former);
 		if (former->worker_id != 0 && former->state == TQ_WORKER_ACTIVE)
 		{
+			if (keep && keep_row(former->worker_id, &registration))
+			{
+				worker_id = former->worker_id;
+				break;
+			}
 			tq_worker_end(former->worker_id, TQ_WORKER_GONE);
 			returned += tq_duty_return_tasks(&call, former->worker_id, false);
 		}
-		worker_id = add_row(name, TQ_WORKER_ACTIVE,
-							PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1),
-							PG_ARGISNULL(1), &tags, info);
+		worker_id = add_row(name, TQ_WORKER_ACTIVE, &registration);
 		if (worker_id != 0)
 			break;
 		/* another session was faster: it is the former one now */
@@ -159,7 +216,7 @@ taskq_register(PG_FUNCTION_ARGS)
 		tq_catalog_forget();
 	}
 	/* if this rolls back, the former worker's next beat makes it a slot */
-	if (former->worker_id != 0)
+	if (former->worker_id != 0 && former->worker_id != worker_id)
 		tq_slot_remove(former->worker_id);
 	if (!tq_slot_put(worker_id))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -192,7 +249,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
 	values[0] = CStringGetTextDatum("active");
 	values[1] = tasks_asked(worker->worker_id);
-	values[2] = BoolGetDatum(false);
+	values[2] = BoolGetDatum(worker->draining);
 	values[3] = IntervalPGetDatum(next);
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
@@ -216,6 +273,86 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
+}
+
+/* No further claims for the worker; its heartbeats tell it so. */
+Datum
+taskq_drain(PG_FUNCTION_ARGS)
+{
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	TqCall       call;
+	KnownWorker *worker;
+	Datum        arg;
+	TqSpi        spi;
+
+	tq_shmem_require("taskq_drain()");
+	tq_call_begin(&call, "taskq_drain()");
+	worker = require_active(name);
+	arg = Int32GetDatum(worker->worker_id);
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_drain, &arg, NULL, SPI_OK_UPDATE, 0) == 0)
+		tq_error_no_such_worker(name, true);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_worker();
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Declare every other worker dead that was silent for that long, as far as
+ * current_user may use its name.  The background worker takes their tasks
+ * back at once.
+ */
+Datum
+taskq_expire(PG_FUNCTION_ARGS)
+{
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	int64        older_than = tq_arg_span(fcinfo, 1, "older_than", 1, 0);
+	int64        now = tq_clock_monotonic();
+	TqCall       call;
+	KnownWorker *worker;
+	int32       *ids;
+	Oid         *roles;
+	uint64       rows;
+	Datum        arg;
+	int64        expired = 0;
+	TqSpi        spi;
+
+	if (older_than == 0)
+		tq_error_required("older_than");
+	tq_shmem_require("taskq_expire()");
+	tq_call_begin(&call, "taskq_expire()");
+	worker = require_active(name);
+	(void) tq_slot_beat(worker->worker_id);
+	arg = Int32GetDatum(worker->worker_id);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_others, &arg, NULL, 0);
+	ids = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+	roles = MemoryContextAlloc(spi.caller, sizeof(Oid) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool  isnull;
+		Datum value = tq_spi_get(i, 2, &isnull);
+
+		ids[i] = tq_spi_int4(i, 1, 0);
+		roles[i] = isnull ? InvalidOid : DatumGetObjectId(value);
+	}
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64 last_seen;
+
+		/* one without a slot has its full time from now on */
+		if (!may_use_name(roles[i]) || !tq_slot_find(ids[i], &last_seen) ||
+			now - last_seen < older_than)
+			continue;
+		if (tq_worker_end(ids[i], TQ_WORKER_DEAD))
+			expired++;
+	}
+	if (expired > 0)
+		tq_xact_orphans();
+	tq_call_end(&call);
+	PG_RETURN_INT64(expired);
 }
 
 /*
@@ -268,19 +405,17 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 		tq_shmem_require("claiming as a registered worker");
 		if (!tq_slot_beat(worker->worker_id))
 			tq_slot_put(worker->worker_id);
-		result->registered = true;
-		result->tags = worker->tags;
+		tell(worker, result);
 	}
 	else if (worker->worker_id == 0 || worker->state == TQ_WORKER_GONE)
 	{
-		TqTags none = {0};
+		Registration none = {0};
 
 		read_known(worker, &stmt_find_label, name);
 		if (worker->worker_id == 0)
 		{
 			tq_xact_session_cache_changed();
-			if (add_row(name, TQ_WORKER_LABEL, (Datum) 0, true, &none, NULL) ==
-				0)
+			if (add_row(name, TQ_WORKER_LABEL, &none) == 0)
 				tq_call_snapshot();
 			read_known(worker, &stmt_find_label, name);
 			if (worker->worker_id == 0)
@@ -288,6 +423,30 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 		}
 	}
 	result->worker_id = worker->worker_id;
+}
+
+/* A worker that must be registered and alive: TQ007 otherwise. */
+void
+tq_worker_registered(const char *name, TqWorker *result)
+{
+	KnownWorker *worker = require_active(name);
+
+	tq_shmem_require("claiming as a registered worker");
+	if (!tq_slot_beat(worker->worker_id))
+		tq_slot_put(worker->worker_id);
+	tell(worker, result);
+	result->worker_id = worker->worker_id;
+}
+
+static void
+tell(const KnownWorker *worker, TqWorker *result)
+{
+	result->registered = true;
+	result->tags = worker->tags;
+	result->draining = worker->draining;
+	result->max_running = worker->max_running;
+	result->queues = worker->queues;
+	result->queue_count = worker->queue_count;
 }
 
 /* The name behind a number; NULL if there is none. */
@@ -364,12 +523,10 @@ look_up(const char *name)
 	if (worker->worker_id != 0)
 	{
 		KnownWorker *kept = hash_search(known, name, HASH_ENTER, &found);
-		TqTags       tags = worker->tags;
 
-		kept->worker_id = worker->worker_id;
-		kept->state = worker->state;
-		kept->role = worker->role;
-		kept->tags = tags;
+		memcpy((char *) kept + sizeof(kept->name),
+			   (char *) worker + sizeof(worker->name),
+			   sizeof(KnownWorker) - sizeof(worker->name));
 		return kept;
 	}
 	return worker;
@@ -388,47 +545,68 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 		MemoryContext mine = MemoryContextSwitchTo(known_context);
 		bool          isnull;
 		Datum         value;
-		Datum        *values;
-		bool         *nulls;
 
 		worker->worker_id = tq_spi_int4(0, 1, 0);
 		worker->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
 		value = tq_spi_get(0, 3, &isnull);
 		worker->role = isnull ? InvalidOid : DatumGetObjectId(value);
-		deconstruct_array(DatumGetArrayTypeP(tq_spi_get(0, 4, &isnull)),
-						  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls,
-						  &worker->tags.count);
-		worker->tags.tags = palloc(sizeof(char *) * (worker->tags.count + 1));
-		for (int i = 0; i < worker->tags.count; i++)
-			worker->tags.tags[i] = nulls[i] ? pstrdup("")
-											: TextDatumGetCString(values[i]);
+		worker->tags.tags =
+			strings_of(tq_spi_get(0, 4, &isnull), &worker->tags.count);
 		tq_arg_tags_sort(&worker->tags);
+		worker->draining = tq_spi_bool(0, 5);
+		worker->max_running = tq_spi_int4(0, 6, 0);
+		value = tq_spi_get(0, 7, &isnull);
+		worker->queues = isnull ? NULL
+								: strings_of(value, &worker->queue_count);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
 }
 
+/* The strings of a text[]. */
+static char **
+strings_of(Datum array, int *count)
+{
+	Datum *values;
+	bool  *nulls;
+	char **strings;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false,
+					  TYPALIGN_INT, &values, &nulls, count);
+	strings = palloc(sizeof(char *) * (*count + 1));
+	for (int i = 0; i < *count; i++)
+		strings[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(values[i]);
+	return strings;
+}
+
+static Datum
+tags_or_empty(const TqTags *tags)
+{
+	return tags->count > 0 ? tq_arg_tags_datum(tags)
+						   : PointerGetDatum(construct_empty_array(TEXTOID));
+}
+
 /* The new row's number; 0 when such a row exists already. */
 static int32
-add_row(const char *name, TqWorkerState state, Datum queues, bool queues_null,
-		const TqTags *tags, Jsonb *info)
+add_row(const char *name, TqWorkerState state,
+		const Registration *registration)
 {
 	TqSpi spi;
-	Datum args[7];
-	bool  nulls[7] = {false};
+	Datum args[8];
+	bool  nulls[8] = {false};
 	int32 worker_id = 0;
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(state);
 	args[2] = Int32GetDatum(tq_role_intern(GetUserId()));
-	args[3] = queues;
-	nulls[3] = queues_null;
-	args[4] = tags->count > 0
-				  ? tq_arg_tags_datum(tags)
-				  : PointerGetDatum(construct_empty_array(TEXTOID));
-	args[5] = info != NULL ? JsonbPGetDatum(info) : (Datum) 0;
-	nulls[5] = info == NULL;
+	args[3] = registration->queues;
+	nulls[3] = registration->queues == (Datum) 0;
+	args[4] = tags_or_empty(&registration->tags);
+	args[5] = JsonbPGetDatum(registration->info);
+	nulls[5] = registration->info == NULL;
 	args[6] = TimestampTzGetDatum(tq_clock_wall());
+	args[7] = Int32GetDatum(registration->max_running);
+	nulls[7] = registration->max_running == 0;
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT_RETURNING, 0) > 0)
 		worker_id = tq_spi_int4(0, 1, 0);
@@ -436,14 +614,42 @@ add_row(const char *name, TqWorkerState state, Datum queues, bool queues_null,
 	return worker_id;
 }
 
+/* The same process again: it keeps its tasks.  False when it has ended. */
+static bool
+keep_row(int32 worker_id, const Registration *registration)
+{
+	TqSpi spi;
+	Datum args[5];
+	bool  nulls[5] = {false};
+	bool  kept;
+
+	args[0] = Int32GetDatum(worker_id);
+	args[1] = registration->queues;
+	nulls[1] = registration->queues == (Datum) 0;
+	args[2] = tags_or_empty(&registration->tags);
+	args[3] = JsonbPGetDatum(registration->info);
+	nulls[3] = registration->info == NULL;
+	args[4] = Int32GetDatum(registration->max_running);
+	nulls[4] = registration->max_running == 0;
+	tq_spi_enter(&spi);
+	kept = tq_spi_run(&stmt_keep, args, nulls, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	return kept;
+}
+
 /* A worker belongs to the role that registered it, and to managers. */
+static bool
+may_use_name(Oid role)
+{
+	if (OidIsValid(role) && has_privs_of_role(GetUserId(), role))
+		return true;
+	return (tq_role_rights_all() & TQ_RIGHT_MANAGE) != 0;
+}
+
 static void
 require_name(const KnownWorker *worker)
 {
-	if (OidIsValid(worker->role) &&
-		has_privs_of_role(GetUserId(), worker->role))
-		return;
-	if (tq_role_rights_all() & TQ_RIGHT_MANAGE)
+	if (may_use_name(worker->role))
 		return;
 	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					errmsg("permission denied for this worker's name"),

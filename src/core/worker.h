@@ -19,12 +19,18 @@ typedef enum TqWorkerState
 
 typedef struct TqWorker
 {
-	int32  worker_id;
-	bool   registered;
-	TqTags tags; /* of a registered one */
+	int32 worker_id;
+	bool  registered;
+	/* of a registered one */
+	TqTags tags;
+	bool   draining;
+	int    max_running; /* 0: any number */
+	char **queues;      /* NULL: all */
+	int    queue_count;
 } TqWorker;
 
 extern void  tq_worker_for_claim(const char *name, TqWorker *worker);
+extern void  tq_worker_registered(const char *name, TqWorker *worker);
 extern char *tq_worker_name(int32 worker_id);
 extern bool  tq_worker_end(int32 worker_id, TqWorkerState how);
 

@@ -10,9 +10,14 @@
  * been released: whoever is woken sees what was done, its own caches
  * included, and waits for nothing.
  *
+ * Numbers of live tasks change at commit, too.  What a claim has reserved of
+ * a limit is given back when its transaction or savepoint rolls back; what a
+ * task that ran had reserved, when the commit ends its running.
+ *
  * A prepared transaction keeps no intents: its end flags the registry of
- * running tasks as incomplete, and the background worker looks
- * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED).
+ * running tasks as incomplete and numbers as unknown, and the background
+ * worker looks (tq_xact_prepared_ended, called after COMMIT and ROLLBACK
+ * PREPARED).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -25,16 +30,20 @@
 #include "base/catalog.h"
 #include "core/role.h"
 #include "core/xact.h"
+#include "shared/counter.h"
 #include "shared/slot.h"
 #include "shared/station.h"
 
 typedef enum IntentKind
 {
+	INTENT_RESERVED,
 	INTENT_RUNNING,
 	INTENT_STOPPED,
+	INTENT_QUEUE_GONE,
 	INTENT_DUE,
 	INTENT_WAKE_WORKER,
 	INTENT_ASK,
+	INTENT_ORPHANS,
 	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
 	INTENT_VISIT
@@ -44,15 +53,34 @@ typedef struct Intent
 {
 	IntentKind       kind;
 	SubTransactionId subid;
-	TqRunning        running;  /* of RUNNING; task_id of STOPPED; due_at of
-								 * DUE; worker_id of ASK, WORKER_GONE */
+	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; due_at of
+								 * DUE; worker_id of ASK, WORKER_GONE;
+								 * queue_id of QUEUE_GONE */
 	Oid              database; /* of VISIT */
+	bool             rated;    /* of RESERVED */
+	uint64           queue_epoch;
+	uint64           worker_epoch;
 } Intent;
+
+/* Changes of the number of a queue's live tasks. */
+typedef struct Delta
+{
+	SubTransactionId subid;
+	int32            queue_id;
+	int64            live[TQ_LIVE_STATES];
+} Delta;
 
 /* In the top transaction's memory; gone with it. */
 static Intent *intents = NULL;
 static int     intent_count = 0;
 static int     intent_room = 0;
+static Delta  *deltas = NULL;
+static int     delta_count = 0;
+static int     delta_room = 0;
+
+/* The transaction's number and instance, entered before its first change. */
+static TransactionId entered_xid = InvalidTransactionId;
+static uint64        entered_instance = 0;
 
 /* The transaction has committed, and its intents are to be carried out. */
 static bool armed = false;
@@ -61,7 +89,10 @@ static bool armed = false;
 static bool session_cache_changed = false;
 
 static Intent *add_intent(IntentKind kind);
+static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
+static void    give_back(const Intent *intent, bool of_savepoint);
+static void    forget_all(void);
 static void    at_end(XactEvent event, void *arg);
 static void    at_release(ResourceReleasePhase phase, bool is_commit,
 						  bool is_top_level, void *arg);
@@ -76,6 +107,115 @@ tq_xact_init(void)
 	RegisterResourceReleaseCallback(at_release, NULL);
 }
 
+/*
+ * Before a change of a task: what is noted afterwards must not fail between
+ * the change and the note, so there is room for it now.
+ */
+void
+tq_xact_begin(void)
+{
+	if (!TransactionIdIsValid(entered_xid))
+	{
+		entered_xid = GetTopTransactionId();
+		entered_instance = tq_counter_enter(entered_xid);
+	}
+	if (intents == NULL)
+	{
+		intent_room = 16;
+		intents = MemoryContextAlloc(TopTransactionContext,
+									 sizeof(Intent) * intent_room);
+		intent_count = 0;
+	}
+	else if (intent_count + 8 > intent_room)
+	{
+		intents = repalloc_huge(intents, sizeof(Intent) * intent_room * 2);
+		intent_room *= 2;
+	}
+	if (deltas == NULL)
+	{
+		delta_room = 8;
+		deltas = MemoryContextAlloc(TopTransactionContext,
+									sizeof(Delta) * delta_room);
+		delta_count = 0;
+	}
+	else if (delta_count + 4 > delta_room)
+	{
+		deltas = repalloc_huge(deltas, sizeof(Delta) * delta_room * 2);
+		delta_room *= 2;
+	}
+}
+
+/*
+ * A task of the queue has gone from one state to another; 0 or a finished
+ * one is nowhere.
+ */
+void
+tq_xact_count(int32 queue_id, int from, int to)
+{
+	Delta *delta;
+
+	if (from == to)
+		return;
+	tq_xact_begin();
+	delta = delta_of(queue_id);
+	if (from >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(from))
+		delta->live[from - TQ_STATE_FIRST]--;
+	if (to >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(to))
+		delta->live[to - TQ_STATE_FIRST]++;
+}
+
+/* By how much this transaction will change the number of such tasks. */
+int64
+tq_xact_counted(int32 queue_id, TqState state)
+{
+	int64 sum = 0;
+
+	for (int i = 0; i < delta_count; i++)
+	{
+		if (deltas[i].queue_id == queue_id)
+			sum += deltas[i].live[state - TQ_STATE_FIRST];
+	}
+	return sum;
+}
+
+/* How many running tasks of the queue or worker this transaction ends. */
+int
+tq_xact_stopped_of(TqOwner owner, int32 id)
+{
+	int count = 0;
+
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_STOPPED &&
+			(owner == TQ_OWNER_QUEUE ? intents[i].running.queue_id
+									 : intents[i].running.worker_id) == id)
+			count++;
+	}
+	return count;
+}
+
+/* A claim was reserved, after tq_xact_begin: it is made next. */
+void
+tq_xact_reserved(const TqRunning *claim, bool rated, uint64 queue_epoch,
+				 uint64 worker_epoch)
+{
+	Intent *intent = add_intent(INTENT_RESERVED);
+
+	intent->running = *claim;
+	intent->rated = rated;
+	intent->queue_epoch = queue_epoch;
+	intent->worker_epoch = worker_epoch;
+}
+
+/* The claim that was reserved last was not made. */
+void
+tq_xact_not_claimed(void)
+{
+	Assert(intent_count > 0 &&
+		   intents[intent_count - 1].kind == INTENT_RESERVED);
+	give_back(&intents[--intent_count], true);
+}
+
 /* A task was claimed, or the end of its claim was moved. */
 void
 tq_xact_running(const TqRunning *running)
@@ -85,9 +225,20 @@ tq_xact_running(const TqRunning *running)
 
 /* A task is no longer running. */
 void
-tq_xact_stopped(int64 task_id)
+tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id)
 {
-	add_intent(INTENT_STOPPED)->running.task_id = task_id;
+	Intent *intent = add_intent(INTENT_STOPPED);
+
+	intent->running.task_id = task_id;
+	intent->running.queue_id = queue_id;
+	intent->running.worker_id = worker_id;
+}
+
+/* A queue was dropped. */
+void
+tq_xact_queue_gone(int32 queue_id)
+{
+	add_intent(INTENT_QUEUE_GONE)->running.queue_id = queue_id;
 }
 
 /* Something becomes due at that time of the dispatch clock. */
@@ -113,6 +264,13 @@ void
 tq_xact_ask(int32 worker_id)
 {
 	add_intent(INTENT_ASK)->running.worker_id = worker_id;
+}
+
+/* Workers were declared dead: their tasks are to be taken back now. */
+void
+tq_xact_orphans(void)
+{
+	add_intent(INTENT_ORPHANS);
 }
 
 /* Running tasks may now end at other times than was noted. */
@@ -151,6 +309,7 @@ void
 tq_xact_prepared_ended(void)
 {
 	tq_registry_flag();
+	tq_counter_flag();
 	tq_station_wake();
 }
 
@@ -177,11 +336,32 @@ add_intent(IntentKind kind)
 	return intent;
 }
 
+/* Of this savepoint; made by tq_xact_begin's room when there is none. */
+static Delta *
+delta_of(int32 queue_id)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	Delta           *delta;
+
+	for (int i = delta_count - 1; i >= 0 && deltas[i].subid == subid; i--)
+	{
+		if (deltas[i].queue_id == queue_id)
+			return &deltas[i];
+	}
+	delta = &deltas[delta_count++];
+	memset(delta, 0, sizeof(*delta));
+	delta->subid = subid;
+	delta->queue_id = queue_id;
+	return delta;
+}
+
 static void
 carry_out(const Intent *intent)
 {
 	switch (intent->kind)
 	{
+		case INTENT_RESERVED:
+			break;
 		case INTENT_RUNNING:
 			tq_registry_put(&intent->running);
 			if (intent->running.due_at != DT_NOEND)
@@ -189,6 +369,14 @@ carry_out(const Intent *intent)
 			break;
 		case INTENT_STOPPED:
 			tq_registry_remove(intent->running.task_id);
+			tq_counter_release(TQ_OWNER_QUEUE, intent->running.queue_id,
+							   intent->running.task_id, entered_instance);
+			if (intent->running.worker_id != 0)
+				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
+								   intent->running.task_id, entered_instance);
+			break;
+		case INTENT_QUEUE_GONE:
+			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
 			break;
 		case INTENT_DUE:
 			tq_station_due(intent->running.due_at);
@@ -199,17 +387,58 @@ carry_out(const Intent *intent)
 		case INTENT_ASK:
 			tq_slot_ask(intent->running.worker_id);
 			break;
+		case INTENT_ORPHANS:
+			tq_registry_ask(TQ_ASK_WORKERS);
+			tq_station_wake();
+			break;
 		case INTENT_RESCAN:
 			tq_registry_flag();
 			tq_station_wake();
 			break;
 		case INTENT_WORKER_GONE:
 			tq_slot_remove(intent->running.worker_id);
+			tq_counter_forget(TQ_OWNER_WORKER, intent->running.worker_id);
 			break;
 		case INTENT_VISIT:
 			tq_station_visit(intent->database);
 			break;
 	}
+}
+
+/* What was reserved for a claim that has been rolled back. */
+static void
+give_back(const Intent *intent, bool of_savepoint)
+{
+	const TqRunning *claim = &intent->running;
+
+	if (intent->rated)
+		tq_counter_put_back(claim->queue_id);
+	if (of_savepoint)
+	{
+		tq_counter_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);
+		if (claim->worker_id != 0)
+			tq_counter_undo(TQ_OWNER_WORKER, claim->worker_id,
+							intent->worker_epoch);
+		return;
+	}
+	tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
+					   entered_instance);
+	if (claim->worker_id != 0)
+		tq_counter_release(TQ_OWNER_WORKER, claim->worker_id, claim->task_id,
+						   entered_instance);
+}
+
+/* The transaction is over, and all is told. */
+static void
+forget_all(void)
+{
+	if (TransactionIdIsValid(entered_xid))
+		tq_counter_leave();
+	entered_xid = InvalidTransactionId;
+	intents = NULL;
+	intent_count = 0;
+	deltas = NULL;
+	delta_count = 0;
 }
 
 static void
@@ -222,6 +451,11 @@ at_end(XactEvent event, void *arg)
 			session_cache_changed = false;
 			return;
 		case XACT_EVENT_ABORT:
+			for (int i = intent_count - 1; i >= 0; i--)
+			{
+				if (intents[i].kind == INTENT_RESERVED)
+					give_back(&intents[i], false);
+			}
 			if (session_cache_changed)
 			{
 				tq_role_forget();
@@ -233,8 +467,7 @@ at_end(XactEvent event, void *arg)
 		default:
 			return; /* before the end, or a parallel worker */
 	}
-	intents = NULL;
-	intent_count = 0;
+	forget_all();
 	session_cache_changed = false;
 }
 
@@ -246,10 +479,12 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	if (!armed || phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level)
 		return;
 	armed = false;
+	for (int i = 0; i < delta_count; i++)
+		tq_counter_add(deltas[i].queue_id, deltas[i].live, entered_xid,
+					   entered_instance);
 	for (int i = 0; i < intent_count; i++)
 		carry_out(&intents[i]);
-	intents = NULL;
-	intent_count = 0;
+	forget_all();
 }
 
 static void
@@ -260,11 +495,19 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 	{
 		for (int i = intent_count - 1; i >= 0 && intents[i].subid >= mine; i--)
 			intents[i].subid = parent;
+		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
+			deltas[i].subid = parent;
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		while (intent_count > 0 && intents[intent_count - 1].subid >= mine)
+		{
 			intent_count--;
+			if (intents[intent_count].kind == INTENT_RESERVED)
+				give_back(&intents[intent_count], true);
+		}
+		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
+			delta_count--;
 		if (session_cache_changed)
 		{
 			tq_role_forget();

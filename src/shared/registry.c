@@ -56,10 +56,10 @@ typedef struct Entry
 typedef struct DatabaseFlag
 {
 	Oid    database;
-	uint64 flagged;   /* raised by whatever may lose entries */
-	uint64 seen;      /* flagged, when the last rebuild began */
-	bool   deadlines; /* a claim met a task past its deadline */
-	uint64 timers;    /* due times that the timer has met */
+	uint64 flagged; /* raised by whatever may lose entries */
+	uint64 seen;    /* flagged, when the last rebuild began */
+	int    asked;   /* bits of TQ_ASK_...: duties that should look now */
+	uint64 timers;  /* due times that the timer has met */
 } DatabaseFlag;
 
 typedef struct Registry
@@ -310,9 +310,9 @@ tq_registry_list(TqRunning *found, int max)
 	return count;
 }
 
-/* The deadline duty should look now. */
+/* A duty should look now.  Cannot fail. */
 void
-tq_registry_ask_deadlines(void)
+tq_registry_ask(int duty)
 {
 	DatabaseFlag *flag;
 
@@ -321,13 +321,13 @@ tq_registry_ask_deadlines(void)
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
 	if (flag != NULL)
-		flag->deadlines = true;
+		flag->asked |= duty;
 	SpinLockRelease(&registry->mutex);
 }
 
 /* Was it asked to, since the last call? */
 bool
-tq_registry_deadlines_asked(void)
+tq_registry_asked(int duty)
 {
 	DatabaseFlag *flag;
 	bool          asked = false;
@@ -336,8 +336,8 @@ tq_registry_deadlines_asked(void)
 	flag = flag_of_database();
 	if (flag != NULL)
 	{
-		asked = flag->deadlines;
-		flag->deadlines = false;
+		asked = (flag->asked & duty) != 0;
+		flag->asked &= ~duty;
 	}
 	SpinLockRelease(&registry->mutex);
 	return asked;

@@ -13,12 +13,17 @@
 
 #define TQ_PROGRESS_MESSAGE 120
 
+/* Duties that can be asked to look now, as bits. */
+#define TQ_ASK_DEADLINES 1
+#define TQ_ASK_WORKERS 2
+
 typedef struct TqRunning
 {
 	int64       task_id;
 	int64       token;
 	TimestampTz due_at; /* lease or time limit ends; DT_NOEND: never */
 	int32       worker_id;
+	int32       queue_id;
 } TqRunning;
 
 extern Size tq_registry_size(void);
@@ -38,8 +43,8 @@ extern int    tq_registry_of_workers(const int32 *workers, int count,
 									 TqRunning *found, int max);
 extern int    tq_registry_count(void);
 extern int    tq_registry_list(TqRunning *found, int max);
-extern void   tq_registry_ask_deadlines(void);
-extern bool   tq_registry_deadlines_asked(void);
+extern void   tq_registry_ask(int duty);
+extern bool   tq_registry_asked(int duty);
 extern void   tq_registry_timer_fired(void);
 extern uint64 tq_registry_timers(void);
 

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "shared/counter.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
@@ -61,6 +62,7 @@ tq_shmem_wipe(void)
 {
 	if (!ready)
 		return;
+	tq_counter_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
 }
@@ -71,9 +73,11 @@ request(void)
 	if (previous_request)
 		previous_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
+	RequestAddinShmemSpace(tq_counter_size());
 	RequestAddinShmemSpace(tq_registry_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
+	tq_counter_request();
 	tq_registry_request();
 	tq_slot_request();
 }
@@ -89,6 +93,7 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
 	tq_clock_attach(clock, found);
+	tq_counter_init();
 	tq_registry_init();
 	tq_slot_init();
 	tq_station_init();

@@ -37,6 +37,7 @@ typedef struct SlotEntry
 	SlotKey          key;
 	pg_atomic_uint64 last_seen;
 	pg_atomic_uint32 asked; /* a task of it was asked to stop */
+	pg_atomic_uint32 turn;  /* claims from all of its queues */
 } SlotEntry;
 
 static LWLock *lock = NULL;
@@ -100,6 +101,7 @@ tq_slot_put(int32 worker_id)
 		entry = hash_search(slots, &key, HASH_ENTER_NULL, &found);
 	if (entry != NULL)
 	{
+		pg_atomic_init_u32(&entry->turn, 0);
 		pg_atomic_init_u64(&entry->last_seen, (uint64) tq_clock_monotonic());
 		pg_atomic_init_u32(&entry->asked, 1);
 	}
@@ -184,6 +186,22 @@ tq_slot_asked(int32 worker_id, bool clear)
 					  : pg_atomic_read_u32(&entry->asked) != 0;
 	LWLockRelease(lock);
 	return asked;
+}
+
+/* How often the worker has claimed from all of its queues. */
+uint32
+tq_slot_turn(int32 worker_id)
+{
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
+	uint32     turn = 0;
+
+	LWLockAcquire(lock, LW_SHARED);
+	entry = hash_search(slots, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+		turn = pg_atomic_fetch_add_u32(&entry->turn, 1);
+	LWLockRelease(lock);
+	return turn;
 }
 
 /* The entries of this database; returns how many. */

@@ -20,12 +20,13 @@ extern void tq_slot_request(void);
 extern void tq_slot_init(void);
 extern void tq_slot_wipe(void);
 
-extern bool tq_slot_put(int32 worker_id);
-extern bool tq_slot_beat(int32 worker_id);
-extern void tq_slot_remove(int32 worker_id);
-extern bool tq_slot_find(int32 worker_id, int64 *last_seen);
-extern void tq_slot_ask(int32 worker_id);
-extern bool tq_slot_asked(int32 worker_id, bool clear);
-extern int  tq_slot_list(TqSlot *slots, int max);
+extern bool   tq_slot_put(int32 worker_id);
+extern bool   tq_slot_beat(int32 worker_id);
+extern void   tq_slot_remove(int32 worker_id);
+extern bool   tq_slot_find(int32 worker_id, int64 *last_seen);
+extern void   tq_slot_ask(int32 worker_id);
+extern bool   tq_slot_asked(int32 worker_id, bool clear);
+extern uint32 tq_slot_turn(int32 worker_id);
+extern int    tq_slot_list(TqSlot *slots, int max);
 
 #endif /* TQ_SLOT_H */

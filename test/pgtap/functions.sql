@@ -25,6 +25,30 @@ INSERT INTO promised VALUES
  'queue text, reason text DEFAULT NULL::text, until timestamp with time zone DEFAULT NULL::timestamp with time zone',
  'void'),
 ('taskq_resume', 'queue text', 'void'),
+('taskq_purge',
+ 'queue text, states text[] DEFAULT NULL::text[],'
+ ' before timestamp with time zone DEFAULT NULL::timestamp with time zone,'
+ ' reason text DEFAULT NULL::text, from_id bigint DEFAULT NULL::bigint,'
+ ' to_id bigint DEFAULT NULL::bigint, max_tasks integer DEFAULT NULL::integer',
+ 'bigint'),
+('taskq_submit_tasks', 'tasks jsonb', 'SETOF bigint'),
+('taskq_complete_many',
+ 'task_ids bigint[], tokens bigint[], results jsonb[] DEFAULT NULL::jsonb[],'
+ ' strict boolean DEFAULT false',
+ 'TABLE(task_id bigint, ok boolean, error_code text)'),
+('taskq_decide_many', 'decisions jsonb, strict boolean DEFAULT true',
+ 'TABLE(task_id bigint, ok boolean, error_code text, state text)'),
+('taskq_extend_many',
+ 'task_ids bigint[], tokens bigint[], lease interval DEFAULT NULL::interval',
+ 'TABLE(task_id bigint, ok boolean, cancel boolean)'),
+('taskq_complete_and_claim',
+ 'task_ids bigint[], tokens bigint[], results jsonb[] DEFAULT NULL::jsonb[],'
+ ' queue text DEFAULT ''default''::text, worker text DEFAULT NULL::text,'
+ ' max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval,'
+ ' tags text[] DEFAULT NULL::text[]',
+ 'SETOF taskq.claimed'),
+('taskq_drain', 'worker text', 'void'),
+('taskq_expire', 'worker text, older_than interval', 'bigint'),
 ('taskq_submit',
  'queue text DEFAULT ''default''::text, payload jsonb DEFAULT NULL::jsonb,'
  ' priority integer DEFAULT NULL::integer,'
@@ -193,13 +217,15 @@ SELECT set_eq($$
     'taskq_version()', 'taskq.state_name(smallint)',
     'taskq.reason_name(smallint)', 'taskq.may_read(integer)',
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
+    'taskq.queue_numbers(integer)',
     'taskq.worker_seen(integer)', 'taskq.task_progress(bigint,bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || x.privilege_type
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
-    ARRAY['tasks SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT'],
+    ARRAY['tasks SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
+          'history SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c

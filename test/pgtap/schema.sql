@@ -9,9 +9,15 @@ SELECT tables_are('taskq', ARRAY[
     'archive_00', 'archive_01', 'archive_02', 'archive_03', 'archive_04',
     'archive_05', 'archive_06', 'archive_07', 'archive_08', 'archive_09',
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
-    'archive_15', 'archive_keep', 'archive_rotation', 'function_right']);
+    'archive_15', 'archive_keep', 'archive_rotation', 'function_right',
+    'transition', 'transition_00', 'transition_01', 'transition_02',
+    'transition_03', 'transition_04', 'transition_05', 'transition_06',
+    'transition_07', 'transition_08', 'transition_09', 'transition_10',
+    'transition_11', 'transition_12', 'transition_13', 'transition_14',
+    'transition_15']);
 SELECT views_are('taskq', ARRAY[
-    'tasks', 'task_all', 'queues', 'workers', 'settings', 'table_problem']);
+    'tasks', 'task_all', 'queues', 'workers', 'settings', 'history',
+    'table_problem']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',

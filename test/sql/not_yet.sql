@@ -5,35 +5,23 @@ SELECT taskq_create_queue('n');
 SELECT c, t.try('SELECT * FROM ' || c)
   FROM unnest(ARRAY[
     'taskq_claim(''n'', wait => ''1 s'')',
-    'taskq_claim(queue => NULL)',
-    'taskq_claim(queue => NULL, worker => ''w'')',
-    'taskq_submit(''n'', reference => ''r'', on_conflict => ''update'')',
-    'taskq_submit(''n'', reference => ''r'', on_conflict => ''merge'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''supersede'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''replace'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''delete'')',
-    'taskq_submit(''n'', options => ''{}'')',
-    'taskq_submit(''n'', options => ''{"lease": "1 min"}'')',
-    'taskq_submit_many(''n'', ''{1}'', reference => ''r'', on_conflict => ''merge'')',
     'taskq_submit_many(''n'', ''{1}'', insertion => ''delete'')',
-    'taskq_submit_many(''n'', ''{1}'', options => ''{}'')',
-    'taskq_register(''w'', bound => true)',
-    'taskq_register(''w'', max_running => 1)',
-    'taskq_register(''w'', keep => true)'
+    'taskq_register(''w'', bound => true)'
     ]) c;
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o)),
        t.code(format('SELECT taskq_create_queue(''n2'', %L)', o)) AS create,
        t.code(format('SELECT taskq_alter_queue(''*'', %L)', o)) AS all
   FROM unnest(ARRAY[
-    '{"max_running": 1}', '{"max_running_per_key": 1}', '{"rate_limit": {"count": 1, "per": "1 s"}}', '{"max_depth": 1}',
-    '{"reference_window": "1 d"}', '{"dead_letter_queue": "d"}', '{"executor": {}}',
+    '{"max_running_per_key": 1}', '{"executor": {}}',
     '{"key_policy": "serial"}', '{"key_policy": "serial_hold_on_failure"}', '{"key_policy": "serial_until_success"}',
-    '{"on_worker_death": "hold"}', '{"on_worker_death": "kill"}', '{"notify": true}', '{"history": "transitions"}']) o;
+    '{"notify": true}']) o;
 -- what means "off" is accepted
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o))
   FROM unnest(ARRAY[
-    '{"max_running": null}', '{"rate_limit": null}', '{"max_depth": null}', '{"key_policy": "none"}', '{"on_worker_death": "requeue"}',
-    '{"notify": false}', '{"history": "none"}', '{"executor": null}']) o;
+    '{"max_running_per_key": null}', '{"key_policy": "none"}', '{"notify": false}', '{"executor": null}']) o;
 SELECT taskq_submit('n', key => 'k', insertion => 'append', on_conflict => 'error') > 0 AS submitted;
 SELECT count(*) FROM taskq_claim('n', wait => '0');
 SELECT taskq_register('w', bound => false, keep => false);
@@ -43,5 +31,5 @@ SELECT queue, options FROM taskq.queues;
 SELECT count(*) FROM taskq.tasks;
 -- a bad value of an option of later versions
 SELECT o, t.code(format('SELECT taskq_alter_queue(''n'', %L)', o)) IN ('0A000', 'TQ004') AS refused
-  FROM unnest(ARRAY['{"max_running": -1}', '{"key_policy": "x"}', '{"notify": 7}', '{"history": []}']) o;
+  FROM unnest(ARRAY['{"max_running_per_key": -1}', '{"key_policy": "x"}', '{"notify": 7}']) o;
 SELECT taskq_drop_queue('n', true);

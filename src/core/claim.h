@@ -1,0 +1,33 @@
+/*
+ * claim.h
+ *		Tasks are handed out.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CLAIM_H
+#define TQ_CLAIM_H
+
+#include "core/row.h"
+
+#include "nodes/execnodes.h"
+
+#include "base/arg.h"
+#include "core/options.h"
+
+/* The arguments of a claim. */
+typedef struct TqClaim
+{
+	char   *queue_name;  /* NULL: all of the worker's */
+	char   *worker_name; /* NULL: none */
+	int     max_tasks;
+	int64   lease; /* microseconds; 0: not given */
+	TqTags  tags;
+	bool    tags_given;
+	bool    order_given;
+	TqOrder order;
+} TqClaim;
+
+extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);
+extern void tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+
+#endif /* TQ_CLAIM_H */

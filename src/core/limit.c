@@ -1,0 +1,369 @@
+/*
+ * limit.c
+ *		Limits of queues and workers: running tasks, rate, depth.
+ *
+ * A claim of a queue with max_running reserves in shared memory before it
+ * writes (shared/counter.c); what is reserved is given back by a roll-back,
+ * and released by the commit that ends the task's running (core/xact.c).
+ *
+ * When the number of reserved claims is not known, nothing is handed out
+ * until one session has counted the queue's (or worker's) running tasks.
+ * Claims hold a heavyweight lock on the queue in share mode from before they
+ * reserve until they have written, and the counting session holds it
+ * exclusively: so what is reserved is either in a row, or not reserved yet.
+ * Rows are read dirty: a claim of an open or prepared transaction counts, and
+ * so does a task whose end has not been committed.
+ *
+ * max_depth and taskq.queues use the numbers of live tasks, which are
+ * recounted with a snapshot that does not see this transaction's own work,
+ * while others go on.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "storage/lmgr.h"
+#include "utils/hsearch.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "core/limit.h"
+#include "core/task.h"
+#include "core/xact.h"
+#include "shared/shmem.h"
+
+/* The lock under which live tasks are counted: one at a time in the server. */
+#define RECOUNT_LOCK_CLASS RelationRelationId
+#define RECOUNT_LOCK_SUBID 0x7471 /* no column of a relation has it */
+#define MAX_TRIES 20
+
+#define RETRY_AFTER_MIN_MS 10
+#define RETRY_AFTER_MAX_MS 60000
+#define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
+
+static void count_used(TqOwner owner, int32 id);
+static bool try_count_used(TqOwner owner, int32 id);
+static void count_live(void);
+static bool try_count_live(void);
+static int  compare_int64(const void *a, const void *b);
+static void no_room(void) pg_attribute_noreturn();
+
+/*
+ * A claim begins.  Taking the lock also reads announcements, so the options
+ * of the queue are those of now; the caller refreshes what it knows.
+ */
+void
+tq_limit_begin(TqLimit *limit)
+{
+	Oid task = tq_catalog()->task;
+
+	if (!tq_shmem_ready())
+		return;
+	limit->queue_id = limit->queue->queue_id;
+	LockDatabaseObject(task, limit->queue_id, TQ_OWNER_QUEUE, ShareLock);
+	limit->queue_locked = true;
+	if (limit->worker_max > 0)
+	{
+		LockDatabaseObject(task, limit->worker_id, TQ_OWNER_WORKER, ShareLock);
+		limit->worker_locked = true;
+	}
+}
+
+/* 55000 when limits are to be kept and there is no memory for them. */
+void
+tq_limit_require(const TqLimit *limit)
+{
+	const TqOptions *options = &limit->queue->options;
+
+	if (options->max_running > 0)
+		tq_shmem_require("max_running");
+	if (options->rate.count > 0)
+		tq_shmem_require("rate_limit");
+}
+
+/*
+ * May this task be claimed as well?  If so it is reserved, and noted for the
+ * transaction's end.
+ */
+TqReserve
+tq_limit_reserve(TqLimit *limit, int64 task_id)
+{
+	const TqOptions *options = &limit->queue->options;
+	TqReserve        answer = TQ_RESERVE_DONE;
+	uint64           queue_epoch = 0;
+	uint64           worker_epoch = 0;
+	TqRunning        claim = {0};
+	bool             rated = options->rate.count > 0;
+
+	tq_xact_begin();
+	claim.task_id = task_id;
+	claim.queue_id = limit->queue->queue_id;
+	claim.worker_id = limit->worker_id;
+	if (options->max_running > 0)
+		answer = tq_counter_reserve(TQ_OWNER_QUEUE, claim.queue_id,
+									options->max_running, &queue_epoch);
+	if (answer != TQ_RESERVE_DONE)
+		return answer;
+	if (limit->worker_max > 0)
+		answer = tq_counter_reserve(TQ_OWNER_WORKER, claim.worker_id,
+									limit->worker_max, &worker_epoch);
+	if (answer == TQ_RESERVE_DONE)
+	{
+		if (rated)
+			answer = tq_counter_take(claim.queue_id, &options->rate);
+		if (answer == TQ_RESERVE_DONE)
+		{
+			tq_xact_reserved(&claim, rated, queue_epoch, worker_epoch);
+			return answer;
+		}
+		if (limit->worker_max > 0)
+			tq_counter_undo(TQ_OWNER_WORKER, claim.worker_id, worker_epoch);
+	}
+	if (options->max_running > 0)
+		tq_counter_undo(TQ_OWNER_QUEUE, claim.queue_id, queue_epoch);
+	if (answer == TQ_RESERVE_NO_ROOM)
+		no_room();
+	return answer;
+}
+
+/* The claim has written what it could. */
+void
+tq_limit_end(TqLimit *limit)
+{
+	Oid task = tq_catalog()->task;
+
+	if (limit->worker_locked)
+		UnlockDatabaseObject(task, limit->worker_id, TQ_OWNER_WORKER,
+							 ShareLock);
+	if (limit->queue_locked)
+		UnlockDatabaseObject(task, limit->queue_id, TQ_OWNER_QUEUE, ShareLock);
+	limit->worker_locked = limit->queue_locked = false;
+}
+
+/* Know how many claims are reserved, without the locks. */
+void
+tq_limit_know(const TqLimit *limit)
+{
+	if (limit->queue->options.max_running > 0)
+		count_used(TQ_OWNER_QUEUE, limit->queue_id);
+	if (limit->worker_max > 0)
+		count_used(TQ_OWNER_WORKER, limit->worker_id);
+}
+
+/* TQ008 when the queue has as many live tasks as it may have. */
+void
+tq_limit_check_depth(const TqQueue *queue)
+{
+	int64 live[TQ_LIVE_STATES];
+	int64 depth = 0;
+	int64 pause;
+
+	if (queue->options.max_depth == 0)
+		return;
+	tq_shmem_require("max_depth");
+	if (!tq_limit_live(queue->queue_id, live))
+		no_room();
+	for (int i = 0; i < TQ_LIVE_STATES; i++)
+		depth += live[i];
+	if (depth < queue->options.max_depth)
+		return;
+	pause = tq_counter_pause(queue->queue_id) / 1000;
+	if (pause == 0)
+		pause = RETRY_AFTER_UNKNOWN_MS;
+	tq_error_queue_full(
+		queue->name, queue->options.max_depth,
+		Min(Max(pause, RETRY_AFTER_MIN_MS), RETRY_AFTER_MAX_MS));
+}
+
+/*
+ * Live tasks of a queue by state, as they are now and with what this
+ * transaction has done; false when that cannot be known.
+ */
+bool
+tq_limit_live(int32 queue_id, int64 *live)
+{
+	if (!tq_shmem_ready() || RecoveryInProgress())
+		return false;
+	if (!tq_counter_read(queue_id, live))
+	{
+		count_live();
+		if (!tq_counter_read(queue_id, live))
+			return false;
+	}
+	for (int i = 0; i < TQ_LIVE_STATES; i++)
+		live[i] += tq_xact_counted(queue_id, (TqState) (TQ_STATE_FIRST + i));
+	return true;
+}
+
+/* Count running tasks, unless another session has done so meanwhile. */
+static void
+count_used(TqOwner owner, int32 id)
+{
+	Oid task = tq_catalog()->task;
+
+	if (tq_counter_used_known(owner, id))
+		return;
+	LockDatabaseObject(task, id, owner, ExclusiveLock);
+	TQ_DEBUG_POINT("limit_counting");
+	for (int i = 0; i < MAX_TRIES && !tq_counter_used_known(owner, id); i++)
+	{
+		if (try_count_used(owner, id))
+			break;
+	}
+	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
+}
+
+static bool
+try_count_used(TqOwner owner, int32 id)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	uint64   instance;
+	uint64   begun = tq_counter_used_begin(owner, id, &instance);
+	SnapshotData  dirty;
+	TableScanDesc scan;
+	HeapTuple     tuple;
+	int64        *ids = palloc(sizeof(int64) * 64);
+	int           count = 0;
+	int           room = 64;
+	int           different = 0;
+	bool          done;
+
+	if (begun == 0)
+		no_room();
+	InitDirtySnapshot(dirty);
+	scan = table_beginscan_strat(rel, &dirty, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state != TQ_STATE_RUNNING ||
+			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id)
+			continue;
+		if (count == room)
+		{
+			room *= 2;
+			ids = repalloc_huge(ids, sizeof(int64) * room);
+		}
+		ids[count++] = row.task_id;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	TQ_DEBUG_POINT("limit_counted");
+
+	/* a row that is being changed was seen twice */
+	qsort(ids, count, sizeof(int64), compare_int64);
+	for (int i = 0; i < count; i++)
+	{
+		if (i == 0 || ids[i] != ids[i - 1])
+			ids[different++] = ids[i];
+	}
+	tq_counter_wait_for_ended();
+	/* what this transaction itself has ended was not seen */
+	done = tq_counter_used_end(owner, id, begun, instance, ids, different,
+							   tq_xact_stopped_of(owner, id));
+	pfree(ids);
+	return done;
+}
+
+/* Count live tasks, unless another session has done so meanwhile. */
+static void
+count_live(void)
+{
+	int64 live[TQ_LIVE_STATES];
+
+	LockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
+					 ExclusiveLock);
+	for (int i = 0; i < MAX_TRIES && !tq_counter_read(0, live); i++)
+	{
+		if (try_count_live() && tq_counter_is_full())
+			break;
+	}
+	UnlockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
+					   ExclusiveLock);
+}
+
+static bool
+try_count_live(void)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	uint64   instance;
+	uint64   begun = tq_counter_recount_begin(&instance);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HASHCTL  ctl = {0};
+	HTAB    *found;
+	HASH_SEQ_STATUS seq;
+	TqLiveCount    *counts;
+	TqLiveCount    *entry;
+	TableScanDesc   scan;
+	HeapTuple       tuple;
+	int             count = 0;
+	bool            done;
+
+	/* without this transaction's own work, which its commit adds */
+	snapshot->curcid = FirstCommandId;
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(TqLiveCount);
+	ctl.hcxt = CurrentMemoryContext;
+	found = hash_create("taskq live tasks", 64, &ctl,
+						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+		bool        known;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state < TQ_STATE_FIRST || !TQ_STATE_IS_LIVE(row.state))
+			continue;
+		entry = hash_search(found, &row.queue_id, HASH_ENTER, &known);
+		if (!known)
+			memset(entry->live, 0, sizeof(entry->live));
+		entry->live[row.state - TQ_STATE_FIRST]++;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	TQ_DEBUG_POINT("live_counted");
+
+	counts = palloc(sizeof(TqLiveCount) * (hash_get_num_entries(found) + 1));
+	hash_seq_init(&seq, found);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		counts[count++] = *entry;
+	tq_counter_wait_for_ended();
+	done = tq_counter_recount_end(begun, instance, snapshot, counts, count);
+	UnregisterSnapshot(snapshot);
+	hash_destroy(found);
+	pfree(counts);
+	return done;
+}
+
+static int
+compare_int64(const void *a, const void *b)
+{
+	int64 x = *(const int64 *) a;
+	int64 y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void
+no_room(void)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("no room for counting the tasks of another queue or worker"),
+		 errhint("Increase taskq.max_counters, now %d.",
+				 tq_guc_max_counters)));
+}

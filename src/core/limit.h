@@ -1,0 +1,32 @@
+/*
+ * limit.h
+ *		Limits of queues and workers: running tasks, rate, depth.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LIMIT_H
+#define TQ_LIMIT_H
+
+#include "core/queue.h"
+#include "shared/counter.h"
+
+/* Who claims, and what holds for it. */
+typedef struct TqLimit
+{
+	const TqQueue *queue;
+	int32          queue_id;
+	int32          worker_id;
+	int            worker_max; /* running tasks of the worker; 0: any number */
+	bool           queue_locked;
+	bool           worker_locked;
+} TqLimit;
+
+extern void      tq_limit_begin(TqLimit *limit);
+extern void      tq_limit_require(const TqLimit *limit);
+extern TqReserve tq_limit_reserve(TqLimit *limit, int64 task_id);
+extern void      tq_limit_end(TqLimit *limit);
+extern void      tq_limit_know(const TqLimit *limit);
+extern void      tq_limit_check_depth(const TqQueue *queue);
+extern bool      tq_limit_live(int32 queue_id, int64 *live);
+
+#endif /* TQ_LIMIT_H */

@@ -1,0 +1,81 @@
+/*
+ * counter.h
+ *		Numbers of live tasks and what limits need, in shared memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_COUNTER_H
+#define TQ_COUNTER_H
+
+#include "base/compat.h"
+
+#include "utils/snapshot.h"
+
+#define TQ_LIVE_STATES 4 /* pending, blocked, running, suspended */
+
+/* What is limited: the running tasks of a queue, or of a worker. */
+typedef enum TqOwner
+{
+	TQ_OWNER_QUEUE = 1,
+	TQ_OWNER_WORKER = 2
+} TqOwner;
+
+typedef enum TqReserve
+{
+	TQ_RESERVE_DONE,
+	TQ_RESERVE_FULL,
+	TQ_RESERVE_UNKNOWN, /* to be recounted first */
+	TQ_RESERVE_NO_ROOM  /* the table of counters is full */
+} TqReserve;
+
+/* At most count, and count more in each per microseconds. */
+typedef struct TqRate
+{
+	double count; /* 0: no limit */
+	double per;
+} TqRate;
+
+typedef struct TqLiveCount
+{
+	int32 queue_id;
+	int64 live[TQ_LIVE_STATES];
+} TqLiveCount;
+
+extern Size tq_counter_size(void);
+extern void tq_counter_request(void);
+extern void tq_counter_init(void);
+extern void tq_counter_wipe(void);
+
+/* of a transaction that changes tasks */
+extern uint64 tq_counter_enter(TransactionId xid);
+extern void   tq_counter_leave(void);
+extern void   tq_counter_wait_for_ended(void);
+extern void   tq_counter_flag(void);
+
+/* numbers of live tasks */
+extern void   tq_counter_add(int32 queue_id, const int64 *delta,
+							 TransactionId xid, uint64 instance);
+extern bool   tq_counter_read(int32 queue_id, int64 *live);
+extern uint64 tq_counter_recount_begin(uint64 *instance);
+extern bool   tq_counter_recount_end(uint64 begun, uint64 instance,
+									 Snapshot snapshot, TqLiveCount *counts,
+									 int count);
+extern bool   tq_counter_is_full(void);
+extern int64  tq_counter_pause(int32 queue_id);
+extern void   tq_counter_forget(TqOwner owner, int32 id);
+
+/* limits */
+extern TqReserve tq_counter_reserve(TqOwner owner, int32 id, int max,
+									uint64 *epoch);
+extern void      tq_counter_release(TqOwner owner, int32 id, int64 task_id,
+									uint64 instance);
+extern void      tq_counter_undo(TqOwner owner, int32 id, uint64 epoch);
+extern uint64 tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance);
+extern bool   tq_counter_used_end(TqOwner owner, int32 id, uint64 begun,
+								  uint64 instance, const int64 *task_ids,
+								  int count, int more);
+extern bool   tq_counter_used_known(TqOwner owner, int32 id);
+extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate);
+extern void      tq_counter_put_back(int32 queue_id);
+
+#endif /* TQ_COUNTER_H */
