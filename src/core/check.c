@@ -3,10 +3,16 @@
  *		taskq_check(): do tables and memory agree?
  *
  * What tables can show about each other is one statement (the view
- * taskq.table_problem); what the registry of running tasks must show is
- * compared here.  The registry is read before and after the table: an entry
- * is called missing only if it is missing both times and the claim was
- * committed before, so that work going on is not reported.
+ * taskq.table_problem); what memory must show is compared here, in a way that
+ * work going on is not reported:
+ *
+ * - A running task has an entry in the registry, if that says that it is
+ *   complete.  The entry is put when the claim's commit is over, so one that
+ *   is missing is looked for again when every transaction that is over has
+ *   told what it did.
+ * - Numbers of live tasks are those of the tables, if they are known.  They
+ *   are read before and after the rows; what differs must do so again when
+ *   nothing moves meanwhile.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -25,8 +31,12 @@
 #include "base/types.h"
 #include "core/queue.h"
 #include "core/role.h"
+#include "core/xact.h"
+#include "shared/counter.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
+
+#define NUMBER_TRIES 5
 
 PG_FUNCTION_INFO_V1(taskq_check);
 
@@ -46,10 +56,26 @@ static TqStmt stmt_still_running = {
 	{INT8OID, INT8OID},
 	NULL};
 
+static TqStmt stmt_queues = {
+	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_live = {"SELECT count(*) FILTER (WHERE state = 1),"
+						   "       count(*) FILTER (WHERE state = 2),"
+						   "       count(*) FILTER (WHERE state = 3),"
+						   "       count(*) FILTER (WHERE state = 4)"
+						   "  FROM taskq.task WHERE queue_id = $1",
+						   1,
+						   {INT4OID},
+						   NULL};
+
 static void report(ReturnSetInfo *result, const char *problem,
 				   const char *detail);
 static void check_tables(ReturnSetInfo *result);
 static void check_registry(ReturnSetInfo *result);
+static void check_numbers(ReturnSetInfo *result);
 static bool still_running(int64 task_id, int64 token);
 static int  compare_task_ids(const void *a, const void *b);
 
@@ -64,6 +90,8 @@ taskq_check(PG_FUNCTION_ARGS)
 	check_tables(result);
 	if (tq_shmem_ready() && tq_registry_complete())
 		check_registry(result);
+	if (tq_shmem_ready())
+		check_numbers(result);
 	return (Datum) 0;
 }
 
@@ -124,10 +152,84 @@ check_registry(ReturnSetInfo *result)
 		CHECK_FOR_INTERRUPTS();
 		wanted.task_id = ids[i];
 		if (bsearch(&wanted, entries, count, sizeof(TqRunning),
-					compare_task_ids) == NULL &&
-			tq_registry_complete() && still_running(ids[i], tokens[i]))
+					compare_task_ids) != NULL)
+			continue;
+		tq_counter_wait_for_ended();
+		if (!tq_registry_has(ids[i]) && tq_registry_complete() &&
+			still_running(ids[i], tokens[i]))
 			report(result, "running task is not in the registry",
 				   psprintf("task " INT64_FORMAT, ids[i]));
+	}
+}
+
+/* Numbers of live tasks, unless they are changing all the time. */
+static void
+check_numbers(ReturnSetInfo *result)
+{
+	int64 *before;
+	int64 *counted;
+	int32 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	for (int attempt = 0; attempt < NUMBER_TRIES; attempt++)
+	{
+		bool moved = false;
+
+		tq_counter_wait_for_ended();
+		tq_spi_enter(&spi);
+		rows = tq_spi_look(&stmt_queues, NULL, NULL, 0);
+		ids = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+		for (uint64 i = 0; i < rows; i++)
+			ids[i] = tq_spi_int4(i, 1, 0);
+		tq_spi_leave(&spi);
+		before = palloc(sizeof(int64) * TQ_LIVE_STATES * (rows + 1));
+		counted = palloc(sizeof(int64) * TQ_LIVE_STATES * (rows + 1));
+		for (uint64 i = 0; i < rows; i++)
+		{
+			if (!tq_counter_read(ids[i], &before[i * TQ_LIVE_STATES]))
+				return;
+		}
+		PushActiveSnapshot(GetLatestSnapshot());
+		tq_spi_enter(&spi);
+		for (uint64 i = 0; i < rows; i++)
+		{
+			Datum arg = Int32GetDatum(ids[i]);
+
+			tq_spi_look(&stmt_live, &arg, NULL, 1);
+			for (int s = 0; s < TQ_LIVE_STATES; s++)
+				counted[i * TQ_LIVE_STATES + s] =
+					tq_spi_int8(0, s + 1, 0) -
+					tq_xact_counted(ids[i], (TqState) (TQ_STATE_FIRST + s));
+		}
+		tq_spi_leave(&spi);
+		PopActiveSnapshot();
+		tq_counter_wait_for_ended();
+		for (uint64 i = 0; i < rows; i++)
+		{
+			int64 after[TQ_LIVE_STATES];
+
+			if (!tq_counter_read(ids[i], after))
+				return;
+			moved = moved || memcmp(after, &before[i * TQ_LIVE_STATES],
+									sizeof(after)) != 0;
+		}
+		if (moved || (attempt < NUMBER_TRIES - 1 &&
+					  memcmp(before, counted,
+							 sizeof(int64) * TQ_LIVE_STATES * rows) != 0))
+			continue;
+		for (uint64 i = 0; i < rows * TQ_LIVE_STATES; i++)
+		{
+			if (before[i] != counted[i])
+				report(result, "number of live tasks is wrong",
+					   psprintf("queue %d, %s: " INT64_FORMAT
+								" in memory, " INT64_FORMAT " rows",
+								ids[i / TQ_LIVE_STATES],
+								tq_state_name((TqState) (TQ_STATE_FIRST +
+														 i % TQ_LIVE_STATES)),
+								before[i], counted[i]));
+		}
+		return;
 	}
 }
 

@@ -159,7 +159,7 @@ tq_limit_know(const TqLimit *limit)
 		count_used(TQ_OWNER_WORKER, limit->worker_id);
 }
 
-/* TQ008 when the queue has as many live tasks as it may have. */
+/* TQ008 when the queue has more live tasks than it may have. */
 void
 tq_limit_check_depth(const TqQueue *queue)
 {
@@ -174,7 +174,7 @@ tq_limit_check_depth(const TqQueue *queue)
 		no_room();
 	for (int i = 0; i < TQ_LIVE_STATES; i++)
 		depth += live[i];
-	if (depth < queue->options.max_depth)
+	if (depth <= queue->options.max_depth)
 		return;
 	pause = tq_counter_pause(queue->queue_id) / 1000;
 	if (pause == 0)

@@ -477,7 +477,6 @@ insert_task(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id,
 		held_by_finished(sub, holder))
 		return false;
 	fill_task(sub, payload, &task);
-	tq_limit_check_depth(sub->queue);
 	TQ_DEBUG_POINT("submit_before_insert");
 	if (!tq_state_submit(
 			call, sub->queue, &task,
@@ -500,6 +499,8 @@ insert_task(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id,
 			return false;
 		}
 	}
+	/* not before: a task that is not new is not refused */
+	tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
 	return true;
 }

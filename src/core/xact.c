@@ -41,7 +41,6 @@ typedef enum IntentKind
 	INTENT_STOPPED,
 	INTENT_QUEUE_GONE,
 	INTENT_DUE,
-	INTENT_WAKE_WORKER,
 	INTENT_ASK,
 	INTENT_ORPHANS,
 	INTENT_RESCAN,
@@ -248,17 +247,6 @@ tq_xact_due(TimestampTz at)
 	add_intent(INTENT_DUE)->running.due_at = at;
 }
 
-/* The background worker has something to look at. */
-void
-tq_xact_wake_worker(void)
-{
-	if (intent_count > 0 &&
-		intents[intent_count - 1].kind == INTENT_WAKE_WORKER &&
-		intents[intent_count - 1].subid == GetCurrentSubTransactionId())
-		return;
-	add_intent(INTENT_WAKE_WORKER);
-}
-
 /* A worker's next heartbeat has tasks to stop. */
 void
 tq_xact_ask(int32 worker_id)
@@ -380,9 +368,6 @@ carry_out(const Intent *intent)
 			break;
 		case INTENT_DUE:
 			tq_station_due(intent->running.due_at);
-			break;
-		case INTENT_WAKE_WORKER:
-			tq_station_wake();
 			break;
 		case INTENT_ASK:
 			tq_slot_ask(intent->running.worker_id);

@@ -417,6 +417,20 @@ tq_registry_progress(int64 task_id, int64 token, float4 progress,
 	LWLockRelease(lock_of(hash));
 }
 
+/* Is the task known to be running? */
+bool
+tq_registry_has(int64 task_id)
+{
+	EntryKey key = key_of(task_id);
+	uint32   hash = hash_of(&key);
+	bool     found;
+
+	LWLockAcquire(lock_of(hash), LW_SHARED);
+	hash_search_with_hash_value(entries, &key, hash, HASH_FIND, &found);
+	LWLockRelease(lock_of(hash));
+	return found;
+}
+
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
 tq_registry_read_progress(int64 task_id, int64 token, float4 *progress,

@@ -50,6 +50,7 @@ extern uint64 tq_registry_timers(void);
 
 extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
 								 const char *message);
+extern bool tq_registry_has(int64 task_id);
 extern bool tq_registry_read_progress(int64 task_id, int64 token,
 									  float4 *progress, char *message);
 
