@@ -3,7 +3,7 @@
  *		Looking at tasks: taskq_get, taskq_get_many, taskq_list; what the
  *		filtered views call.
  *
- * Rows come from the view taskq.task_all, which has the columns of
+ * Rows come from the view taskq.task_all, which begins with the columns of
  * taskq.task_info and belongs to the extension's owner; rights are checked
  * here first.
  *
@@ -83,6 +83,7 @@ static bool   read_rights(int64 task_id, bool *payload);
 static bool   is_monitor(void);
 static char **readable_queues(int *count);
 static bool   is_in(char **names, int count, const char *name);
+static void   read_row(uint64 row, TupleDesc desc, Datum *values, bool *nulls);
 static void mask_row(TupleDesc desc, Datum *values, bool *nulls, bool payload);
 static void drop_payload(TupleDesc desc, Datum *values, bool *nulls);
 
@@ -116,8 +117,7 @@ taskq_get(PG_FUNCTION_ARGS)
 	if (tq_spi_run(&stmt_get, &arg, NULL, SPI_OK_SELECT, 0) == 0)
 		tq_error_no_such_task(task_id);
 	mine = MemoryContextSwitchTo(spi.caller);
-	tuple = SPI_copytuple(SPI_tuptable->vals[0]);
-	heap_deform_tuple(tuple, SPI_tuptable->tupdesc, values, nulls);
+	read_row(0, desc, values, nulls);
 	mask_row(desc, values, nulls, payload);
 	tuple = heap_form_tuple(desc, values, nulls);
 	MemoryContextSwitchTo(mine);
@@ -154,8 +154,7 @@ taskq_get_many(PG_FUNCTION_ARGS)
 			tq_spi_enter(&spi);
 			if (tq_spi_run(&stmt_get, &ids[i], NULL, SPI_OK_SELECT, 0) > 0)
 			{
-				heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
-								  values, nulls);
+				read_row(0, result->setDesc, values, nulls);
 				mask_row(result->setDesc, values, nulls, payload);
 			}
 			tuplestore_putvalues(result->setResult, result->setDesc, values,
@@ -248,8 +247,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	queue_column = SPI_fnumber(SPI_tuptable->tupdesc, "queue");
 	for (uint64 i = 0; i < rows; i++)
 	{
-		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values,
-						  nulls);
+		read_row(i, result->setDesc, values, nulls);
 		if (!all && (nulls[queue_column - 1] ||
 					 !is_in(readable, readable_count,
 							TextDatumGetCString(values[queue_column - 1]))))
@@ -397,6 +395,25 @@ is_in(char **names, int count, const char *name)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * A row that was found, as the columns of desc.  The view has more behind
+ * them.
+ */
+static void
+read_row(uint64 row, TupleDesc desc, Datum *values, bool *nulls)
+{
+	TupleDesc found = SPI_tuptable->tupdesc;
+	Datum    *all_values = palloc(sizeof(Datum) * found->natts);
+	bool     *all_nulls = palloc(sizeof(bool) * found->natts);
+
+	Assert(found->natts >= desc->natts);
+	heap_deform_tuple(SPI_tuptable->vals[row], found, all_values, all_nulls);
+	memcpy(values, all_values, sizeof(Datum) * desc->natts);
+	memcpy(nulls, all_nulls, sizeof(bool) * desc->natts);
+	pfree(all_values);
+	pfree(all_nulls);
 }
 
 static void
