@@ -24,6 +24,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -40,6 +41,8 @@ static void      table_begin(TqTable *table, Oid relid, MemoryContext context);
 static void      table_prepare_indexes(TqTable *table);
 static void      table_end(TqTable *table);
 static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
+static bool      reserve(Relation rel, ItemPointer tid, bool wait);
+static bool      is_busy(Relation rel, ItemPointer tid);
 static bool      written(TM_Result result, bool wait);
 static bool insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 						  TqState *holder_state);
@@ -173,19 +176,25 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 {
 	TqTable        *table = &call->task;
 	TupleDesc       desc = RelationGetDescr(table->rel);
-	HeapTuple       tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	ItemPointerData tid = task->tid;
+	HeapTuple       tuple;
+	TupleTableSlot *slot;
 	TM_FailureData  failure;
 	LockTupleMode   mode;
 	TqIndexUpdate   indexes;
 	bool            done;
 
+	if (!reserve(table->rel, &tid, wait))
+		return false;
+	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
 	ExecStoreHeapTuple(tuple, slot, false);
-	done = written(table_tuple_update(table->rel, &task->tid, slot,
+	done = written(table_tuple_update(table->rel, &tid, slot,
 									  GetCurrentCommandId(true),
 									  GetActiveSnapshot(), InvalidSnapshot,
-									  wait, &failure, &mode, &indexes),
+									  true, &failure, &mode, &indexes),
 				   wait);
+	UnlockTuple(table->rel, &tid, ExclusiveLock);
 	if (done)
 	{
 		task->tid = slot->tts_tid;
@@ -206,13 +215,19 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 bool
 tq_row_delete(TqCall *call, TqTask *task, bool wait)
 {
+	Relation       rel = call->task.rel;
 	TM_FailureData failure;
+	bool           done;
 
-	return written(table_tuple_delete(call->task.rel, &task->tid,
-									  GetCurrentCommandId(true),
-									  GetActiveSnapshot(), InvalidSnapshot,
-									  wait, &failure, false),
-				   wait);
+	if (!reserve(rel, &task->tid, wait))
+		return false;
+	done =
+		written(table_tuple_delete(rel, &task->tid, GetCurrentCommandId(true),
+								   GetActiveSnapshot(), InvalidSnapshot, true,
+								   &failure, false),
+				wait);
+	UnlockTuple(rel, &task->tid, ExclusiveLock);
+	return done;
 }
 
 /*
@@ -395,6 +410,56 @@ form_tuple(const TqTask *task, TupleDesc desc, int columns)
 		nulls[col - 1] = task->isnull[col];
 	}
 	return heap_form_tuple(desc, values, nulls);
+}
+
+/*
+ * Begin to write over a row.  The server's own update knows no way not to
+ * wait (asked for one, it fails an assertion), so who must not wait looks
+ * first.  The lock of the row keeps others from beginning between that look
+ * and the write; it is in memory only and let go of after the write, while
+ * the row itself tells who is changing it.  False, and no lock, when that is
+ * somebody else and wait is not wanted.
+ */
+static bool
+reserve(Relation rel, ItemPointer tid, bool wait)
+{
+	if (wait)
+	{
+		LockTuple(rel, tid, ExclusiveLock);
+		return true;
+	}
+	if (!ConditionalLockTuple(rel, tid, ExclusiveLock))
+		return false;
+	if (!is_busy(rel, tid))
+		return true;
+	UnlockTuple(rel, tid, ExclusiveLock);
+	return false;
+}
+
+/* Is a transaction in progress changing or locking the row? */
+static bool
+is_busy(Relation rel, ItemPointer tid)
+{
+	Buffer        buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
+	Page          page;
+	ItemId        item;
+	HeapTupleData tuple;
+	bool          busy = true;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
+	if (ItemIdIsNormal(item))
+	{
+		tuple.t_tableOid = RelationGetRelid(rel);
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_self = *tid;
+		busy = HeapTupleSatisfiesUpdate(&tuple, GetCurrentCommandId(true),
+										buffer) == TM_BeingModified;
+	}
+	UnlockReleaseBuffer(buffer);
+	return busy;
 }
 
 /*
