@@ -3,10 +3,10 @@
  *		Rows of tasks: reading and writing them below the executor.
  *
  * A call begins with a fresh snapshot (under READ COMMITTED), reads a row by
- * its id, decides, and writes without having locked it: the write fails,
- * saying so, when somebody else has changed the row meanwhile, and the
- * caller takes a new snapshot and decides again.  So one change is one WAL
- * record.  Above READ COMMITTED such a failure is 40001.
+ * its id, decides, and writes without having locked the row on disk: the
+ * write fails, saying so, when somebody else has changed it meanwhile, and
+ * the caller takes a new snapshot and decides again.  So one change is one
+ * WAL record.  Above READ COMMITTED such a failure is 40001.
  *
  * Indexes are maintained when the server says that an update was not
  * heap-only.  Constraints and triggers are not evaluated: the rows are this
