@@ -174,6 +174,7 @@ static TqStmt stmt_functions = {
 
 static int32 queue_to_change(const char *name, TqRight right);
 static int32 row_of_all_queues(void);
+static void  check_dead_letter_queue(Jsonb *options);
 static void  lock_out_submits(Datum queue_id, bool force);
 static bool  try_lock(Oid relid);
 static bool  lock_tasks(Datum queue_id);
@@ -199,6 +200,8 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_create_queue()");
 	tq_role_require_all(TQ_RIGHT_MANAGE);
+	if (options != NULL)
+		check_dead_letter_queue(options);
 	options = tq_options_merge(empty, options != NULL ? options : empty,
 							   tq_queue_defaults());
 
@@ -235,6 +238,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 		tq_error_required("options");
 	tq_call_begin(&call, "taskq_alter_queue()");
 	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	check_dead_letter_queue(changes);
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_options, args, NULL, SPI_OK_SELECT, 0) == 0)
 		tq_error_no_such_queue(name);
@@ -389,6 +393,27 @@ queue_to_change(const char *name, TqRight right)
 		tq_error_no_such_queue(name);
 	tq_role_require(queue, right);
 	return queue->queue_id;
+}
+
+/*
+ * The extension will submit to the queue that the options name: nobody may
+ * make it do so who could not.
+ */
+static void
+check_dead_letter_queue(Jsonb *options)
+{
+	TqOptions wanted;
+	TqQueue  *queue;
+
+	tq_options_default(&wanted);
+	tq_options_read(&wanted, options);
+	if (wanted.dead_letter_queue == NULL)
+		return;
+	queue = tq_queue_find(wanted.dead_letter_queue);
+	if (queue != NULL)
+		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	else
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
 }
 
 static int32

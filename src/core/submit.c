@@ -521,7 +521,10 @@ fill_task(const Submission *sub, Jsonb *payload, TqTask *task)
 	replace_settings(sub, payload, task);
 }
 
-/* All that a later submit with the same reference replaces. */
+/*
+ * All that a later submit with the same reference replaces.  It is other
+ * work, so its attempts are counted anew.
+ */
 static void
 replace_settings(const Submission *sub, Jsonb *payload, TqTask *task)
 {
@@ -545,6 +548,8 @@ replace_settings(const Submission *sub, Jsonb *payload, TqTask *task)
 	task->f.run_at = sub->run_at;
 	task->f.priority = (int16) sub->priority;
 	task->f.max_attempts = sub->max_attempts;
+	task->f.attempt = 0;
+	task->f.flags &= ~TQ_FLAG_WORKER_DIED;
 	task->f.run_as = sub->role_id;
 	SET_OR_CLEAR(TQ_COL_DEADLINE, sub->has_deadline,
 				 TimestampTzGetDatum(sub->deadline));
