@@ -4,14 +4,14 @@
 #   PG_CONFIG=... picks the server, DEBUG=1 makes the test build, WERROR= lets
 #   warnings pass, "make -f .../Makefile" in another directory builds there.
 #
-#   make check, make check-regress, ..., make lint, make format, make demo,
-#   make bench: the project's own targets; doc/testing.md tells about them.
+#   make check, make check-regress, ..., make chaos, make lint, make format,
+#   make demo, make bench: the project's own targets; doc/testing.md tells about them.
 
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-isolation check-pgtap check-tap \
 	check-lint check-mutants
-PROJECT_GOALS = check $(FAMILY_GOALS) demo bench lint format
+PROJECT_GOALS = check $(FAMILY_GOALS) chaos demo bench lint format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
 # PGXS has a target "check" of its own: it and the project's targets are in
@@ -22,7 +22,7 @@ ifneq (,$(filter $(PROJECT_GOALS),$(MAKECMDGOALS)))
 PG_CONFIG ?= pg_config
 # exec: a signal for make's child must reach the script
 RUN = exec env PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' SPECS='$(SPECS)' \
-	FILES='$(FILES)' DIR='$(subst ','\'',$(DIR))' \
+	FILES='$(FILES)' CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' DIR='$(subst ','\'',$(DIR))' \
 	bash '$(TASKQ_SRC)/test/run/check'
 
 .PHONY: $(PROJECT_GOALS) $(OTHER_GOALS)
@@ -35,6 +35,9 @@ $(FAMILY_GOALS): check-%:
 
 lint:
 	@$(RUN) lint
+
+chaos:
+	@$(RUN) chaos
 
 demo:
 	@$(RUN) demo

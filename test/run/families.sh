@@ -142,9 +142,19 @@ run_pgtap() {
 	count pgtap $PASSED $FAILED $SKIPPED
 }
 
+# The program that the chaos test runs as its producers and workers
+build_chaos_client() {
+	TASKQ_CHAOS_CLIENT=$TASKQ_TMP/chaos_client
+	[ -x "$TASKQ_CHAOS_CLIENT" ] ||
+		make -s -C "$TASKQ_SRC/test/chaos" OUT="$TASKQ_TMP" \
+			PG_CONFIG="$PG_CONFIG" || die "the client of the chaos test fails"
+	export TASKQ_CHAOS_CLIENT
+}
+
 # Tests with PostgreSQL::Test::Cluster, which make their own servers
 run_tap() {
 	local dir=$TASKQ_TMP/tap files log test
+	build_chaos_client
 	pick_files "$TASKQ_SRC/test/t" .pl "$(asked_for tap)"
 	use_build release
 	export TASKQ_BIN_RELEASE=$BIN
@@ -152,7 +162,7 @@ run_tap() {
 	mkdir -p "$dir/tmp_check/log"
 	pushd "$dir" >/dev/null
 	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
-		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/perl \
+		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
 		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
 		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
@@ -165,6 +175,12 @@ run_tap() {
 		done
 	done
 	count tap $PASSED $FAILED $SKIPPED
+}
+
+# The chaos test alone, for as long as is wanted
+run_chaos() {
+	export CHAOS_SECONDS=${CHAOS_SECONDS:-60}
+	TESTS=040_chaos FILES='' run_tap
 }
 
 run_lint() {

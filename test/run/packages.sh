@@ -40,9 +40,9 @@ needs() {
 		command:clang-format clang-format
 		command:setpriv util-linux
 		file:/usr/include/stdlib.h libc6-dev
+		file:/usr/include/postgresql/libpq-fe.h libpq-dev
 	LIST
 	[ "$1" != demo ] || cat <<-LIST
-		file:/usr/include/postgresql/libpq-fe.h libpq-dev
 		file:/usr/include/openssl/evp.h libssl-dev
 		file:/usr/include/magic.h libmagic-dev
 	LIST

@@ -1,0 +1,373 @@
+# Chaos::History: what the clients of a run wrote down, and what was in the
+# tables at its end.
+#
+# Lines:
+#
+#	P process                      the lines below are of this process
+#	B number time operation n=v    an operation begins (before sending)
+#	E number time outcome n=v      it has ended (after the answer)
+#	Q name=... max=... retry=...   a queue and its options
+#	S name=value ...               settings of the server and of the run
+#	T id=... q=... state=... ...   a task, at the end
+#	O key=...                      a row of the outbox, at the end
+#	F id=... token=...             an effect, at the end
+#	L text                         a line of the server's log
+#	A text                         a complaint of pg_amcheck or taskq_check
+#
+# Times are microseconds of the machine's monotonic clock.  An operation
+# without an end is unknown, like one that says so.
+#
+# After finish() there are: ops; submits (by key); claims and claims_of (by
+# task); answers (by "task token"); tasks, outbox, effects; signs and ends of
+# each worker.  A claim is one task that was handed out by one operation that
+# is known to have happened; it lives surely from {from} to {until}.
+package Chaos::History;
+
+use strict;
+use warnings;
+use List::Util qw(min max);
+
+use constant FOREVER => 9e18;
+
+my %sabotage = map { $_ => 1 } qw(kill_worker freeze_worker kill_backend freeze_backend stop_duties kill_duties
+  restart promote wipe snapshot vacuum);
+my %ends_claim = map { $_ => 1 } qw(complete fail release);
+
+sub new
+{
+	my ($class) = @_;
+	return bless {
+		process => 'none', open => {}, ops => [], queues => {}, settings => {}, tasks => {}, key_count => {},
+		outbox => {}, effects => {}, server_log => [], complaints => [] }, $class;
+}
+
+sub load_file
+{
+	my ($self, $file, $process) = @_;
+
+	open my $in, '<', $file or die "$file: $!";
+	$self->add_line("P $process") if defined $process;
+	while (my $line = <$in>)
+	{
+		# a killed process may leave half a line, which says nothing
+		$self->add_line($line) if chomp $line;
+	}
+	close $in;
+	return;
+}
+
+# load_directory(DIRECTORY): all logs of a run
+sub load_directory
+{
+	my ($dir) = @_;
+	my $self = __PACKAGE__->new;
+
+	$self->load_file($_, m{([^/]+)\.log$}) for sort glob "$dir/*.log";
+	return $self->finish;
+}
+
+sub add_text
+{
+	my ($self, $text) = @_;
+	s/^\s+// || 1 and length && !/^#/ && $self->add_line($_) for split /\n/, $text;
+	return;
+}
+
+sub fields { return map { my ($n, $v) = split /=/, $_, 2; ($n, $v // '') } @_; }
+
+sub words { return grep { $_ ne '-' } split /,/, $_[0] // '-'; }
+
+my %add = (
+	P => sub { $_[0]{process} = $_[1] },
+	B => sub {
+		my ($self, $rest) = @_;
+		my ($n, $time, $what, @more) = split / /, $rest;
+		my $op = { fields(@more), n => $n, t0 => $time, t1 => FOREVER, op => $what, outcome => 'unknown',
+			process => $self->{process} };
+		$self->{open}{"$self->{process} $n"} = $op;
+		push @{ $self->{ops} }, $op;
+	},
+	E => sub {
+		my ($self, $rest) = @_;
+		my ($n, $time, $outcome, @more) = split / /, $rest;
+		my $op = delete $self->{open}{"$self->{process} $n"} or die "an end without a beginning: $rest";
+		my %more = fields(@more);
+		@$op{ keys %more } = values %more;
+		@$op{qw(t1 outcome)} = ($time, $outcome);
+	},
+	Q => sub { my ($self, $rest) = @_; my %q = fields(split / /, $rest); $self->{queues}{ $q{name} } = \%q },
+	S => sub { my ($self, $rest) = @_; my %s = fields(split / /, $rest); @{ $self->{settings} }{ keys %s } = values %s },
+	T => sub {
+		my ($self, $rest) = @_;
+		my %task = fields(split / /, $rest);
+		push @{ $self->{task_rows} }, \%task;
+	},
+	O => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{outbox}{ $row{key} }++ },
+	F => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{effects}{ $row{id} }{ $row{token} }++ },
+	L => sub { push @{ $_[0]{server_log} }, $_[1] },
+	A => sub { push @{ $_[0]{complaints} }, $_[1] });
+
+sub add_line
+{
+	my ($self, $line) = @_;
+	my ($kind, $rest) = split / /, $line, 2;
+
+	($add{$kind} // die "a line of an unknown kind: $line")->($self, $rest // '');
+	return;
+}
+
+sub ok { return $_[0]{outcome} eq 'ok'; }
+
+# It happened, or may have.
+sub maybe { return $_[0]{outcome} ne 'fail'; }
+
+sub setting { return $_[0]{settings}{ $_[1] } // $_[2]; }
+
+# finish(): what follows from the lines
+sub finish
+{
+	my ($self) = @_;
+
+	for my $op (@{ $self->{ops} })
+	{
+		# what was meant to be rolled back cannot have happened
+		$op->{outcome} = 'fail' if ($op->{end} // '') =~ /rollback/;
+		$op->{outcome} = 'fail' if $op->{outcome} eq 'unknown' && ($op->{code} // '') ne '';
+	}
+	$self->index_tasks;
+	$self->index_submits;
+	$self->index_claims;
+	$self->index_workers;
+	$self->set_life($_) for @{ $self->{claims} };
+	$self->{sabotage} = grep { $sabotage{ $_->{op} } } @{ $self->{ops} };
+	return $self;
+}
+
+sub index_tasks
+{
+	my ($self) = @_;
+
+	for my $task (@{ $self->{task_rows} // [] })
+	{
+		push @{ $self->{stored}{ $task->{key} } }, $task;
+		push @{ $self->{task_of_id}{ $task->{id} } }, $task;
+		$self->{tasks}{ $task->{id} } = $task;
+	}
+	return;
+}
+
+# submits: key => {op, id, may (could it be stored?), sure (must it be?)}
+sub index_submits
+{
+	my ($self) = @_;
+
+	$self->{submits} = {};
+	for my $op (grep { $_->{op} eq 'submit' } @{ $self->{ops} })
+	{
+		my @keys = words($op->{keys});
+		my @ids = ok($op) ? split(/,/, $op->{ids}) : ();
+
+		for my $i (0 .. $#keys)
+		{
+			my $none = ok($op) && $ids[$i] eq '-';
+			$self->{submits}{ $keys[$i] } = {
+				op => $op, key => $keys[$i], id => $none ? undef : $ids[$i],
+				sure => ok($op) && !$none, may => maybe($op) && !$none };
+		}
+		$self->{submits}{$_} = { op => $op, key => $_, sure => 0, may => 0 } for words($op->{void});
+	}
+	return;
+}
+
+# claims: what was handed out, from what is known to have happened;
+# touches: every moment at which a task is known to have been in a claim.
+sub index_claims
+{
+	my ($self) = @_;
+
+	$self->{claims} = [];
+	for my $op (@{ $self->{ops} })
+	{
+		if ($op->{op} eq 'claim')
+		{
+			for my $text (words($op->{tasks}))
+			{
+				my %claim;
+				@claim{qw(id token attempt max prio key)} = split /:/, $text;
+				@claim{qw(t0 t1 q w lease held process tags op)} = (@$op{qw(t0 t1 q w lease held process tags)}, $op);
+				push @{ $self->{touches}{ $claim{id} } }, $op->{t0};
+				next unless ok($op);
+				push @{ $self->{claims} }, \%claim;
+				push @{ $self->{claims_of}{ $claim{id} } }, \%claim;
+			}
+			for my $text (words($op->{void}))
+			{
+				my ($id) = split /:/, $text;
+				push @{ $self->{touches}{$id} }, $op->{t0};
+			}
+		}
+		elsif (defined $op->{token})
+		{
+			push @{ $self->{answers}{"$op->{id} $op->{token}"} }, $op;
+			push @{ $self->{completions}{ $op->{id} } }, $op if $op->{op} eq 'complete';
+		}
+	}
+	for my $list (values %{ $self->{claims_of} })
+	{
+		@$list = sort { $a->{t1} <=> $b->{t1} } @$list;
+	}
+	return;
+}
+
+sub index_workers
+{
+	my ($self) = @_;
+
+	for my $op (@{ $self->{ops} })
+	{
+		next unless defined $op->{w};
+		if ($op->{op} eq 'register' || $op->{op} eq 'deregister')
+		{
+			push @{ $self->{ends}{ $op->{w} } }, $op if maybe($op);
+		}
+		elsif ($op->{op} eq 'heartbeat' || $op->{op} eq 'claim')
+		{
+			push @{ $self->{signs}{ $op->{w} } }, $op->{t0} if ok($op);
+		}
+	}
+	@$_ = sort { $a->{t0} <=> $b->{t0} } @$_ for values %{ $self->{ends} };
+	@$_ = sort { $a <=> $b } @$_ for values %{ $self->{signs} };
+	return;
+}
+
+# last_below(LIST, LIMIT): of numbers in order, the last one below
+sub last_below
+{
+	my ($list, $limit) = @_;
+	my ($low, $high) = (0, scalar @$list);
+
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if ($list->[$middle] < $limit) { $low = $middle + 1; }
+		else { $high = $middle; }
+	}
+	return $low ? $list->[ $low - 1 ] : undef;
+}
+
+# Until when a claim without a lease surely lives: its worker said something
+# less than the dead threshold ago, and has not begun to register anew or to
+# leave.  A registration whose answer is missing may take effect later.
+sub worker_lives_until
+{
+	my ($self, $claim) = @_;
+	my $next_end = FOREVER;
+
+	for my $op (@{ $self->{ends}{ $claim->{w} } // [] })
+	{
+		# answered before the claim was sent: it was the claim's own
+		next if $op->{t1} < $claim->{t0};
+		return $claim->{from} if $op->{t0} < $claim->{t1} && $op->{t0} > $claim->{t0} - 60_000_000;
+		next if $op->{t0} < $claim->{t1};
+		$next_end = $op->{t0};
+		last;
+	}
+	my $sign = last_below($self->{signs}{ $claim->{w} } // [], $next_end) // $claim->{t0};
+	return min($next_end, max($sign, $claim->{t0}) + $self->setting('dead_threshold', 120_000_000) - $self->slack);
+}
+
+# How far the clocks of server and clients may differ in this run
+sub slack { return $_[0]->setting('slack', 5000); }
+
+# from, until: the claim surely lives between them.  lease_over: its lease is
+# surely over then, whatever was answered or not.
+sub set_life
+{
+	my ($self, $claim) = @_;
+	my $queue = $self->{queues}{ $claim->{q} } // {};
+	my ($lease, $lease_over) = (FOREVER, FOREVER);
+	my ($proven, $own_end) = (0, FOREVER);
+
+	$claim->{from} = $claim->{t1};
+	$claim->{answered} = FOREVER;
+	my $span = $claim->{lease} > 0 ? $claim->{lease} : $claim->{held} eq 'lease' ? $queue->{lease} : 0;
+	($lease, $lease_over) = ($claim->{t0} + $span - $self->slack, $claim->{t1} + $span) if $span > 0;
+	for my $answer (sort { $a->{t0} <=> $b->{t0} } @{ $self->{answers}{"$claim->{id} $claim->{token}"} // [] })
+	{
+		next unless maybe($answer);
+		$proven = max($proven, $answer->{t0}) if ok($answer);
+		if ($ends_claim{ $answer->{op} })
+		{
+			$own_end = min($own_end, $answer->{t0});
+			$claim->{answered} = $answer->{t1} if ok($answer);
+		}
+		elsif ($answer->{op} eq 'extend')
+		{
+			my $new = $answer->{t0} + $answer->{lease} - $self->slack;
+			$lease = ok($answer) ? $new : min($lease, $new);
+			$lease_over = FOREVER if $lease_over == FOREVER && !ok($answer);
+			$lease_over = $answer->{t1} + $answer->{lease} if ok($answer);
+			$lease_over = max($lease_over, $answer->{t1} + $answer->{lease}) if !ok($answer) && $lease_over != FOREVER;
+		}
+	}
+	my $until = $lease;
+	$until = min($until, $claim->{t0} + $queue->{time_limit} - $self->slack) if $queue->{time_limit};
+	$until = min($until, $self->worker_lives_until($claim)) if $claim->{held} eq 'worker';
+	$claim->{until} = min(max($until, $proven), $own_end);
+	$claim->{lease_over} = $lease_over;
+	$claim->{own_end} = $own_end;
+	return;
+}
+
+# May the end of this claim have cost no attempt?  Released, or its worker
+# left while it may have held it.
+sub maybe_free
+{
+	my ($self, $claim) = @_;
+
+	return $claim->{free} //= do
+	{
+		my $free = 0;
+		for my $answer (@{ $self->{answers}{"$claim->{id} $claim->{token}"} // [] })
+		{
+			$free = 1 if $answer->{op} eq 'release' && maybe($answer);
+		}
+		for my $op ($claim->{held} eq 'worker' ? @{ $self->{ends}{ $claim->{w} } // [] } : ())
+		{
+			next if $op->{t1} < $claim->{t0};
+			last if $op->{t0} > $claim->{answered};
+			$free = 1 if $op->{op} eq 'deregister';
+			last if ok($op) && $op->{t0} > $claim->{t1};
+		}
+		$free;
+	};
+}
+
+# Was the task certainly or possibly completed, where done leaves no trace?
+sub maybe_completed
+{
+	my ($self, $id) = @_;
+	return scalar grep { maybe($_) } @{ $self->{completions}{$id} // [] };
+}
+
+sub leaves_nothing
+{
+	my ($self, $queue) = @_;
+	return (($self->{queues}{$queue} // {})->{retention} // '') eq 'none';
+}
+
+# The shortest wait of an attempt that failed, microseconds
+sub backoff
+{
+	my ($self, $queue, $attempt) = @_;
+	my $options = $self->{queues}{$queue} // {};
+	my $retry = $options->{retry} // 'exponential';
+	my $base = $options->{base} // 1_000_000;
+	my $cap = $options->{cap} // 300_000_000;
+
+	return $base if $retry eq 'fixed';
+	return min($base * $attempt, $cap) if $retry eq 'linear';
+	return min($base * 2**$attempt, $cap);
+}
+
+1;

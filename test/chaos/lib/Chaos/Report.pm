@@ -1,0 +1,94 @@
+# Chaos::Report: the verdict on a history: a line for each rule, and the
+# counts that show that the run was worth judging.
+package Chaos::Report;
+
+use strict;
+use warnings;
+use Chaos::History;
+use Chaos::Rules;
+
+# SQLSTATEs that the contract gives for what clients do here
+my %expected = map { $_ => 1 } qw(TQ001 TQ006 TQ007 22023 40001 40P01 55P03 57014 lost rollback);
+
+# judge(HISTORY): one [number, name, violations...] for each rule
+sub judge
+{
+	my ($h) = @_;
+	return map { [ $_->[0], $_->[1], $_->[2]->($h) ] } @Chaos::Rules::rules;
+}
+
+sub rule_lines
+{
+	my ($number, $name, @bad) = @{ $_[0] };
+	my @lines = (sprintf 'rule %2d %s: %d violation%s', $number, $name, scalar @bad, @bad == 1 ? '' : 's');
+
+	push @lines, map { "        $_" } @bad > 5 ? (@bad[ 0 .. 4 ], '...') : @bad;
+	return @lines;
+}
+
+# Did the process hold a task at that time, as far as its log tells?
+sub held_something
+{
+	my ($h, $process, $time) = @_;
+	return scalar grep { $_->{process} eq $process && $_->{from} < $time && $time < $_->{until} } @{ $h->{claims} };
+}
+
+# counts(HISTORY): what happened, as a hash
+sub counts
+{
+	my ($h) = @_;
+	my %n = map { $_ => 0 }
+	  qw(acknowledged unknown holders died claims completions refused redeliveries crashes restarts wipes frozen);
+
+	$n{acknowledged} = grep { $_->{sure} } values %{ $h->{submits} };
+	$n{claims} = @{ $h->{claims} };
+	$n{redeliveries} += @$_ - 1 for values %{ $h->{claims_of} // {} };
+	for my $op (@{ $h->{ops} })
+	{
+		my $what = $op->{op};
+		my $code = $op->{code} // '';
+
+		$n{operations}++;
+		$n{unknown}++ if $op->{outcome} eq 'unknown' && $op->{process} ne 'saboteur' && $what !~ /^(die|snapshot)$/;
+		$n{completions}++ if $what eq 'complete' && $op->{outcome} eq 'ok';
+		$n{refused}++ if defined $op->{token} && $code eq 'TQ001';
+		$n{died}++ if $what eq 'die' && held_something($h, $op->{process}, $op->{t0});
+		$n{holders}++ if $what eq 'kill_worker' && held_something($h, $op->{of}, $op->{t0});
+		$n{crashes}++ if $what =~ /^kill_(backend|duties)$/;
+		$n{restarts}++ if $what =~ /^(restart|promote)$/;
+		$n{wipes}++ if $what eq 'wipe' && $op->{outcome} eq 'ok';
+		$n{frozen}++ if $what =~ /^freeze/;
+		$n{errors}{$code}++ if $op->{outcome} eq 'fail' && $code !~ /^(rollback|)$/;
+	}
+	$n{inversions} = $h->{priority_inversions} // 0;
+	return \%n;
+}
+
+sub count_lines
+{
+	my ($n) = @_;
+	my $errors = join ', ', map { "$_ $n->{errors}{$_}" } sort keys %{ $n->{errors} // {} };
+
+	return (
+		"$n->{operations} operations, $n->{acknowledged} acknowledged submits, $n->{unknown} unknown outcomes",
+		"$n->{claims} claims, $n->{completions} completions, $n->{redeliveries} redeliveries,"
+		  . " $n->{refused} refused stale answers, $n->{inversions} priority inversions",
+		"$n->{holders} holders of tasks killed, $n->{died} died, $n->{frozen} freezes, $n->{crashes} crashes,"
+		  . " $n->{restarts} restarts, $n->{wipes} wipes",
+		"errors: " . ($errors eq '' ? 'none' : $errors));
+}
+
+# What makes a run void: too little of what it must have seen
+sub void
+{
+	my ($n, %least) = @_;
+	return map { "only $n->{$_} $_, at least $least{$_} are needed" } grep { $n->{$_} < $least{$_} } sort keys %least;
+}
+
+sub unexpected_errors
+{
+	my ($n) = @_;
+	return grep { !$expected{$_} } sort keys %{ $n->{errors} // {} };
+}
+
+1;

@@ -1,0 +1,611 @@
+# Chaos::Rules: the fifteen rules, one function each.
+#
+# Each takes a history (Chaos::History) and returns the violations as texts.
+# Only what is wrong however the unknown operations went is a violation, so
+# that each one is a defect.  "Surely" below means: for every such way.
+package Chaos::Rules;
+
+use strict;
+use warnings;
+use List::Util qw(max min);
+use Chaos::History;
+
+use constant FOREVER => Chaos::History::FOREVER;
+
+our @rules = (
+	[ 1, 'no loss', \&no_loss ],
+	[ 2, 'no phantom', \&no_phantom ],
+	[ 3, 'atomic with the caller', \&atomic ],
+	[ 4, 'one end', \&one_end ],
+	[ 5, 'one completion', \&one_completion ],
+	[ 6, 'exactly-once effects', \&effects_once ],
+	[ 7, 'one owner', \&one_owner ],
+	[ 8, 'fencing', \&fencing ],
+	[ 9, 'attempts', \&attempts ],
+	[ 10, 'no redelivery after completion', \&no_redelivery ],
+	[ 11, 'delays', \&delays ],
+	[ 12, 'priority', \&priority ],
+	[ 13, 'bounded recovery', \&bounded_recovery ],
+	[ 14, 'server', \&server ],
+	[ 15, 'limits', \&limits ]);
+
+my %finished = map { $_ => 1 } qw(done dead cancelled filtered redundant recreated);
+
+sub ok { return Chaos::History::ok(@_); }
+sub maybe { return Chaos::History::maybe(@_); }
+
+# An acknowledged task is stored exactly once, under the id that was given;
+# or it was done and its queue keeps nothing.
+sub no_loss
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $key (sort keys %{ $h->{submits} })
+	{
+		my $submit = $h->{submits}{$key};
+		my @stored = @{ $h->{stored}{$key} // [] };
+
+		push @bad, "key $key is stored " . @stored . ' times' if @stored > 1;
+		next unless $submit->{sure};
+		if (@stored == 0)
+		{
+			next if $h->leaves_nothing($submit->{op}{q}) && $h->maybe_completed($submit->{id});
+			push @bad, "key $key (task $submit->{id}) was acknowledged and is not there";
+		}
+		elsif ($stored[0]{id} != $submit->{id})
+		{
+			push @bad, "key $key was acknowledged as task $submit->{id} and is stored as $stored[0]{id}";
+		}
+	}
+	return @bad;
+}
+
+# What was refused, rolled back or never submitted is neither stored nor
+# handed out.
+sub no_phantom
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $task (@{ $h->{task_rows} // [] })
+	{
+		my $submit = $h->{submits}{ $task->{key} };
+		push @bad, "task $task->{id} (key $task->{key}) is stored, but was "
+		  . ($submit ? 'not submitted in the end' : 'never submitted')
+		  unless $submit && $submit->{may};
+	}
+	for my $claim (@{ $h->{claims} })
+	{
+		my $submit = $h->{submits}{ $claim->{key} };
+		push @bad, "task $claim->{id} (key $claim->{key}) was handed out, but never submitted"
+		  unless $submit && $submit->{may};
+	}
+	return @bad;
+}
+
+# The row in the outbox is there exactly if the task is, or was.
+sub atomic
+{
+	my ($h) = @_;
+	my @bad;
+	my %was = map { $_->{key} => 1 } @{ $h->{claims} };
+
+	for my $key (sort keys %{ $h->{submits} })
+	{
+		my $submit = $h->{submits}{$key};
+		my $rows = $h->{outbox}{$key} // 0;
+		my $stored = @{ $h->{stored}{$key} // [] };
+
+		push @bad, "key $key has $rows rows in the outbox" if $rows > 1;
+		push @bad, "key $key is a task without its row in the outbox" if !$rows && ($stored || $was{$key});
+		next if !$rows || $stored;
+
+		# done without a trace: somebody had it, and may have completed it
+		next if $h->leaves_nothing($submit->{op}{q}) && (!$submit->{id} || $h->maybe_completed($submit->{id}));
+		push @bad, "key $key has a row in the outbox, but there is no task";
+	}
+	for my $key (sort keys %{ $h->{outbox} })
+	{
+		push @bad, "the outbox has key $key, which nobody submitted" unless $h->{submits}{$key};
+	}
+	return @bad;
+}
+
+# After the drain every task is in one finished state.
+sub one_end
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $task (@{ $h->{task_rows} // [] })
+	{
+		push @bad, "task $task->{id} is stuck: $task->{state}, attempt $task->{attempt}, queue $task->{q}"
+		  unless $finished{ $task->{state} };
+	}
+	for my $id (sort { $a <=> $b } keys %{ $h->{task_of_id} // {} })
+	{
+		my $n = @{ $h->{task_of_id}{$id} };
+		push @bad, "task $id is there $n times" if $n > 1;
+	}
+	return @bad;
+}
+
+# At most one accepted completion; accepted = done = somebody completed it.
+sub one_completion
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{completions} // {} })
+	{
+		my @accepted = grep { ok($_) } @{ $h->{completions}{$id} };
+		my $task = $h->{tasks}{$id};
+
+		push @bad, "task $id was completed " . @accepted . ' times' if @accepted > 1;
+		next unless @accepted;
+		if (!$task)
+		{
+			push @bad, "task $id was completed and is not there" unless $h->leaves_nothing($accepted[0]{q});
+		}
+		elsif ($task->{state} ne 'done')
+		{
+			push @bad, "task $id was completed, but is $task->{state}";
+		}
+	}
+	for my $task (@{ $h->{task_rows} // [] })
+	{
+		push @bad, "task $task->{id} is done, but nobody completed it"
+		  if $task->{state} eq 'done' && !$h->maybe_completed($task->{id});
+	}
+	return @bad;
+}
+
+# Completed together with an effect: done exactly if there is one effect; no
+# effect of an answer that was refused or rolled back.
+sub effects_once
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{effects} })
+	{
+		my $count = 0;
+		for my $token (keys %{ $h->{effects}{$id} })
+		{
+			$count += $h->{effects}{$id}{$token};
+			push @bad, "task $id has an effect under token $token, whose completion did not happen"
+			  unless grep { maybe($_) && $_->{op} eq 'complete' && $_->{effect} }
+			  @{ $h->{answers}{"$id $token"} // [] };
+		}
+		push @bad, "task $id has $count effects" if $count > 1;
+	}
+	for my $id (sort { $a <=> $b } keys %{ $h->{completions} // {} })
+	{
+		my @maybe = grep { maybe($_) } @{ $h->{completions}{$id} };
+		my @sure = grep { ok($_) } @maybe;
+		my $effect = $h->{effects}{$id};
+		my $task = $h->{tasks}{$id};
+
+		next unless @maybe;
+		if (!grep { !$_->{effect} } @maybe)
+		{
+			# a task that left nothing is done, or somebody dropped it
+			my $done = $task ? $task->{state} eq 'done' : $h->leaves_nothing($maybe[0]{q});
+			push @bad, "task $id is done, but its effect is missing" if $done && !$effect;
+			push @bad, "task $id is not done, but has an effect" if $effect && !$done;
+		}
+		elsif (@sure && !$sure[0]{effect} && $effect)
+		{
+			push @bad, "task $id was completed without an effect, but has one";
+		}
+	}
+	return @bad;
+}
+
+# Two claims of a task are never surely alive at once, and none lies inside
+# the sure life of another.
+sub one_owner
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
+	{
+		my @claims = @{ $h->{claims_of}{$id} };
+
+		for my $i (0 .. $#claims)
+		{
+			my $one = $claims[$i];
+			next if $one->{until} <= $one->{from};
+			for my $j (0 .. $#claims)
+			{
+				my $other = $claims[$j];
+				next if $i == $j;
+				my $inside = $other->{t0} >= $one->{from} && $other->{t1} <= $one->{until};
+				my $together = $j > $i
+				  && max($one->{from}, $other->{from}) < min($one->{until}, $other->{until});
+				push @bad, "task $id: token $one->{token} of $one->{w} was alive while $other->{w} got token $other->{token}"
+				  if $inside || $together;
+			}
+		}
+	}
+	return @bad;
+}
+
+# No answer counts that was sent after another claim of the task had been
+# answered; tokens rise; no pair of task and token is given out twice.
+sub fencing
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
+	{
+		my @claims = @{ $h->{claims_of}{$id} };
+		my %seen;
+
+		for my $claim (@claims)
+		{
+			push @bad, "task $id was given out twice under token $claim->{token}" if $seen{ $claim->{token} }++;
+		}
+		for my $i (0 .. $#claims)
+		{
+			my $claim = $claims[$i];
+			my @later = grep { $_->{t0} > $claim->{t1} } @claims[ $i + 1 .. $#claims ];
+
+			for my $other (@later)
+			{
+				push @bad, "task $id: token $other->{token} was given out after $claim->{token}"
+				  if $other->{token} < $claim->{token};
+			}
+			my $taken = min(map { $_->{t1} } grep { $_->{token} > $claim->{token} } @claims);
+			next unless defined $taken;
+			for my $answer (@{ $h->{answers}{"$id $claim->{token}"} // [] })
+			{
+				push @bad, "task $id: $answer->{op} under the stale token $claim->{token} was accepted"
+				  if ok($answer) && $answer->{t0} > $taken;
+			}
+		}
+	}
+	return @bad;
+}
+
+# The most attempts of a task: its own, or those of its queue; -1 = no limit
+sub max_attempts
+{
+	my ($h, $key) = @_;
+	my $op = ($h->{submits}{$key} // {})->{op} // {};
+	return $op->{max} || ($h->{queues}{ $op->{q} // '' } // {})->{max} || -1;
+}
+
+# Never more attempts than allowed; their numbers rise; dead for want of
+# attempts only when they are used up.
+sub attempts
+{
+	my ($h) = @_;
+	my @bad;
+	my %costs = map { $_ => 1 } qw(exhausted timeout lease_expired worker_dead);
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
+	{
+		my @claims = @{ $h->{claims_of}{$id} };
+		my $max = max_attempts($h, $claims[0]{key});
+		my $paid = grep { !$h->maybe_free($_) } @claims;
+
+		push @bad, "task $id was handed out $paid times, with $max attempts" if $max > 0 && $paid > $max;
+		for my $i (0 .. $#claims)
+		{
+			my $claim = $claims[$i];
+			push @bad, "task $id: attempt $claim->{attempt} of $max" if $max > 0 && $claim->{attempt} > $max;
+			push @bad, "task $id: attempt $claim->{attempt}" if $claim->{attempt} < 1;
+			my ($next) = grep { $_->{t0} > $claim->{t1} } @claims[ $i + 1 .. $#claims ];
+			next unless $next;
+			push @bad, "task $id: attempt $next->{attempt} came after attempt $claim->{attempt}"
+			  if $next->{attempt} < $claim->{attempt} + ($h->maybe_free($claim) ? 0 : 1);
+		}
+	}
+	for my $task (@{ $h->{task_rows} // [] })
+	{
+		my $max = max_attempts($h, $task->{key});
+		push @bad, "task $task->{id} ended at attempt $task->{attempt} of $max"
+		  if $max > 0 && $task->{attempt} > $max;
+		push @bad, "task $task->{id} is dead ($task->{reason}) at attempt $task->{attempt} of $max"
+		  if $task->{state} eq 'dead' && $costs{ $task->{reason} } && ($max < 0 || $task->{attempt} < $max);
+	}
+	return @bad;
+}
+
+# After an accepted completion nobody gets the task again.
+sub no_redelivery
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $id (sort { $a <=> $b } keys %{ $h->{completions} // {} })
+	{
+		for my $done (grep { ok($_) } @{ $h->{completions}{$id} })
+		{
+			for my $claim (@{ $h->{claims_of}{$id} // [] })
+			{
+				push @bad, "task $id was completed under token $done->{token} and handed out again under $claim->{token}"
+				  if $claim->{token} > $done->{token} || $claim->{t0} > $done->{t1};
+			}
+		}
+	}
+	return @bad;
+}
+
+# No claim before the task's time, and none before the wait after a failure
+# or a release is over.
+sub delays
+{
+	my ($h) = @_;
+	my @bad;
+
+	for my $claim (@{ $h->{claims} })
+	{
+		my $op = ($h->{submits}{ $claim->{key} } // {})->{op};
+		my $early = $op ? $op->{t0} + ($op->{delay} // 0) - $h->slack - $claim->{t1} : 0;
+
+		push @bad, "task $claim->{id} was handed out $early us before its time" if $early > 0;
+		for my $answer (grep { ok($_) } @{ $h->{answers}{"$claim->{id} $claim->{token}"} // [] })
+		{
+			my $wait =
+			    $answer->{op} eq 'release' ? $answer->{delay}
+			  : $answer->{op} ne 'fail' || !$answer->{retryable} ? next
+			  : $answer->{retry_in} >= 0 ? $answer->{retry_in}
+			  : $h->backoff($claim->{q}, $claim->{attempt});
+
+			for my $next (grep { $_->{token} > $claim->{token} } @{ $h->{claims_of}{ $claim->{id} } })
+			{
+				my $too_early = $answer->{t0} + $wait - $h->slack - $next->{t1};
+				push @bad, "task $claim->{id} was handed out $too_early us before its wait after $answer->{op} was over"
+				  if $too_early > 0;
+			}
+		}
+	}
+	return @bad;
+}
+
+sub tags_fit
+{
+	my ($some, $all) = @_;
+	my %has = map { $_ => 1 } Chaos::History::words($all);
+
+	return !grep { !$has{$_} } Chaos::History::words($some);
+}
+
+# In each queue, by priority and tags: the tasks that surely waited for a
+# first claim, as lists of [since, till], by rising since; till is the
+# greatest so far.  Left out are those of which an unknown claim may have
+# taken an attempt.
+sub waiting_tasks
+{
+	my ($h) = @_;
+	my %waiting;
+
+	for my $submit (grep { $_->{sure} } values %{ $h->{submits} })
+	{
+		my $op = $submit->{op};
+		my ($first) = sort { $a <=> $b } @{ $h->{touches}{ $submit->{id} } // [] };
+		my ($claim) = @{ $h->{claims_of}{ $submit->{id} } // [] };
+
+		next unless $claim && $claim->{attempt} == 1;
+		my $till = min($first, $op->{deadline} ? $op->{t0} + $op->{deadline} - $h->slack : FOREVER);
+		my $since = $op->{t1} + $op->{delay} + $h->slack;
+		push @{ $waiting{ $op->{q} }{ $op->{prio} }{ $op->{tags} } }, [ $since, $till ] if $since < $till;
+	}
+	for my $list (map { values %$_ } map { values %$_ } values %waiting)
+	{
+		my $most = 0;
+		@$list = sort { $a->[0] <=> $b->[0] } @$list;
+		$_->[1] = $most = max($most, $_->[1]) for @$list;
+	}
+	return \%waiting;
+}
+
+# waited(LIST, FROM, TO): did some task of the list wait all that time?
+sub waited
+{
+	my ($list, $from, $to) = @_;
+	my ($low, $high) = (0, scalar @$list);
+
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if ($list->[$middle][0] < $from) { $low = $middle + 1; }
+		else { $high = $middle; }
+	}
+	return $low && $list->[ $low - 1 ][1] > $to;
+}
+
+# A claim must not return a task while a better one surely waited.  Under
+# faults five in a hundred may.
+sub priority
+{
+	my ($h) = @_;
+	my $waiting = waiting_tasks($h);
+	my (@bad, $claims);
+
+	for my $op (grep { $_->{op} eq 'claim' && ok($_) && ($_->{tasks} // '-') ne '-' } @{ $h->{ops} })
+	{
+		my $lowest = min(map { (split /:/)[4] } Chaos::History::words($op->{tasks}));
+		my $of_queue = $waiting->{ $op->{q} } // next;
+		my $better = 0;
+
+		$claims++;
+		for my $prio (grep { $_ > $lowest } keys %$of_queue)
+		{
+			for my $tags (keys %{ $of_queue->{$prio} })
+			{
+				$better ||= tags_fit($tags, $op->{tags}) && waited($of_queue->{$prio}{$tags}, $op->{t0}, $op->{t1});
+			}
+		}
+		push @bad, "a claim of $op->{w} got priority $lowest of $op->{q} while a higher one waited" if $better;
+	}
+	my $allowed = $h->{sabotage} ? 0.05 * ($claims // 0) : 0;
+	$h->{priority_inversions} = @bad;
+	return @bad > $allowed ? @bad : ();
+}
+
+# Times in which recovery may be late: each sabotage and what it takes the
+# server to be itself again
+sub disturbances
+{
+	my ($h) = @_;
+	my $long = $h->setting('recovery', 15_000_000);
+	my %after = (
+		kill_backend => $long, kill_duties => $long, stop_duties => $long, restart => $long, promote => $long,
+		wipe => $long, freeze_backend => $long, vacuum => $long);
+
+	return map { [ $_->{t0}, min($_->{t1}, $_->{t0} + 60_000_000) + $after{ $_->{op} } ] }
+	  grep { $after{ $_->{op} } } @{ $h->{ops} };
+}
+
+# A task whose owner is gone comes back in time: late is what is handed out
+# after the limit, while something less urgent of the queue was served.
+sub bounded_recovery
+{
+	my ($h) = @_;
+	my $dead = $h->setting('dead_threshold', 120_000_000) + $h->setting('reaper_interval', 15_000_000);
+	my $limit = $h->setting('late', 2_000_000);
+	my @disturbed = disturbances($h);
+	my (@bad, %served);
+
+	push @{ $served{ $_->{q} } }, $_ for sort { $a->{t0} <=> $b->{t0} } @{ $h->{claims} };
+	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
+	{
+		my @claims = @{ $h->{claims_of}{$id} };
+
+		for my $i (0 .. $#claims - 1)
+		{
+			my ($claim, $next) = @claims[ $i, $i + 1 ];
+			next if $claim->{own_end} != FOREVER || $next->{attempt} != $claim->{attempt} + 1;
+			my $over = $claim->{lease_over};
+			if ($claim->{held} eq 'worker')
+			{
+				my $sign = Chaos::History::last_below($h->{signs}{ $claim->{w} } // [], $next->{t0}) // $claim->{t1};
+				# another life of the worker, or one that never ended
+				next if grep { $_->{t1} > $claim->{t0} && $_->{t0} < $next->{t1} } @{ $h->{ends}{ $claim->{w} } // [] };
+				$over = min($over, max($sign, $claim->{t1}) + $dead + $h->backoff($claim->{q}, $claim->{attempt}));
+			}
+			next if $over == FOREVER;
+			$over += $limit;
+			for my $time (sort { $a->[0] <=> $b->[0] } @disturbed)
+			{
+				$over = max($over, $time->[1]) if $time->[0] < $over && $time->[1] > $claim->{t0};
+			}
+			next if $next->{t0} <= $over;
+			my ($less) = grep {
+				$_->{t0} > $over && $_->{t1} < $next->{t0} && $_->{prio} < $claim->{prio}
+			} @{ $served{ $claim->{q} } };
+			push @bad, sprintf 'task %s came back %.1f s late, after task %s of lower priority', $id,
+			  ($next->{t0} - $over) / 1e6, $less->{id}
+			  if $less;
+		}
+	}
+	return @bad;
+}
+
+# No crash that nobody caused, no error of class XX, sound tables.
+sub server
+{
+	my ($h) = @_;
+	my @bad;
+	my $killed = grep { $_->{op} =~ /^kill_(backend|duties)$/ } @{ $h->{ops} };
+	my $crashes = 0;
+
+	for my $line (@{ $h->{server_log} })
+	{
+		if ($line =~ /was terminated by signal 9\b/) { $crashes++; }
+		elsif ($line =~ /PANIC:|TRAP:|was terminated by|\] XX\w{3} /) { push @bad, "in the server's log: $line"; }
+	}
+	push @bad, "$crashes processes were killed, but only $killed by the test" if $crashes > $killed;
+	for my $op (@{ $h->{ops} })
+	{
+		push @bad, "$op->{op} of $op->{process} met $op->{code}" if ($op->{code} // '') =~ /^XX/;
+	}
+	push @bad, @{ $h->{complaints} };
+	return @bad;
+}
+
+# The most claims surely alive at once, and the first time it was so
+sub most_alive
+{
+	my (@claims) = @_;
+	my ($alive, $most, $when) = (0, 0, 0);
+
+	# ends first: what ends then may be the cause of what begins
+	for my $event (
+		sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] }
+		map { ([ $_->{from}, 1 ], [ $_->{until}, -1 ]) } grep { $_->{from} < $_->{until} } @claims)
+	{
+		$alive += $event->[1];
+		($most, $when) = ($alive, $event->[0]) if $alive > $most;
+	}
+	return ($most, $when);
+}
+
+# In any time t at most count + count * t / per claims: the most by which
+# some window of operations exceeds that.  A window begins when its earliest
+# operation was sent and ends when its last one was answered.
+sub rate_excess
+{
+	my ($count, $per, @ops) = @_;
+	my ($sum, $begin, $end, $worst) = (0, 0, 0, 0);
+
+	for my $op (sort { $a->[1] <=> $b->[1] } @ops)
+	{
+		my ($t0, $t1, $n) = @$op;
+		my $longer = $t1 - $end + max(0, $begin - $t0);
+		my $alone = $n - ($t1 - $t0) * $count / $per;
+		my $with = $sum + $n - $longer * $count / $per;
+
+		($sum, $begin) = $with > $alone ? ($with, min($begin, $t0)) : ($alone, $t0);
+		$end = $t1;
+		$worst = max($worst, $sum - $count);
+	}
+	return $worst;
+}
+
+# Limits of queues and of workers
+sub limits
+{
+	my ($h) = @_;
+	my (@bad, %of_queue, %of_worker, %limit);
+
+	push @{ $of_queue{ $_->{q} } }, $_ for @{ $h->{claims} };
+	push @{ $of_worker{ $_->{w} } }, $_ for grep { $_->{held} eq 'worker' } @{ $h->{claims} };
+	for my $name (sort keys %of_queue)
+	{
+		my $queue = $h->{queues}{$name} // next;
+		if ($queue->{running})
+		{
+			my ($most, $when) = most_alive(@{ $of_queue{$name} });
+			push @bad, "queue $name: $most claims were alive at $when, allowed are $queue->{running}"
+			  if $most > $queue->{running};
+		}
+		if ($queue->{rate})
+		{
+			my %n;
+			$n{ $_->{op} }++ for @{ $of_queue{$name} };
+			my %op = map { $_->{op} => $_->{op} } @{ $of_queue{$name} };
+			my $excess = rate_excess($queue->{rate}, $queue->{per}, map { [ $_->{t0}, $_->{t1}, $n{$_} ] } values %op);
+			push @bad, "queue $name: $excess claims more than its rate allows" if $excess > 0.01;
+		}
+	}
+	for my $op (grep { $_->{op} eq 'register' } @{ $h->{ops} })
+	{
+		$limit{ $op->{w} } = max($limit{ $op->{w} } // 0, $op->{limit} || FOREVER);
+	}
+	for my $name (sort keys %of_worker)
+	{
+		my ($most, $when) = most_alive(@{ $of_worker{$name} });
+		push @bad, "worker $name: $most claims were alive at $when, allowed are $limit{$name}"
+		  if $most > ($limit{$name} // FOREVER);
+	}
+	return @bad;
+}
+
+1;

@@ -1,0 +1,599 @@
+# Chaos::Run: servers, clients and sabotage of one run of the chaos test.
+#
+# new() starts a server and the clients; sabotage() carries out the plan that
+# was drawn from the seed; drain() lets the workers finish; history() gives
+# what the checker judges.  All that is written lies in one directory, where
+# test/chaos/check can judge it once more.
+package Chaos::Run;
+
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use POSIX qw(WNOHANG);
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_REALTIME);
+use Chaos::History;
+
+my %interval = (dead_threshold => 1200, reaper_interval => 300);
+
+# The queues: what the server is told, and what the checker knows of it
+# (times in microseconds).  Completions in "bare" write no effects.
+my @queues = (
+	[ plain => '"max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
+		'max=6 retry=fixed base=100000 lease=1000000' ],
+	[ lease => '"max_attempts": 8, "retry_base": "40 ms", "retry_cap": "1 s", "retry_jitter": 0.2, "lease": "700 ms"',
+		'max=8 retry=exponential base=40000 cap=1000000 lease=700000' ],
+	[ few => '"max_attempts": 2, "order": "lifo", "retry": "linear", "retry_base": "60 ms", "lease": "800 ms"',
+		'max=2 retry=linear base=60000 lease=800000' ],
+	[ random => '"max_attempts": 5, "order": "random", "retention": "none", "retry": "fixed", "retry_base": "50 ms", "lease": "900 ms"',
+		'max=5 retry=fixed base=50000 lease=900000 retention=none' ],
+	[ timed => '"max_attempts": 6, "time_limit": "600 ms", "retry": "fixed", "retry_base": "80 ms", "lease": "2 s"',
+		'max=6 retry=fixed base=80000 lease=2000000 time_limit=600000' ],
+	[ bare => '"max_attempts": 4, "retry": "fixed", "retry_base": "20 ms", "lease": "600 ms"',
+		'max=4 retry=fixed base=20000 lease=600000' ],
+	[ five => '"max_attempts": 6, "max_running": 5, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
+		'max=6 retry=fixed base=50000 lease=800000 running=5' ],
+	[ rated => '"max_attempts": 6, "rate_limit": {"count": 20, "per": "1 s"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
+		'max=6 retry=fixed base=50000 lease=800000 rate=20 per=1000000' ]);
+
+# The clients: role, name, queues, tags, and for workers how they hold tasks
+# and how many they may hold (0 = any).
+my @clients = (
+	[ 'producer', 'p1', 'plain,lease,few' ],
+	[ 'producer', 'p2', 'random,timed,bare,plain' ],
+	[ 'producer', 'p3', 'five,rated,lease,five' ],
+	[ 'worker', 'w1', 'plain,few', '', 'registered', 0 ],
+	[ 'worker', 'w2', 'plain,random,five', 'a', 'registered', 0 ],
+	[ 'worker', 'w3', 'random,timed,few,five', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w4', 'five,bare,plain', 'b', 'registered', 4 ],
+	[ 'worker', 'w5', 'timed,random,rated,plain', 'a,b', 'registered', 0 ],
+	[ 'worker', 'u1', 'lease,few', 'a', 'lease', 0 ],
+	[ 'worker', 'u2', 'lease,rated,bare,five', 'a,b', 'lease', 0 ],
+	[ 'worker', 'u3', 'lease,timed,plain,five', '', 'lease', 0 ],
+	[ 'worker', 'u4', 'lease,random,few', 'b', 'lease', 0 ]);
+
+# What is done in each twenty seconds, in an order that is drawn
+my %basket = (
+	kill_worker => 7, freeze_worker => 2, kill_backend => 4, freeze_backend => 1, stop_duties => 1, kill_duties => 1,
+	restart => 1, wipe => 2, snapshot => 1, vacuum => 1);
+
+sub now { return int(clock_gettime(CLOCK_MONOTONIC) * 1e6); }
+
+sub clock_offset { return (clock_gettime(CLOCK_REALTIME) - clock_gettime(CLOCK_MONOTONIC)) * 1e6; }
+
+# plan(SEED, SECONDS): the sabotage, in order: [time, action, which, how long]
+sub plan
+{
+	my ($seed, $seconds) = @_;
+	my $rounds = int(($seconds + 19) / 20);
+	my $workers = grep { $_->[0] eq 'worker' } @clients;
+	my @plan;
+
+	srand($seed);
+	for my $round (0 .. $rounds - 1)
+	{
+		my @actions = map { ($_) x $basket{$_} } sort keys %basket;
+		for my $i (reverse 1 .. $#actions)
+		{
+			my $j = int(rand($i + 1));
+			@actions[ $i, $j ] = @actions[ $j, $i ];
+		}
+		my $length = $seconds / $rounds;
+		for my $i (0 .. $#actions)
+		{
+			my $time = $round * $length + 1 + ($length - 1) * ($i + rand(0.8)) / @actions;
+			push @plan, [ $time, $actions[$i], int(rand($workers)), rand(1) ];
+		}
+	}
+	# the last one, so that it meets what all others have left
+	push @plan, [ $seconds * 0.9, 'promote', 0, 0 ] if $seconds >= 60;
+	return sort { $a->[0] <=> $b->[0] } @plan;
+}
+
+sub new
+{
+	my ($class, %options) = @_;
+	my $self = bless { %options, owner => $$ }, $class;
+
+	local $SIG{PIPE} = 'IGNORE';
+	$self->{plan} = [ plan(@options{qw(seed seconds)}) ];
+	mkdir $self->{dir} or die "$self->{dir}: $!";
+	$self->{number} = 0;
+	open $self->{log}, '>>', "$self->{dir}/saboteur.log" or die "$self->{dir}: $!";
+	$self->{log}->autoflush(1);
+	$self->{offset} = clock_offset();
+	$self->start_servers;
+	$self->make_queues;
+	$self->start_client($_) for @clients;
+	return $self;
+}
+
+sub write_line { my ($self, $line) = @_; print { $self->{log} } "$line\n"; return; }
+
+sub begin_op
+{
+	my ($self, $what, $more) = @_;
+	my $n = ++$self->{number};
+
+	$self->write_line("B $n " . now() . " $what" . (defined $more ? " $more" : ''));
+	return $n;
+}
+
+sub end_op
+{
+	my ($self, $n, $outcome) = @_;
+	$self->write_line("E $n " . now() . " $outcome -");
+	return;
+}
+
+# --- servers
+
+sub start_servers
+{
+	my ($self) = @_;
+	my $node = PostgreSQL::Test::Cluster->new("$self->{name}_a");
+	my %settings = (
+		'shared_preload_libraries' => "'taskq'",
+		'max_worker_processes' => 16,
+		'max_connections' => 60,
+		'max_prepared_transactions' => 30,
+		'restart_after_crash' => 'on',
+		'fsync' => 'off',
+		'wal_retrieve_retry_interval' => "'100ms'",
+		'deadlock_timeout' => "'100ms'",
+		'log_statement' => 'none',
+		'log_line_prefix' => "'%m [%p] %e %b '",
+		'taskq.stale_threshold' => "'400ms'",
+		'taskq.dead_threshold' => "'$interval{dead_threshold}ms'",
+		'taskq.reaper_interval' => "'$interval{reaper_interval}ms'",
+		'taskq.deadline_interval' => "'300ms'");
+
+	$node->init(allows_streaming => $self->has_promotion ? 1 : 0);
+	$node->append_conf('postgresql.conf', "$_ = $settings{$_}") for sort keys %settings;
+	$node->start;
+	$self->{node} = $node;
+	$self->{nodes} = [$node];
+	$node->safe_psql('postgres', <<'SQL');
+CREATE EXTENSION taskq;
+CREATE TABLE outbox (key text NOT NULL);
+CREATE TABLE effect (task_id bigint NOT NULL, token bigint NOT NULL, key text NOT NULL);
+SQL
+	return unless $self->has_promotion;
+	$node->backup('base');
+	my $standby = PostgreSQL::Test::Cluster->new("$self->{name}_b");
+	$standby->init_from_backup($node, 'base', has_streaming => 1);
+	$standby->start;
+	$node->poll_query_until('postgres', 'SELECT count(*) = 1 FROM pg_stat_replication')
+	  or die 'the standby does not connect';
+	$node->append_conf('postgresql.conf', "synchronous_standby_names = '*'");
+	$node->reload;
+	push @{ $self->{nodes} }, $standby;
+	return;
+}
+
+sub has_promotion { my ($self) = @_; return scalar grep { $_->[1] eq 'promote' } @{ $self->{plan} }; }
+
+sub make_queues
+{
+	my ($self) = @_;
+
+	for my $queue (@queues)
+	{
+		my ($name, $options, $words) = @$queue;
+		my ($rc, $out, $err) =
+		  $self->{node}->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_create_queue('$name', '{$options}')");
+		# an option that is known and not built yet
+		next if $rc != 0 && $err =~ /ERROR:  0A000/;
+		die "queue $name: $err" if $rc != 0;
+		push @{ $self->{queue_names} }, $name;
+		$self->write_line("Q name=$name $words");
+	}
+	my ($rc, $out, $err) = $self->{node}
+	  ->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_register('probe', max_running => 1), taskq_deregister('probe')");
+	$self->{worker_limits} = $rc == 0;
+	die "max_running of a worker: $err" if $rc != 0 && $err !~ /ERROR:  0A000/;
+	return;
+}
+
+# sql(TEXT): the answer, or undef while there is no server to answer
+sub sql
+{
+	my ($self, $text) = @_;
+	my ($out, $err) = ('', '');
+	my $rc = eval { $self->{node}->psql('postgres', $text, stdout => \$out, stderr => \$err, timeout => 60) };
+
+	return defined $rc && $rc == 0 ? $out : undef;
+}
+
+sub wait_until
+{
+	my ($self, $seconds, $code) = @_;
+	my $end = now() + $seconds * 1e6;
+
+	until ($code->())
+	{
+		return 0 if now() > $end;
+		$self->look_after_clients;
+		select(undef, undef, undef, 0.02);
+	}
+	return 1;
+}
+
+sub server_answers
+{
+	my ($self) = @_;
+	return system('pg_isready', '-q', '-h', $self->{node}->host, '-p', $self->{node}->port) == 0
+	  && defined $self->sql('SELECT 1');
+}
+
+# --- clients
+
+sub start_client
+{
+	my ($self, $client) = @_;
+	my ($role, $name, $queues, $tags, $kind, $limit) = @$client;
+	my $life = ++$self->{lives}{$name};
+	my $process = "$name.$life";
+	my %known = map { $_ => 1 } @{ $self->{queue_names} };
+	my $host = $self->{node}->host;
+	my $conninfo = "host=" . join(',', ($host) x @{ $self->{nodes} })
+	  . " port=" . join(',', map { $_->port } @{ $self->{nodes} })
+	  . " dbname=postgres application_name=$name target_session_attrs=read-write connect_timeout=5";
+	my @command = (
+		$self->{client}, '-r', $role, '-n', $role eq 'producer' ? "$name-$life" : $name,
+		'-l', "$self->{dir}/$process.log", '-s', seed_of("$self->{seed} $process"), '-d', $self->{dir},
+		'-c', $conninfo, '-q', join(',', grep { $known{$_} } split /,/, $queues),
+		'-a', join(',', @{ $self->{queue_names} }), '-t', $tags // '', '-k', $kind // '',
+		'-m', $self->{worker_limits} ? $limit // 0 : 0, '-R', $role eq 'producer' ? $self->{rate} // 25 : $limit // 0);
+	my $pid = fork // die "could not fork: $!";
+
+	if ($pid == 0)
+	{
+		open STDIN, '<', '/dev/null';
+		open STDOUT, '>>', "$self->{dir}/clients.out";
+		open STDERR, '>&', \*STDOUT;
+		exec @command or POSIX::_exit(127);
+	}
+	$self->{process}{$pid} = { client => $client, name => $name, process => $process, role => $role };
+	$self->{pid}{$name} = $pid;
+	return;
+}
+
+# a number from some text, the same each time
+sub seed_of
+{
+	my ($text) = @_;
+	my $n = 5381;
+
+	$n = ($n * 33 + ord) % 2147483647 for split //, $text;
+	return $n;
+}
+
+# Let what was frozen go on in time; begin dead clients again; end prepared
+# transactions whose owner is gone, as their names say.
+sub look_after_clients
+{
+	my ($self) = @_;
+
+	for my $frozen (splice @{ $self->{frozen} //= [] })
+	{
+		if (now() < $frozen->{until}) { push @{ $self->{frozen} }, $frozen; next; }
+		kill 'CONT', $frozen->{pid};
+		$self->end_op($frozen->{op}, 'ok');
+	}
+	for my $pid (keys %{ $self->{process} })
+	{
+		next unless waitpid($pid, WNOHANG) == $pid;
+		my $dead = delete $self->{process}{$pid};
+		push @{ $self->{bad_ends} }, "$dead->{process} ended with exit status " . ($? >> 8)
+		  if $? != 0 && ($? & 127) == 0 && $? >> 8 != 3;
+		$self->{frozen} = [ grep { $_->{pid} != $pid } @{ $self->{frozen} } ];
+		next if $self->{stopping} || $dead->{role} eq 'snapshot' || ($self->{draining} && $dead->{role} eq 'producer');
+		$self->start_client($dead->{client});
+	}
+	if (now() > ($self->{next_prepared} // 0) && !$self->{busy})
+	{
+		$self->{next_prepared} = now() + 700_000;
+		$self->end_prepared('1 s');
+	}
+	return;
+}
+
+sub end_prepared
+{
+	my ($self, $age) = @_;
+	local $self->{busy} = 1;
+	my $left = $self->sql("SELECT gid FROM pg_prepared_xacts WHERE prepared < clock_timestamp() - interval '$age'") // '';
+
+	for my $gid (split /\n/, $left)
+	{
+		$self->sql(($gid =~ /_commit$/ ? 'COMMIT' : 'ROLLBACK') . " PREPARED '$gid'");
+	}
+	return;
+}
+
+# --- sabotage
+
+sub sabotage
+{
+	my ($self) = @_;
+	my $begin = now();
+
+	local $SIG{PIPE} = 'IGNORE';
+	for my $step (@{ $self->{plan} })
+	{
+		my ($time, $action, $which, $length) = @$step;
+		$self->wait_until(3600, sub { now() >= $begin + $time * 1e6 });
+		$self->can("do_$action")->($self, $which, $length);
+	}
+	$self->wait_until(3600, sub { now() >= $begin + $self->{seconds} * 1e6 });
+	return;
+}
+
+sub worker_names { return map { $_->[1] } grep { $_->[0] eq 'worker' } @clients; }
+
+# Does a stopped worker hold a task, by its log?
+sub holds_task
+{
+	my ($self, $process) = @_;
+	my $file = "$self->{dir}/$process.log";
+	my %held;
+
+	open my $in, '<', $file or return 0;
+	seek $in, -20_000, 2 if -s $file > 20_000;
+	while (<$in>)
+	{
+		if (/^E \d+ \d+ ok tasks=(\S+)/)
+		{
+			%held = map { join(' ', (split /:/)[ 0, 1 ]) => 1 } grep { $_ ne '-' } split /,/, $1;
+		}
+		elsif (/^B .* (?:complete|fail|release) .*?id=(\d+) token=(\d+)/) { delete $held{"$1 $2"}; }
+		elsif (/ (?:complete|fail|release) /) { /id=(\d+) token=(\d+)/ && delete $held{"$1 $2"}; }
+		elsif (/^B .*(?:register|deregister|claim) /) { %held = (); }
+	}
+	return scalar keys %held;
+}
+
+# A worker is killed while it holds a task, if it does within a second.
+sub do_kill_worker
+{
+	my ($self, $which) = @_;
+	my $name = (worker_names())[$which];
+	my $end = now() + 1e6;
+
+	for (;;)
+	{
+		my $pid = $self->{pid}{$name};
+		my $process = $self->{process}{$pid};
+		if ($process)
+		{
+			kill 'STOP', $pid;
+			if ($self->holds_task($process->{process}) || now() > $end)
+			{
+				my $op = $self->begin_op('kill_worker', "of=$process->{process}");
+				kill 'KILL', $pid;
+				$self->end_op($op, 'ok');
+				return;
+			}
+			kill 'CONT', $pid unless grep { $_->{pid} == $pid } @{ $self->{frozen} // [] };
+		}
+		$self->look_after_clients;
+		select(undef, undef, undef, 0.013);
+	}
+}
+
+sub do_freeze_worker
+{
+	my ($self, $which, $length) = @_;
+	my $name = (worker_names())[$which];
+	my $pid = $self->{pid}{$name};
+	my $op = $self->begin_op('freeze_worker', "w=$name");
+
+	kill 'STOP', $pid;
+	push @{ $self->{frozen} }, {
+		pid => $pid, op => $op, until => now() + 1000 * ($interval{dead_threshold} + $interval{reaper_interval} + 200 + 800 * $length) };
+	return;
+}
+
+sub backend_of
+{
+	my ($self, $name) = @_;
+	return $self->sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$name' LIMIT 1");
+}
+
+# A killed process of the server takes all others with it.
+sub kill_and_wait
+{
+	my ($self, $what, $pid) = @_;
+	my $op = $self->begin_op($what);
+
+	kill 'KILL', $pid;
+	# the crash has been seen when that process is no more
+	$self->wait_until(30, sub { !kill(0, $pid) && $self->server_answers });
+	$self->end_op($op, 'ok');
+	return;
+}
+
+sub do_kill_backend
+{
+	my ($self, $which) = @_;
+	my $pid = $self->backend_of((worker_names())[$which]) || return;
+
+	return $self->kill_and_wait('kill_backend', $pid);
+}
+
+# Not longer than it takes: it may hold a lock that everybody needs, and
+# nothing else can be done meanwhile.
+sub do_freeze_backend
+{
+	my ($self, $which, $length) = @_;
+	my $pid = $self->backend_of((worker_names())[$which]) || return;
+	my $op = $self->begin_op('freeze_backend');
+	local $self->{busy} = 1;
+
+	kill 'STOP', $pid;
+	my $until = now() + 900_000 + 600_000 * $length;
+	$self->wait_until(3, sub { now() > $until });
+	kill 'CONT', $pid;
+	$self->end_op($op, 'ok');
+	return;
+}
+
+sub duties_pid { return $_[0]->sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'taskq worker'"); }
+
+sub do_stop_duties
+{
+	my ($self) = @_;
+	my $pid = $self->duties_pid || return;
+	my $op = $self->begin_op('stop_duties');
+
+	kill 'TERM', $pid;
+	my $back = $self->wait_until(15, sub { my $now = $self->duties_pid; $now && $now != $pid });
+	$self->end_op($op, $back ? 'ok' : 'fail');
+	return;
+}
+
+sub do_kill_duties
+{
+	my ($self) = @_;
+	my $pid = $self->duties_pid || return;
+
+	return $self->kill_and_wait('kill_duties', $pid);
+}
+
+sub do_restart
+{
+	my ($self) = @_;
+	my $op = $self->begin_op('restart');
+
+	$self->{node}->stop('immediate');
+	$self->{node}->start;
+	$self->end_op($op, 'ok');
+	return;
+}
+
+# The old primary is shut down; its synchronous standby has all that was
+# acknowledged.
+sub do_promote
+{
+	my ($self) = @_;
+	my $op = $self->begin_op('promote');
+
+	$self->{nodes}[0]->stop('immediate');
+	$self->{node} = $self->{nodes}[1];
+	$self->{node}->promote;
+	$self->wait_until(30, sub { $self->server_answers });
+	$self->end_op($op, 'ok');
+	return;
+}
+
+sub do_wipe
+{
+	my ($self) = @_;
+	my $op = $self->begin_op('wipe');
+
+	$self->end_op($op, defined $self->sql('SELECT taskq.debug_wipe()') ? 'ok' : 'fail');
+	return;
+}
+
+sub do_snapshot
+{
+	my ($self, $which, $length) = @_;
+	$self->start_client([ 'snapshot', 'snapshot', '', '', '', 3 + int(5 * $length) ]);
+	return;
+}
+
+sub do_vacuum
+{
+	my ($self) = @_;
+	my $op = $self->begin_op('vacuum');
+
+	$self->end_op($op, defined $self->sql("SET lock_timeout = '1500ms';\nVACUUM FULL taskq.task") ? 'ok' : 'fail');
+	return;
+}
+
+# --- the end
+
+# drain(SECONDS): sabotage is over; the workers go on until nothing is left
+sub drain
+{
+	my ($self, $seconds) = @_;
+
+	local $SIG{PIPE} = 'IGNORE';
+	$self->{draining} = 1;
+	append_to_file("$self->{dir}/drain", '');
+	$_->{until} = 0 for @{ $self->{frozen} };
+	$self->look_after_clients;
+	$self->wait_until(20, sub { !grep { $_->{role} eq 'producer' } values %{ $self->{process} } });
+	$self->{busy} = 1;
+	$self->end_prepared('0 s');
+	my $drained = $self->wait_until($seconds, sub {
+		my $left = $self->sql(
+			"SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running', 'suspended')");
+		return defined $left && $left == 0;
+	});
+	$self->stop_clients;
+	return $drained;
+}
+
+sub stop_clients
+{
+	my ($self) = @_;
+
+	$self->{stopping} = 1;
+	append_to_file("$self->{dir}/stop", '');
+	return if $self->wait_until(8, sub { !%{ $self->{process} } });
+	kill 'KILL', keys %{ $self->{process} };
+	$self->wait_until(5, sub { !%{ $self->{process} } });
+	return;
+}
+
+# What the checker judges, as a file beside the logs
+sub write_final
+{
+	my ($self) = @_;
+	my $node = $self->{node};
+	my $drift = abs(clock_offset() - $self->{offset});
+
+	open my $out, '>', "$self->{dir}/final.log" or die "$self->{dir}: $!";
+	printf $out "S dead_threshold=%d reaper_interval=%d slack=%d\n",
+	  $interval{dead_threshold} * 1000, $interval{reaper_interval} * 1000, 5000 + $drift;
+	print $out map { "$_\n" } grep { length } map { $node->safe_psql('postgres', $_) } (
+		q{SELECT format('T id=%s q=%s state=%s reason=%s attempt=%s key=%s', task_id, queue, state,
+		                coalesce(reason, '-'), attempt, coalesce(payload->>'key', '-')) FROM taskq.tasks},
+		q{SELECT format('O key=%s', key) FROM outbox},
+		q{SELECT format('F id=%s token=%s', task_id, token) FROM effect},
+		q{SELECT format('A taskq_check: %s %s', problem, detail) FROM taskq_check()});
+	for my $file (map { $_->logfile } @{ $self->{nodes} })
+	{
+		print $out map { "L $_\n" } grep { /PANIC:|TRAP:|was terminated by|\] XX\w{3} / } split /\n/, slurp_file($file);
+	}
+	my ($stdout, $stderr);
+	my $sound = IPC::Run::run(
+		[ 'pg_amcheck', '-h', $node->host, '-p', $node->port, '--install-missing', '--heapallindexed', '-d', 'postgres' ],
+		'>', \$stdout, '2>', \$stderr);
+	print $out map { "A pg_amcheck: $_\n" } split /\n/, $stdout . $stderr unless $sound;
+	print $out map { "A $_\n" } @{ $self->{bad_ends} // [] };
+	close $out or die "$self->{dir}: $!";
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+	$self->stop_clients if %{ $self->{process} };
+	$self->{node}->stop('fast');
+	return;
+}
+
+# Whatever happens, no client outlives the run.
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $@);
+
+	kill 'KILL', keys %{ $self->{process} // {} } if $self->{owner} == $$;
+	return;
+}
+
+1;

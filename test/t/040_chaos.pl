@@ -1,0 +1,46 @@
+# Producers and workers at random, while workers, backends and the server are
+# killed, frozen and restarted; then the rules of test/chaos are checked on
+# what everybody wrote down.  CHAOS_SECONDS and CHAOS_SEED: see doc/testing.md.
+# expect-log: terminated by signal 9
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../chaos/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Chaos::History;
+use Chaos::Report;
+use Chaos::Run;
+
+my $seconds = $ENV{CHAOS_SECONDS} || 20;
+my $seed = $ENV{CHAOS_SEED} || 1 + (time ^ $$) % 1_000_000;
+my %least =
+  $seconds < 60
+  ? (acknowledged => 1000, unknown => 10, holders => 3)
+  : (acknowledged => 5000, unknown => 50, holders => 10);
+
+note "figure: chaos: SEED=$seed SECONDS=$seconds";
+my $run = Chaos::Run->new(
+	name => 'chaos', seconds => $seconds, seed => $seed, client => $ENV{TASKQ_CHAOS_CLIENT},
+	rate => $ENV{CHAOS_RATE} || ($seconds < 60 ? 20 : 25),
+	dir => "$PostgreSQL::Test::Utils::tmp_check/chaos");
+$run->sabotage;
+ok($run->drain(60), 'after the sabotage all tasks come to an end');
+$run->write_final;
+$run->stop;
+
+my $history = Chaos::History::load_directory($run->{dir});
+for my $result (Chaos::Report::judge($history))
+{
+	my ($number, $name, @bad) = @$result;
+	my @lines = Chaos::Report::rule_lines($result);
+
+	is(scalar @bad, 0, "rule $number: $name") or diag(join "\n", @lines);
+	note "figure: $_" for @lines;
+}
+my $counts = Chaos::Report::counts($history);
+note "figure: $_" for Chaos::Report::count_lines($counts);
+is(join(', ', Chaos::Report::unexpected_errors($counts)), '', 'no errors but those of the contract');
+is(join(', ', Chaos::Report::void($counts, %least)), '', 'the run was not void');
+done_testing();

@@ -1,0 +1,270 @@
+# The checker of the chaos test: histories written by hand.  For each rule
+# there are some that it must report, under that rule and no other unless
+# said, and some like them that are clean.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../chaos/lib";
+use Test::More;
+use Chaos::History;
+use Chaos::Report;
+use Chaos::Run;
+
+# Times below are in milliseconds: the checker's are a thousand times that.
+# Queue q: leases of 1 s; "none" keeps nothing of what is done; "two" may
+# have two running and three claims a second.
+my $queues = <<'TEXT';
+S dead_threshold=1200000 reaper_interval=300000 slack=5000 recovery=1000000 late=500000
+Q name=q max=3 retry=fixed base=100000 lease=1000000
+Q name=none max=3 retry=fixed base=100000 lease=1000000 retention=none
+Q name=two max=3 retry=fixed base=100000 lease=1000000 running=2
+Q name=rated max=3 retry=fixed base=100000 lease=1000000 rate=3 per=1000000
+Q name=timed max=3 retry=linear base=100000 cap=1000000 lease=1000000 time_limit=300000
+TEXT
+
+my $n = 0;
+
+sub op
+{
+	my ($t0, $t1, $text, $outcome) = @_;
+	my $end = defined $outcome ? sprintf("E %d %d %s\n", $n + 1, $t1 * 1000, $outcome) : '';
+	return sprintf("B %d %d %s\n", ++$n, $t0 * 1000, $text) . $end;
+}
+
+# submit key k as task id at t0, answered at t1; more: other words
+sub submit
+{
+	my ($key, $id, $t0, $t1, %more) = @_;
+	my %words = (q => 'q', keys => $key, void => '-', end => 'commit', prio => 0, delay => 0, deadline => 0, max => 0,
+		tags => '-', ref => '-', conflict => 'error', %more);
+	my $outcome = delete $words{outcome} // "ok ids=$id";
+	return op($t0, $t1, join(' ', 'submit', map { "$_=$words{$_}" } sort keys %words), $outcome eq 'none' ? undef : $outcome);
+}
+
+# claim of one task, or of several: [id, token, attempt, prio, key] each
+sub claim
+{
+	my ($w, $t0, $t1, $tasks, %more) = @_;
+	my %words = (q => 'q', w => $w, n => 1, lease => 0, held => 'lease', tags => '-', end => 'auto', %more);
+	my $outcome = delete $words{outcome};
+	my $text = join ',', map { join ':', @$_[ 0, 1, 2 ], 3, @$_[ 3, 4 ] } @$tasks;
+	return op($t0, $t1, join(' ', 'claim', map { "$_=$words{$_}" } sort keys %words), $outcome // "ok tasks=$text void=-");
+}
+
+sub answer
+{
+	my ($what, $w, $id, $token, $t0, $t1, $outcome, %more) = @_;
+	my %words = (id => $id, token => $token, w => $w, effect => 0, end => 'auto', q => 'q', %more);
+	return op($t0, $t1, join(' ', $what, map { "$_=$words{$_}" } sort keys %words), $outcome);
+}
+
+sub complete { return answer('complete', @_, effect => 1, end => 'commit'); }
+sub task { my ($id, $key, $state, %more) = @_; my %words = (q => 'q', reason => '-', attempt => 1, %more);
+	return "T id=$id key=$key state=$state " . join(' ', map { "$_=$words{$_}" } sort keys %words) . "\n"; }
+sub outbox { return map { "O key=$_\n" } @_; }
+sub effect { my ($id, $token) = @_; return "F id=$id token=$token\n"; }
+sub call { my ($w, $what, $t0, $t1, $outcome) = @_; return op($t0, $t1, "$what w=$w limit=0", $outcome // 'ok -'); }
+
+# the rules that are broken
+sub broken
+{
+	my $h = Chaos::History->new;
+	$h->add_text($queues);
+	$h->add_text(join '', @_);
+	return map { $_->[0] } grep { @$_ > 2 } Chaos::Report::judge($h->finish);
+}
+
+sub reports { my ($what, $rules, @text) = @_; return is(join(' ', broken(@text)), $rules, "reported: $what"); }
+sub clean { my ($what, @text) = @_; return is(join(' ', broken(@text)), '', "clean: $what"); }
+
+# A task that was submitted at 0 and claimed by w at 10; and its usual end
+my @begun = (submit('k', 1, 0, 5), outbox('k'), claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ]));
+my @ended = (complete('w', 1, 1, 20, 25, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+
+clean('one task, one claim, one completion', @begun, @ended);
+clean('nothing at all');
+
+# --- 1
+reports('an acknowledged task that is not there', '1 3', submit('k', 1, 0, 5), outbox('k'));
+reports('a task stored twice', '1', @begun, @ended, task(2, 'k', 'done'), complete('w', 2, 1, 20, 25, 'ok -'), effect(2, 1));
+reports('another id than was acknowledged', '1', submit('k', 1, 0, 5), outbox('k'), task(2, 'k', 'cancelled'));
+clean('an unknown submit that did not happen', submit('k', 1, 0, 5, outcome => 'none'));
+clean('an unknown submit that happened', submit('k', 1, 0, 5, outcome => 'none'), outbox('k'), task(1, 'k', 'cancelled'));
+clean('done where nothing is kept', submit('k', 1, 0, 5, q => 'none'), outbox('k'),
+	claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ], q => 'none'),
+	answer('complete', 'w', 1, 1, 20, 25, 'ok -', q => 'none', effect => 1), effect(1, 1));
+reports('nothing is kept, but nobody completed it', '1 3', submit('k', 1, 0, 5, q => 'none'), outbox('k'),
+	claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ], q => 'none'));
+clean('the reference was taken: nothing submitted', submit('k', '-', 0, 5, ref => 'other', conflict => 'return'));
+
+# --- 2
+reports('a task that nobody submitted', '2', task(7, 'x', 'done'), complete('w', 7, 1, 20, 25, 'ok -'), effect(7, 1));
+reports('a submit that failed', '2 3', submit('k', 1, 0, 5, outcome => 'fail code=40001'), task(1, 'k', 'cancelled'));
+reports('a submit that was rolled back', '2', submit('k', 1, 0, 5, end => 'rollback', outcome => 'none'), outbox('k'), task(1, 'k', 'cancelled'));
+reports('a savepoint that was rolled back', '2', @begun, @ended, submit('l', 2, 0, 5, void => 'm'), outbox('l', 'm'),
+	task(2, 'l', 'cancelled'), task(3, 'm', 'cancelled'));
+reports('a claim of what nobody submitted', '2', claim('w', 10, 15, [ [ 9, 1, 1, 0, 'y' ] ]));
+
+# --- 3
+reports('a task without its row in the outbox', '3', submit('k', 1, 0, 5), task(1, 'k', 'cancelled'));
+reports('an unknown submit with half of it', '3', submit('k', 1, 0, 5, outcome => 'none'), task(1, 'k', 'cancelled'));
+reports('an unknown submit with the other half', '3', submit('k', 1, 0, 5, outcome => 'none'), outbox('k'));
+reports('a row of a rolled back submit', '3', submit('k', 1, 0, 5, end => 'rollback', outcome => 'fail code=rollback'), outbox('k'));
+
+# --- 4
+reports('a task that is still pending', '4', submit('k', 1, 0, 5), outbox('k'), task(1, 'k', 'pending', attempt => 0));
+reports('a task that is still running', '4', @begun, task(1, 'k', 'running'));
+reports('a task that is live and finished', '1 4 5 6', @begun, @ended, task(1, 'k', 'pending'));
+
+# --- 5
+reports('two accepted completions', '5', @begun, @ended, complete('w', 1, 1, 30, 35, 'ok -'));
+reports('accepted, but dead', '5', @begun, complete('w', 1, 1, 20, 25, 'ok -'), task(1, 'k', 'dead', reason => 'rejected'));
+reports('done by nobody', '5', @begun, task(1, 'k', 'done'));
+reports('completed and gone', '1 3 5', @begun, complete('w', 1, 1, 20, 25, 'ok -'));
+clean('done by an unknown completion', @begun, complete('w', 1, 1, 20, 25, undef), effect(1, 1), task(1, 'k', 'done'));
+clean('an unknown completion that did not happen', @begun, complete('w', 1, 1, 20, 25, undef), task(1, 'k', 'dead', reason => 'rejected'));
+
+# --- 6
+reports('done without its effect', '6', @begun, complete('w', 1, 1, 20, 25, 'ok -'), task(1, 'k', 'done'));
+reports('two effects', '6', @begun, @ended, effect(1, 1));
+reports('an effect of a refused completion', '6', @begun, complete('w', 1, 1, 20, 25, 'fail code=TQ001'), effect(1, 1),
+	task(1, 'k', 'dead', reason => 'rejected'));
+reports('an unknown completion of which half happened', '6', @begun, complete('w', 1, 1, 20, 25, undef), effect(1, 1),
+	task(1, 'k', 'dead', reason => 'rejected'));
+reports('an effect of a completion that was rolled back', '6', @begun, @ended,
+	answer('complete', 'w', 1, 1, 17, 19, undef, effect => 1, end => 'rollback'), effect(1, 1));
+reports('an effect that nobody wrote', '6', @begun, answer('complete', 'w', 1, 1, 20, 25, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+clean('completed without an effect', @begun, answer('complete', 'w', 1, 1, 20, 25, 'ok -'), task(1, 'k', 'done'));
+
+# --- 7: the lease is 1 s, from 10 or later
+my @other_ends = (complete('v', 1, 2, 1520, 1525, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
+reports('a second claim within the lease', '7', @begun, claim('v', 900, 905, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a second claim after the lease', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a second claim that was sent within the lease', @begun, claim('v', 900, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+reports('two claims at the same time', '7', submit('k', 1, 0, 5), outbox('k'), claim('w', 10, 16, [ [ 1, 1, 1, 0, 'k' ] ]),
+	claim('v', 11, 15, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+reports('a claim before an extended lease is over', '7', @begun, answer('extend', 'w', 1, 1, 800, 805, 'ok -', lease => 1_000_000),
+	claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a lease that was made shorter', @begun, answer('extend', 'w', 1, 1, 20, 25, 'ok -', lease => 100_000),
+	claim('v', 500, 505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a lease that may have been made shorter', @begun, answer('extend', 'w', 1, 1, 20, 25, undef, lease => 100_000),
+	claim('v', 500, 505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after an unknown failure', @begun, answer('fail', 'w', 1, 1, 20, 25, undef, retryable => 1, retry_in => 0),
+	claim('v', 500, 505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after the time limit', submit('k', 1, 0, 5, q => 'timed'), outbox('k'),
+	claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ], q => 'timed'), claim('v', 500, 505, [ [ 1, 2, 2, 0, 'k' ] ], q => 'timed'), @other_ends);
+my @registered = (call('w', 'register', 1, 2), submit('k', 1, 0, 5), outbox('k'),
+	claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ], held => 'worker'));
+reports('a claim while the registered worker gives signs of life', '7', @registered, call('w', 'heartbeat', 1100, 1105),
+	claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after its silence', @registered, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after it registered anew', @registered, call('w', 'register', 100, 105), call('w', 'heartbeat', 300, 305),
+	claim('v', 400, 405, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after it perhaps registered anew', @registered, call('w', 'register', 100, 105, undef), call('w', 'heartbeat', 300, 305),
+	claim('v', 400, 405, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+reports('a claim inside an extended life', '7', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]),
+	answer('extend', 'w', 1, 1, 1600, 1605, 'fail code=TQ001', lease => 1_000_000),
+	answer('extend', 'v', 1, 2, 1600, 1605, 'ok -', lease => 1_000_000),
+	claim('u', 2000, 2005, [ [ 1, 3, 3, 0, 'k' ] ]), complete('u', 1, 3, 2020, 2025, 'ok -'), effect(1, 3), task(1, 'k', 'done', attempt => 3));
+
+# --- 8
+my @slow = (submit('k', 1, 0, 5), outbox('k'), claim('w', 10, 1600, [ [ 1, 1, 1, 0, 'k' ] ]), claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]));
+clean('the first claim was answered after the second', @slow, complete('v', 1, 2, 1700, 1705, 'ok -'), effect(1, 2),
+	task(1, 'k', 'done', attempt => 2));
+reports('a stale completion is accepted', '5 7 8 10', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]),
+	complete('w', 1, 1, 1510, 1515, 'ok -'), effect(1, 1), complete('v', 1, 2, 1520, 1525, 'ok -'), task(1, 'k', 'done', attempt => 2));
+reports('a stale failure is accepted', '7 8', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]),
+	answer('fail', 'w', 1, 1, 1510, 1515, 'ok -', retryable => 1, retry_in => 0), @other_ends);
+clean('a late answer that nobody has overtaken', @begun, complete('w', 1, 1, 3000, 3005, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+clean('a stale answer is refused', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]),
+	complete('w', 1, 1, 1510, 1515, 'fail code=TQ001'), @other_ends);
+reports('a token that is given out twice', '7 8', @begun, claim('v', 1500, 1505, [ [ 1, 1, 2, 0, 'k' ] ]),
+	complete('v', 1, 1, 1520, 1525, 'ok -'), effect(1, 1), task(1, 'k', 'done', attempt => 2));
+reports('tokens that fall', '8 10', submit('k', 1, 0, 5), outbox('k'), claim('w', 10, 15, [ [ 1, 7, 1, 0, 'k' ] ]),
+	claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+
+# --- 9
+my @third = (claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), claim('w', 3000, 3005, [ [ 1, 3, 3, 0, 'k' ] ]));
+clean('three attempts of three', @begun, @third, task(1, 'k', 'dead', reason => 'lease_expired', attempt => 3));
+reports('a fourth attempt', '9', @begun, @third, claim('v', 4500, 4505, [ [ 1, 4, 4, 0, 'k' ] ]),
+	task(1, 'k', 'dead', reason => 'lease_expired', attempt => 4));
+reports('a fourth attempt under a false number', '9', @begun, @third, claim('v', 4500, 4505, [ [ 1, 4, 3, 0, 'k' ] ]),
+	task(1, 'k', 'dead', reason => 'lease_expired', attempt => 3));
+reports('dead before its attempts are used up', '9', @begun, task(1, 'k', 'dead', reason => 'lease_expired', attempt => 1));
+reports('a number that does not rise', '9', @begun, claim('v', 1500, 1505, [ [ 1, 2, 1, 0, 'k' ] ]),
+	complete('v', 1, 2, 1520, 1525, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 1));
+clean('a released attempt does not count', @begun, answer('release', 'w', 1, 1, 20, 25, 'ok -', delay => 0),
+	claim('v', 1500, 1505, [ [ 1, 2, 1, 0, 'k' ] ]), complete('v', 1, 2, 1520, 1525, 'ok -'), effect(1, 2), task(1, 'k', 'done'));
+clean('nor one that was given back by leaving', @registered, call('w', 'deregister', 20, 25),
+	claim('v', 40, 45, [ [ 1, 2, 1, 0, 'k' ] ]), complete('v', 1, 2, 50, 55, 'ok -'), effect(1, 2), task(1, 'k', 'done'));
+
+# --- 10
+reports('handed out again after its completion', '10', @begun, @ended, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]));
+clean('handed out again after an unknown completion', @begun, complete('w', 1, 1, 20, 25, undef),
+	claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+
+# --- 11
+reports('claimed before its time', '11', submit('k', 1, 0, 5, delay => 1_000_000), outbox('k'),
+	claim('w', 500, 505, [ [ 1, 1, 1, 0, 'k' ] ]), complete('w', 1, 1, 520, 525, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+my @failed = (@begun, answer('fail', 'w', 1, 1, 20, 25, 'ok -', retryable => 1, retry_in => -1));
+my @again = (complete('v', 1, 2, 520, 525, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
+reports('retried before its backoff', '11', @failed, claim('v', 80, 85, [ [ 1, 2, 2, 0, 'k' ] ]), @again);
+clean('retried after its backoff', @failed, claim('v', 120, 125, [ [ 1, 2, 2, 0, 'k' ] ]), @again);
+reports('retried before the wait that was given', '11', @begun, answer('fail', 'w', 1, 1, 20, 25, 'ok -', retryable => 1, retry_in => 300_000),
+	claim('v', 220, 225, [ [ 1, 2, 2, 0, 'k' ] ]), @again);
+reports('back too early after a release', '11', @begun, answer('release', 'w', 1, 1, 20, 25, 'ok -', delay => 300_000),
+	claim('v', 220, 225, [ [ 1, 2, 1, 0, 'k' ] ]), complete('v', 1, 2, 520, 525, 'ok -'), effect(1, 2), task(1, 'k', 'done'));
+
+# --- 12: m is better than k
+my @both = (submit('k', 1, 0, 5), outbox('k', 'm'), map { (complete('w', $_, 1, 200, 205, 'ok -'), effect($_, 1)) } 1, 2);
+my @both_done = (task(1, 'k', 'done'), task(2, 'm', 'done'));
+my @wrong = (claim('w', 30, 35, [ [ 1, 1, 1, 0, 'k' ] ]), claim('w', 40, 45, [ [ 2, 1, 1, 5, 'm' ] ]));
+reports('the worse task first', '12', @both, @both_done, submit('m', 2, 10, 15, prio => 5), @wrong);
+clean('the better one came too late', @both, @both_done, submit('m', 2, 10, 32, prio => 5), @wrong);
+clean('the better one was not due', @both, @both_done, submit('m', 2, 10, 15, prio => 5, delay => 20_000), @wrong);
+clean('the better one needs a tag', @both, @both_done, submit('m', 2, 10, 15, prio => 5, tags => 'a'), @wrong);
+clean('the better one was held for a moment', @both, @both_done, submit('m', 2, 10, 15, prio => 5), @wrong,
+	claim('v', 29, 36, [], end => 'rollback', outcome => 'fail code=rollback void=2:1:1:3:5:m'));
+
+# --- 13: lease over at 1015; l is less urgent
+my @less = (submit('l', 2, 2000, 2005, prio => -1), outbox('l'), complete('u', 2, 1, 3110, 3115, 'ok -'), effect(2, 1), task(2, 'l', 'done'));
+my @late = (complete('v', 1, 2, 9020, 9025, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
+reports('a lost task comes back late', '13', @begun, @less, claim('u', 3100, 3105, [ [ 2, 1, 1, -1, 'l' ] ]),
+	claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+clean('late, but nobody worked', @begun, submit('l', 2, 2000, 2005, prio => -1), outbox('l'), task(2, 'l', 'dead', reason => 'rejected'), claim('u', 9010, 9015, [ [ 2, 1, 1, -1, 'l' ] ]),
+	claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+clean('late after a restart', @begun, @less, claim('u', 3100, 3105, [ [ 2, 1, 1, -1, 'l' ] ]),
+	op(900, 8200, 'restart', 'ok -'), claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+
+# --- 14
+reports('a bug in the log', '14', "L 2026-01-01 00:00:00.000 UTC [77] XX000 client backend ERROR:  what\n");
+reports('a crash of its own', '14', "L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 11: Segmentation fault\n");
+reports('a kill that nobody ordered', '14', "L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 9: Killed\n");
+clean('a kill of ours', op(5, 10, 'kill_backend', 'ok -'),
+	"L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 9: Killed\n");
+reports('a bug in an answer', '14', call('w', 'heartbeat', 5, 10, 'fail code=XX001 -'));
+reports('an index that is not sound', '14', "A pg_amcheck: heap tuple lacks a matching index tuple\n");
+
+# --- 15
+my @three = (map({ (submit("k$_", $_, 0, 5, q => 'two'), outbox("k$_"), complete('w', $_, 1, 100 + $_, 105 + $_, 'ok -'),
+			effect($_, 1), task($_, "k$_", 'done', q => 'two')) } 1 .. 3));
+reports('three running of two', '15', @three, map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1 .. 3);
+clean('the third after the first', @three, (map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1, 2),
+	claim('w3', 103, 110, [ [ 3, 1, 1, 0, 'k3' ] ], q => 'two'));
+my @four = (map({ (submit("k$_", $_, 0, 5, q => 'rated'), outbox("k$_"), complete('w', $_, 1, 2000 + $_, 2005 + $_, 'ok -'),
+			effect($_, 1), task($_, "k$_", 'done', q => 'rated')) } 1 .. 6));
+reports('more claims than the rate allows', '15', @four,
+	map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'rated') } 1 .. 6);
+clean('as many as the rate allows', @four,
+	map { claim("w$_", 250 * $_, 250 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'rated') } 1 .. 6);
+reports('more tasks than a worker may hold', '15', op(1, 2, 'register w=w limit=1', 'ok -'),
+	map { (submit("k$_", $_, 0, 5), outbox("k$_"), claim('w', 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], held => 'worker'),
+		complete('w', $_, 1, 100 + $_, 105 + $_, 'ok -'), effect($_, 1), task($_, "k$_", 'done')) } 1, 2);
+
+# --- the plan of a seed is always the same, and another one's is another
+sub plan_text { return join ' ', map { join ':', @$_ } Chaos::Run::plan(@_); }
+is(plan_text(7, 40), plan_text(7, 40), 'a seed has one plan');
+isnt(plan_text(7, 40), plan_text(8, 40), 'another seed has another');
+is(join(' ', Chaos::Report::void({ acknowledged => 5, unknown => 50 }, acknowledged => 6, unknown => 50)),
+	'only 5 acknowledged, at least 6 are needed', 'too small a run is void');
+done_testing();
