@@ -713,6 +713,10 @@ step(const Task *task, End end, bool effect, const char *what, const char *sql)
 	if (outcome == OK)
 		outcome = run(NULL, "SELECT %s", sql);
 	outcome = tx_end(end, outcome);
+	/* not ended, and not taken from us: a registered worker would keep it */
+	if (outcome != OK && strcmp(code, "TQ001") != 0 &&
+		strcmp(code, "rollback") != 0)
+		need_register |= registers;
 	return end_op(op, outcome, "-");
 }
 
@@ -865,7 +869,10 @@ do_task(const Task *task, bool *die_now)
 		*die_now = true;
 	else
 	{
-		complete(task, effect ? END_COMMIT : END_AUTO, effect);
+		if (complete(task, effect ? END_COMMIT : END_AUTO, effect) ==
+				UNKNOWN &&
+			percent(70))
+			complete(task, END_COMMIT, effect);
 		if (percent(4))
 			remember_task(task);
 	}

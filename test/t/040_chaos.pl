@@ -26,7 +26,8 @@ my $run = Chaos::Run->new(
 	rate => $ENV{CHAOS_RATE} || ($seconds < 60 ? 20 : 25),
 	dir => "$PostgreSQL::Test::Utils::tmp_check/chaos");
 $run->sabotage;
-ok($run->drain(60), 'after the sabotage all tasks come to an end');
+ok($run->drain($seconds < 60 ? 40 : 90), 'after the sabotage all tasks come to an end');
+note sprintf 'figure: drained in %.1f s', $run->{drain_time};
 $run->write_final;
 $run->stop;
 

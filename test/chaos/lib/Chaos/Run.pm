@@ -234,13 +234,16 @@ sub start_client
 	my ($role, $name, $queues, $tags, $kind, $limit) = @$client;
 	my $life = ++$self->{lives}{$name};
 	my $process = "$name.$life";
+	# some come back under their old name and some under another one, so that
+	# what they held is found in both ways
+	my $own_name = $life > 1 && $name =~ /^(p|w[345])/ ? "$name-$life" : $name;
 	my %known = map { $_ => 1 } @{ $self->{queue_names} };
 	my $host = $self->{node}->host;
 	my $conninfo = "host=" . join(',', ($host) x @{ $self->{nodes} })
 	  . " port=" . join(',', map { $_->port } @{ $self->{nodes} })
 	  . " dbname=postgres application_name=$name target_session_attrs=read-write connect_timeout=5";
 	my @command = (
-		$self->{client}, '-r', $role, '-n', $role eq 'producer' ? "$name-$life" : $name,
+		$self->{client}, '-r', $role, '-n', $own_name,
 		'-l', "$self->{dir}/$process.log", '-s', seed_of("$self->{seed} $process"), '-d', $self->{dir},
 		'-c', $conninfo, '-q', join(',', grep { $known{$_} } split /,/, $queues),
 		'-a', join(',', @{ $self->{queue_names} }), '-t', $tags // '', '-k', $kind // '',
@@ -519,6 +522,8 @@ sub drain
 {
 	my ($self, $seconds) = @_;
 
+	my $begin = now();
+
 	local $SIG{PIPE} = 'IGNORE';
 	$self->{draining} = 1;
 	append_to_file("$self->{dir}/drain", '');
@@ -532,6 +537,7 @@ sub drain
 			"SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running', 'suspended')");
 		return defined $left && $left == 0;
 	});
+	$self->{drain_time} = (now() - $begin) / 1e6;
 	$self->stop_clients;
 	return $drained;
 }
