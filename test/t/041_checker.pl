@@ -233,6 +233,7 @@ reports('a lost task comes back late', '13', @begun, @less, claim('u', 3100, 310
 	claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 clean('late, but nobody worked', @begun, submit('l', 2, 2000, 2005, prio => -1), outbox('l'), task(2, 'l', 'dead', reason => 'rejected'), claim('u', 9010, 9015, [ [ 2, 1, 1, -1, 'l' ] ]),
 	claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+reports('the background worker stays away', '13', op(900, 8200, 'stop_duties', 'fail -'));
 clean('late after a restart', @begun, @less, claim('u', 3100, 3105, [ [ 2, 1, 1, -1, 'l' ] ]),
 	op(900, 8200, 'restart', 'ok -'), claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 

@@ -356,6 +356,14 @@ sub leaves_nothing
 	return (($self->{queues}{$queue} // {})->{retention} // '') eq 'none';
 }
 
+# The priority that was asked for; the claim's own word if nobody knows
+sub priority_of
+{
+	my ($self, undef, undef, undef, undef, $told, $key) = @_;
+	my $submit = $self->{submits}{$key};
+	return $submit ? $submit->{op}{prio} : $told;
+}
+
 # The shortest wait of an attempt that failed, microseconds
 sub backoff
 {

@@ -430,7 +430,7 @@ sub priority
 
 	for my $op (grep { $_->{op} eq 'claim' && ok($_) && ($_->{tasks} // '-') ne '-' } @{ $h->{ops} })
 	{
-		my $lowest = min(map { (split /:/)[4] } Chaos::History::words($op->{tasks}));
+		my $lowest = min(map { $h->priority_of(split /:/) } Chaos::History::words($op->{tasks}));
 		my $of_queue = $waiting->{ $op->{q} } // next;
 		my $better = 0;
 
@@ -449,18 +449,17 @@ sub priority
 	return @bad > $allowed ? @bad : ();
 }
 
-# Times in which recovery may be late: each sabotage and what it takes the
-# server to be itself again
+# What may make recovery late, and that it has a bound itself: with the
+# background worker back, a worker's full threshold may begin anew.
+my %disturbs = map { $_ => 1 }
+  qw(kill_backend kill_duties stop_duties restart promote wipe freeze_backend vacuum);
+
 sub disturbances
 {
 	my ($h) = @_;
-	my $long = $h->setting('recovery', 15_000_000);
-	my %after = (
-		kill_backend => $long, kill_duties => $long, stop_duties => $long, restart => $long, promote => $long,
-		wipe => $long, freeze_backend => $long, vacuum => $long);
+	my $after = $h->setting('recovery', 15_000_000);
 
-	return map { [ $_->{t0}, min($_->{t1}, $_->{t0} + 60_000_000) + $after{ $_->{op} } ] }
-	  grep { $after{ $_->{op} } } @{ $h->{ops} };
+	return map { [ $_->{t0}, min($_->{t1}, $_->{t0} + 60_000_000) + $after ] } grep { $disturbs{ $_->{op} } } @{ $h->{ops} };
 }
 
 # A task whose owner is gone comes back in time: late is what is handed out
@@ -473,6 +472,8 @@ sub bounded_recovery
 	my @disturbed = disturbances($h);
 	my (@bad, %served);
 
+	push @bad, map { "after $_->{op} the background worker was not back in time" }
+	  grep { $disturbs{ $_->{op} } && $_->{op} =~ /duties|backend|restart|promote/ && $_->{outcome} eq 'fail' } @{ $h->{ops} };
 	push @{ $served{ $_->{q} } }, $_ for sort { $a->{t0} <=> $b->{t0} } @{ $h->{claims} };
 	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
 	{

@@ -412,8 +412,16 @@ sub kill_and_wait
 
 	kill 'KILL', $pid;
 	# the crash has been seen when that process is no more
-	$self->wait_until(30, sub { !kill(0, $pid) && $self->server_answers });
-	$self->end_op($op, 'ok');
+	return $self->end_when_back($op, sub { !kill(0, $pid) && $self->server_answers });
+}
+
+# The server is itself again when it answers and has its background worker.
+sub end_when_back
+{
+	my ($self, $op, $answers) = @_;
+
+	$self->wait_until(30, $answers);
+	$self->end_op($op, $self->wait_until(15, sub { $self->duties_pid }) ? 'ok' : 'fail');
 	return;
 }
 
@@ -471,8 +479,7 @@ sub do_restart
 
 	$self->{node}->stop('immediate');
 	$self->{node}->start;
-	$self->end_op($op, 'ok');
-	return;
+	return $self->end_when_back($op, sub { $self->server_answers });
 }
 
 # The old primary is shut down; its synchronous standby has all that was
@@ -485,9 +492,7 @@ sub do_promote
 	$self->{nodes}[0]->stop('immediate');
 	$self->{node} = $self->{nodes}[1];
 	$self->{node}->promote;
-	$self->wait_until(30, sub { $self->server_answers });
-	$self->end_op($op, 'ok');
-	return;
+	return $self->end_when_back($op, sub { $self->server_answers });
 }
 
 sub do_wipe
@@ -562,7 +567,7 @@ sub write_final
 	my $drift = abs(clock_offset() - $self->{offset});
 
 	open my $out, '>', "$self->{dir}/final.log" or die "$self->{dir}: $!";
-	printf $out "S dead_threshold=%d reaper_interval=%d slack=%d\n",
+	printf $out "S dead_threshold=%d reaper_interval=%d late=2000000 recovery=3000000 slack=%d\n",
 	  $interval{dead_threshold} * 1000, $interval{reaper_interval} * 1000, 5000 + $drift;
 	print $out map { "$_\n" } grep { length } map { $node->safe_psql('postgres', $_) } (
 		q{SELECT format('T id=%s q=%s state=%s reason=%s attempt=%s key=%s', task_id, queue, state,
