@@ -20,7 +20,8 @@ my %least =
   ? (acknowledged => 1000, unknown => 10, holders => 3)
   : (acknowledged => 5000, unknown => 50, holders => 10);
 
-note "figure: chaos: SEED=$seed SECONDS=$seconds";
+# at once, so that it is known when the run does not come to its end
+diag "chaos: SEED=$seed SECONDS=$seconds";
 my $run = Chaos::Run->new(
 	name => 'chaos', seconds => $seconds, seed => $seed, client => $ENV{TASKQ_CHAOS_CLIENT},
 	rate => $ENV{CHAOS_RATE} || ($seconds < 60 ? 20 : 25),

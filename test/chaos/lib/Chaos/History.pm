@@ -255,20 +255,39 @@ sub last_below
 	return $low ? $list->[ $low - 1 ] : undef;
 }
 
+# What may have ended a registration of the claim's worker, in order, from a
+# minute before the claim, since a call whose answer is missing may take
+# effect later: the list, and where to begin in it.
+sub ends_near
+{
+	my ($self, $claim) = @_;
+	my $ends = $self->{ends}{ $claim->{w} } // [];
+	my ($low, $high) = (0, scalar @$ends);
+
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if ($ends->[$middle]{t0} < $claim->{t0} - 60_000_000) { $low = $middle + 1; }
+		else { $high = $middle; }
+	}
+	return ($ends, $low);
+}
+
 # Until when a claim without a lease surely lives: its worker said something
 # less than the dead threshold ago, and has not begun to register anew or to
-# leave.  A registration whose answer is missing may take effect later.
+# leave.
 sub worker_lives_until
 {
 	my ($self, $claim) = @_;
 	my $next_end = FOREVER;
 
-	for my $op (@{ $self->{ends}{ $claim->{w} } // [] })
+	my ($ends, $first) = $self->ends_near($claim);
+	for my $i ($first .. $#$ends)
 	{
+		my $op = $ends->[$i];
 		# answered before the claim was sent: it was the claim's own
 		next if $op->{t1} < $claim->{t0};
-		return $claim->{from} if $op->{t0} < $claim->{t1} && $op->{t0} > $claim->{t0} - 60_000_000;
-		next if $op->{t0} < $claim->{t1};
+		return $claim->{from} if $op->{t0} < $claim->{t1};
 		$next_end = $op->{t0};
 		last;
 	}
@@ -332,8 +351,10 @@ sub maybe_free
 		{
 			$free = 1 if $answer->{op} eq 'release' && maybe($answer);
 		}
-		for my $op ($claim->{held} eq 'worker' ? @{ $self->{ends}{ $claim->{w} } // [] } : ())
+		my ($ends, $first) = $claim->{held} eq 'worker' ? $self->ends_near($claim) : ([], 0);
+		for my $i ($first .. $#$ends)
 		{
+			my $op = $ends->[$i];
 			next if $op->{t1} < $claim->{t0};
 			last if $op->{t0} > $claim->{answered};
 			$free = 1 if $op->{op} eq 'deregister';

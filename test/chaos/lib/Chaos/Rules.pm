@@ -483,6 +483,8 @@ sub bounded_recovery
 		{
 			my ($claim, $next) = @claims[ $i, $i + 1 ];
 			next if $claim->{own_end} != FOREVER || $next->{attempt} != $claim->{attempt} + 1;
+			# somebody had it in between, and rolled back
+			next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{$id} };
 			my $over = $claim->{lease_over};
 			if ($claim->{held} eq 'worker')
 			{
@@ -498,8 +500,9 @@ sub bounded_recovery
 				$over = max($over, $time->[1]) if $time->[0] < $over && $time->[1] > $claim->{t0};
 			}
 			next if $next->{t0} <= $over;
+			my $tags = ($h->{submits}{ $claim->{key} } // {})->{op}{tags};
 			my ($less) = grep {
-				$_->{t0} > $over && $_->{t1} < $next->{t0} && $_->{prio} < $claim->{prio}
+				$_->{t0} > $over && $_->{t1} < $next->{t0} && $_->{prio} < $claim->{prio} && tags_fit($tags, $_->{tags})
 			} @{ $served{ $claim->{q} } };
 			push @bad, sprintf 'task %s came back %.1f s late, after task %s of lower priority', $id,
 			  ($next->{t0} - $over) / 1e6, $less->{id}
