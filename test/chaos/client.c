@@ -925,21 +925,24 @@ run_claim(PGresult **res, const char *queue, int want, int lease_ms)
 static int
 claim(Task *tasks)
 {
-	const Words *queues = draining ? &all_queues : &own_queues;
-	const char  *queue = queues->word[draw(queues->count)];
-	int          want = percent(50) ? 1 : 1 + draw(6);
-	int          lease_ms = 0;
-	int          count = 0;
-	End          end = END_AUTO;
-	bool         undo = false; /* a second claim, in a savepoint */
-	char         words[3 * TEXT / 2] = "-";
-	char         dropped[3 * TEXT / 2] = "-";
-	long         op;
-	Outcome      outcome;
-	PGresult    *res;
+	const Words       *queues = draining ? &all_queues : &own_queues;
+	static const char *productive = NULL; /* where the last claim found some */
+	const char        *queue = queues->word[draw(queues->count)];
+	int                want = percent(50) ? 1 : 1 + draw(6);
+	int                lease_ms = 0;
+	int                count = 0;
+	End                end = END_AUTO;
+	bool               undo = false; /* a second claim, in a savepoint */
+	char               words[3 * TEXT / 2] = "-";
+	char               dropped[3 * TEXT / 2] = "-";
+	long               op;
+	Outcome            outcome;
+	PGresult          *res;
 
 	if (percent(20))
 		lease_ms = 300 + draw(900);
+	if (draining && productive != NULL && percent(80))
+		queue = productive;
 	if (!draining)
 	{
 		int n = draw(100);
@@ -985,6 +988,7 @@ claim(Task *tasks)
 		need_register |= registers;
 	else if (outcome == FAIL && strcmp(code, "TQ007") == 0)
 		need_register = true;
+	productive = outcome == OK && count > 0 ? queue : NULL;
 	for (int i = 0; i < count; i++)
 		snprintf(tasks[i].queue, sizeof(tasks[0].queue), "%s", queue);
 	return outcome == OK ? count : 0;
@@ -1038,7 +1042,9 @@ work(void)
 		}
 		if (!draining && percent(6))
 			answer_late();
-		idle_ms = count > 0 ? 2 : idle_ms < 20 ? idle_ms * 2 : 40;
+		idle_ms = count > 0                       ? 2
+				  : idle_ms < (draining ? 4 : 20) ? idle_ms * 2
+												  : idle_ms;
 		if (count == 0)
 			rest_ms(idle_ms);
 	}

@@ -41,7 +41,7 @@ my @queues = (
 my @clients = (
 	[ 'producer', 'p1', 'plain,lease,few' ],
 	[ 'producer', 'p2', 'random,timed,bare,plain' ],
-	[ 'producer', 'p3', 'five,rated,lease,five' ],
+	[ 'producer', 'p3', 'five,five,five,rated,lease,bare' ],
 	[ 'worker', 'w1', 'plain,few', '', 'registered', 0 ],
 	[ 'worker', 'w2', 'plain,random,five', 'a', 'registered', 0 ],
 	[ 'worker', 'w3', 'random,timed,few,five', 'a,b', 'registered', 0 ],
