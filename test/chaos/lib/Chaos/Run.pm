@@ -33,15 +33,15 @@ my @queues = (
 		'max=4 retry=fixed base=20000 lease=600000' ],
 	[ five => '"max_attempts": 6, "max_running": 5, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
 		'max=6 retry=fixed base=50000 lease=800000 running=5' ],
-	[ rated => '"max_attempts": 6, "rate_limit": {"count": 20, "per": "1 s"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
-		'max=6 retry=fixed base=50000 lease=800000 rate=20 per=1000000' ]);
+	[ rated => '"max_attempts": 6, "rate_limit": {"count": 4, "per": "500 ms"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
+		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=500000' ]);
 
 # The clients: role, name, queues, tags, and for workers how they hold tasks
 # and how many they may hold (0 = any).
 my @clients = (
 	[ 'producer', 'p1', 'plain,lease,few' ],
 	[ 'producer', 'p2', 'random,timed,bare,plain' ],
-	[ 'producer', 'p3', 'five,five,five,rated,lease,bare' ],
+	[ 'producer', 'p3', 'five,five,five,five,rated,lease,bare,plain,bare' ],
 	[ 'worker', 'w1', 'plain,few', '', 'registered', 0 ],
 	[ 'worker', 'w2', 'plain,random,five', 'a', 'registered', 0 ],
 	[ 'worker', 'w3', 'random,timed,few,five', 'a,b', 'registered', 0 ],
