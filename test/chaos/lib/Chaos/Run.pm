@@ -33,8 +33,8 @@ my @queues = (
 		'max=4 retry=fixed base=20000 lease=600000' ],
 	[ five => '"max_attempts": 6, "max_running": 5, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
 		'max=6 retry=fixed base=50000 lease=800000 running=5' ],
-	[ rated => '"max_attempts": 6, "rate_limit": {"count": 4, "per": "500 ms"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
-		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=500000' ]);
+	[ rated => '"max_attempts": 6, "rate_limit": {"count": 4, "per": "250 ms"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
+		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=250000' ]);
 
 # The clients: role, name, queues, tags, and for workers how they hold tasks
 # and how many they may hold (0 = any).
