@@ -11,7 +11,9 @@ TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-isolation check-pgtap check-tap \
 	check-lint check-mutants
-PROJECT_GOALS = check $(FAMILY_GOALS) chaos demo bench lint format
+VARIANT_GOALS = check-cassert check-caches
+PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench lint \
+	format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
 # PGXS has a target "check" of its own: it and the project's targets are in
@@ -32,6 +34,9 @@ check:
 
 $(FAMILY_GOALS): check-%:
 	@$(RUN) $*
+
+$(VARIANT_GOALS): check-%:
+	@$(RUN) $* $(FAMILY)
 
 lint:
 	@$(RUN) lint

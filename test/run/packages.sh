@@ -42,6 +42,11 @@ needs() {
 		file:/usr/include/stdlib.h libc6-dev
 		file:/usr/include/postgresql/libpq-fe.h libpq-dev
 	LIST
+	case $1 in cassert | caches)
+		say command:bzip2 bzip2
+		say command:flock util-linux
+		;;
+	esac
 	[ "$1" != demo ] || cat <<-LIST
 		file:/usr/include/openssl/evp.h libssl-dev
 		file:/usr/include/magic.h libmagic-dev
