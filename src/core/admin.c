@@ -42,6 +42,7 @@
 #include "core/role.h"
 #include "core/row.h"
 #include "core/xact.h"
+#include "shared/counter.h"
 
 #define DROP_TRY_MS 50     /* one try to get the lock */
 #define DROP_PAUSE_MS 50   /* between two tries */
@@ -250,6 +251,11 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	MemoryContextSwitchTo(mine);
 	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
+	/* before others can see the change: max_running may come or go */
+	if (all)
+		tq_counter_flag();
+	else
+		tq_counter_unknow(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
 	tq_catalog_announce_queue();
 	tq_xact_rescan();
 	tq_call_end(&call);

@@ -33,6 +33,7 @@
 #include "core/role.h"
 #include "core/worker.h"
 #include "core/xact.h"
+#include "shared/counter.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
@@ -203,6 +204,9 @@ taskq_register(PG_FUNCTION_ARGS)
 			if (keep && keep_row(former->worker_id, &registration))
 			{
 				worker_id = former->worker_id;
+				/* before others can see it: max_running may come or go */
+				if (former->max_running != registration.max_running)
+					tq_counter_unknow(TQ_OWNER_WORKER, worker_id);
 				break;
 			}
 			tq_worker_end(former->worker_id, TQ_WORKER_GONE);

@@ -84,7 +84,7 @@ typedef struct Counter
 	uint64 used_seen;
 	uint64 epoch; /* of the last recount */
 	bool   recounting;
-	bool   ended_too_many;
+	bool   again; /* the recount is of no use */
 	int    ended_count;
 	int64  ended[ENDED];
 
@@ -129,6 +129,7 @@ static Counter *find_or_make(int owner, int32 id);
 static Counter *enter(int owner, int32 id);
 static uint64   flagged_of(Counter *database);
 static bool     in_progress(TransactionId xid, Snapshot snapshot);
+static void     unknow(Counter *counter);
 static uint64   new_number(void);
 static void     fill(Counter *counter, const TqRate *rate);
 
@@ -479,6 +480,28 @@ tq_counter_forget(TqOwner owner, int32 id)
 }
 
 /*
+ * A limit is about to change.  While there is none, claims reserve nothing,
+ * so what is known now must not be believed when there is one again.
+ */
+void
+tq_counter_unknow(TqOwner owner, int32 id)
+{
+	Counter *counter;
+
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(owner, id);
+	if (counter != NULL)
+	{
+		SpinLockAcquire(&counter->mutex);
+		unknow(counter);
+		SpinLockRelease(&counter->mutex);
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
  * Reserve one more running task, of at most max.  *epoch is to be given to
  * tq_counter_undo.
  */
@@ -530,13 +553,13 @@ tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 	{
 		SpinLockAcquire(&counter->mutex);
 		if (shared->instance != instance)
-			counter->used_seen = 0;
+			unknow(counter);
 		else if (!counter->recounting)
 			counter->used = Max(counter->used - 1, 0);
 		else if (counter->ended_count < ENDED)
 			counter->ended[counter->ended_count++] = task_id;
 		else
-			counter->ended_too_many = true;
+			unknow(counter);
 		SpinLockRelease(&counter->mutex);
 	}
 	LWLockRelease(shared->lock);
@@ -558,7 +581,7 @@ tq_counter_undo(TqOwner owner, int32 id, uint64 epoch)
 	{
 		SpinLockAcquire(&counter->mutex);
 		if (counter->recounting || counter->epoch != epoch)
-			counter->used_seen = 0;
+			unknow(counter);
 		else
 			counter->used = Max(counter->used - 1, 0);
 		SpinLockRelease(&counter->mutex);
@@ -587,7 +610,7 @@ tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance)
 		counter->limited = true;
 		counter->used_seen = 0;
 		counter->recounting = true;
-		counter->ended_too_many = false;
+		counter->again = false;
 		counter->ended_count = 0;
 	}
 	LWLockRelease(shared->lock);
@@ -608,7 +631,7 @@ tq_counter_used_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	counter = find(owner, id);
 	if (counter != NULL && shared->instance == instance &&
-		counter->recounting && !counter->ended_too_many)
+		counter->recounting && !counter->again)
 	{
 		int64 used = count + more;
 
@@ -768,6 +791,14 @@ in_progress(TransactionId xid, Snapshot snapshot)
 			return true;
 	}
 	return false;
+}
+
+/* Under the entry's spinlock: a recount that is on its way begins again. */
+static void
+unknow(Counter *counter)
+{
+	counter->used_seen = 0;
+	counter->again = true;
 }
 
 /* Never 0, and not the same again while the machine is up. */

@@ -65,6 +65,7 @@ extern int64  tq_counter_pause(int32 queue_id);
 extern void   tq_counter_forget(TqOwner owner, int32 id);
 
 /* limits */
+extern void      tq_counter_unknow(TqOwner owner, int32 id);
 extern TqReserve tq_counter_reserve(TqOwner owner, int32 id, int max,
 									uint64 *epoch);
 extern void      tq_counter_release(TqOwner owner, int32 id, int64 task_id,
