@@ -294,7 +294,7 @@ enter_running(TqTask *task, const TqMove *move)
 {
 	task->f.token = tq_id_next_token(task->f.token);
 	task->f.attempt++;
-	task->f.claimed_at = tq_clock_wall();
+	task->f.claimed_at = tq_clock_dispatch();
 	task->f.worker_id = move->worker_id;
 	task->f.lease_until = move->lease_until;
 }
