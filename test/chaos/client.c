@@ -576,6 +576,7 @@ static void
 submit(void)
 {
 	Submission sub;
+	char       full[96];
 	char       keys[TEXT];
 	char       dropped[TEXT];
 	char       ids[TEXT];
@@ -584,6 +585,9 @@ submit(void)
 	Outcome    outcome;
 
 	draw_submission(&sub);
+	snprintf(full, sizeof(full), "full_%.80s", sub.queue);
+	if (told_to(full))
+		return;
 	join_keys(&sub, 0, sub.kept, keys, sizeof(keys));
 	join_keys(&sub, sub.kept, sub.dropped, dropped, sizeof(dropped));
 	op = begin_op("submit q=%s keys=%s void=%s end=%s prio=%d delay=%d "

@@ -298,6 +298,24 @@ sub look_after_clients
 	{
 		$self->{next_prepared} = now() + 700_000;
 		$self->end_prepared('1 s');
+		$self->name_full_queues unless $self->{draining};
+	}
+	return;
+}
+
+# Producers leave out queues that have enough to do for now, so that the
+# drain of a long run is no longer than that of a short one.
+sub name_full_queues
+{
+	my ($self) = @_;
+	local $self->{busy} = 1;
+	my %full = map { $_ => 1 } split /\n/, $self->sql('SELECT queue FROM taskq.queues WHERE pending > 150') // '';
+
+	for my $name (@{ $self->{queue_names} })
+	{
+		my $file = "$self->{dir}/full_$name";
+		if ($full{$name}) { append_to_file($file, '') unless -e $file; }
+		else { unlink $file; }
 	}
 	return;
 }
