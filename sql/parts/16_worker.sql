@@ -30,7 +30,7 @@ COMMENT ON COLUMN taskq.worker.worker_id IS 'Number by which tasks refer to this
 COMMENT ON COLUMN taskq.worker.name IS 'Name, 1 to 200 bytes';
 COMMENT ON COLUMN taskq.worker.state IS '1 registered, 2 declared dead, 3 label, 4 deregistered or replaced';
 COMMENT ON COLUMN taskq.worker.role_id IS 'Role that registered it';
-COMMENT ON COLUMN taskq.worker.queues IS 'Queues that it works for';
+COMMENT ON COLUMN taskq.worker.queues IS 'Queues that it claims from when it names none; null is all';
 COMMENT ON COLUMN taskq.worker.tags IS 'Its capabilities';
 COMMENT ON COLUMN taskq.worker.info IS 'What it says of itself';
 COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made';

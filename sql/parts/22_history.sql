@@ -33,7 +33,7 @@ COMMENT ON COLUMN taskq.transition.to_state IS 'State after';
 COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 is none';
 COMMENT ON COLUMN taskq.transition.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';
-COMMENT ON COLUMN taskq.transition.worker_id IS 'Who holds it; 0 is nobody';
+COMMENT ON COLUMN taskq.transition.worker_id IS 'Who holds it, or held it when it finished; 0 is nobody';
 COMMENT ON COLUMN taskq.transition.role_id IS 'Role that changed it';
 COMMENT ON COLUMN taskq.transition.message IS 'Words of whoever changed it';
 

@@ -2,7 +2,7 @@
  * 32_queue: queues and rights on them.
  *
  * Callers need manage on the queue; create_queue and queue '*' need it on
- * '*'.  Each call locks the queue's row; drop_queue and the grants also
+ * '*'.  Each call but purge locks the queue's row; drop_queue and the grants also
  * lock taskq.queue_change and taskq.queue_grant.
  */
 CREATE FUNCTION taskq_create_queue(

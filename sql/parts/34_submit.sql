@@ -2,8 +2,9 @@
  * 34_submit: tasks come into being.
  *
  * Needs submit on the queue, and on '*' when the queue is made by it.
- * Inserts into taskq.task (and taskq.large, taskq.lane, taskq.queue) and
- * holds ROW EXCLUSIVE on taskq.queue_change until the transaction ends.
+ * Inserts into taskq.task (and taskq.large, taskq.lane, taskq.queue), with
+ * on_conflict update and merge also writes the task that has the reference,
+ * and holds ROW EXCLUSIVE on taskq.queue_change until the transaction ends.
  */
 CREATE FUNCTION taskq_submit(
     queue text DEFAULT 'default',
@@ -27,7 +28,7 @@ CREATE FUNCTION taskq_submit(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit';
 COMMENT ON FUNCTION taskq_submit(text, jsonb, integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
-    'Submits a task and returns its id; it exists once the transaction commits';
+    'Submits a task and returns its id, or by on_conflict that of the task that has the reference, or null; TQ006 when it is taken, TQ008 when the queue is full';
 
 CREATE FUNCTION taskq_submit_many(
     queue text,

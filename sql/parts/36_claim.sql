@@ -1,7 +1,9 @@
 /*
  * 36_claim: tasks are handed out.
  *
- * Needs work on the queue.  Updates rows of taskq.task; waits for nobody.
+ * Needs work on the queue.  Updates rows of taskq.task; waits for no other
+ * claim, but where the number of running tasks has to be counted for a limit
+ * for whoever counts.
  */
 CREATE FUNCTION taskq_claim(
     queue text DEFAULT 'default',
@@ -15,4 +17,4 @@ CREATE FUNCTION taskq_claim(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim';
 COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text) IS
-    'Takes up to max_tasks tasks of a queue, highest priority first, then in the queue''s order; each comes with the token under which it is held';
+    'Takes up to max_tasks tasks of a queue (null: of all queues of a registered worker), highest priority first, then in the queue''s order; each comes with the token under which it is held; limits are kept';

@@ -14,7 +14,7 @@ CREATE FUNCTION taskq_complete(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_complete';
 COMMENT ON FUNCTION taskq_complete(bigint, bigint, jsonb, boolean) IS
-    'The task is done; keep false leaves no trace, true keeps it even where the queue keeps none';
+    'The task is done; keep false leaves no trace and frees its reference, true keeps it even where the queue keeps none';
 
 CREATE FUNCTION taskq_fail(
     task_id bigint,
@@ -27,7 +27,7 @@ CREATE FUNCTION taskq_fail(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_fail';
 COMMENT ON FUNCTION taskq_fail(bigint, bigint, text, boolean, interval, jsonb) IS
-    'The attempt failed: pending again after the queue''s backoff or retry_in, dead when attempts are used up or not retryable; returns the state';
+    'The attempt failed: pending again after the task''s or queue''s backoff or retry_in, dead when attempts are used up or not retryable; returns the state';
 
 CREATE FUNCTION taskq_release(
     task_id bigint,
@@ -63,7 +63,7 @@ CREATE FUNCTION taskq_extend(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_extend';
 COMMENT ON FUNCTION taskq_extend(bigint, bigint, interval) IS
-    'Holds the task until now + lease (the queue''s lease by default); cancel tells that it was asked to stop';
+    'Holds the task until now + lease (the task''s or queue''s lease by default); cancel tells that it was asked to stop';
 
 CREATE FUNCTION taskq_progress(
     task_id bigint,

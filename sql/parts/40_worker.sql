@@ -16,13 +16,13 @@ CREATE FUNCTION taskq_register(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_register';
 COMMENT ON FUNCTION taskq_register(text, text[], text[], integer, boolean, jsonb, boolean) IS
-    'A new process has this name; what a former one still held goes back, and the number of these tasks is returned';
+    'A new process has this name; what a former one still held goes back, and the number of these tasks is returned; keep = the same process again, which keeps its tasks';
 
 CREATE FUNCTION taskq_heartbeat(worker text) RETURNS taskq.heartbeat
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_heartbeat';
 COMMENT ON FUNCTION taskq_heartbeat(text) IS
-    'A sign of life; answers which tasks to stop and when to beat again; TQ007 for a worker that was declared dead';
+    'A sign of life; answers which tasks to stop, whether to drain and when to beat again; TQ007 for a worker that was declared dead';
 
 CREATE FUNCTION taskq_deregister(worker text) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
