@@ -199,8 +199,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	read_lists(fcinfo, &list, true);
-	if (!PG_ARGISNULL(3))
-		claim.queue_name = tq_arg_name(fcinfo, 3, "queue", NULL);
+	claim.queue_name = tq_arg_name(fcinfo, 3, "queue", "default");
 	if (!PG_ARGISNULL(4))
 		claim.worker_name = tq_arg_name(fcinfo, 4, "worker", NULL);
 	claim.max_tasks = tq_claim_max_tasks(fcinfo, 5);

@@ -49,7 +49,8 @@ tq_history_write(TqTask *task, int from)
 	args[7] = Int32GetDatum(task->f.attempt);
 	args[8] = Int64GetDatum(task->f.token);
 	args[9] = Int32GetDatum(task->f.worker_id);
-	args[10] = Int32GetDatum(tq_role_intern(GetUserId()));
+	/* a claim waits for nobody, so a role that is new may be left out */
+	args[10] = Int32GetDatum(tq_role_intern_now(GetUserId()));
 	nulls[11] = !tq_large_get(task, TQ_COL_MESSAGE, &args[11]);
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0);

@@ -211,6 +211,8 @@ tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 	Datum     merged;
 
 	tq_options_default(&checked);
+	if (VARSIZE(changes) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("options", VARSIZE(changes), TQ_MAX_SMALL_DOC);
 	tq_options_read(&checked, changes);
 	if (checked.max_running > 0)
 		tq_shmem_require("queue option \"max_running\"");

@@ -17,8 +17,10 @@
 #include "base/compat.h"
 
 #include "catalog/pg_authid.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "base/catalog.h"
@@ -70,12 +72,29 @@ static TqStmt stmt_add = {
 static TqStmt stmt_oid = {
 	"SELECT oid FROM taskq.role WHERE role_id = $1", 1, {INT4OID}, NULL};
 
-static void load_grants(void);
-static int  granted(int32 queue_id);
+static int32 number_of(Oid role, bool wait);
+static void  load_grants(void);
+static int   granted(int32 queue_id);
 
-/* The number of a role, made when it has none yet. */
+/*
+ * The number of a role, made when it has none yet.  That waits for another
+ * transaction that is making it, too.
+ */
 int32
 tq_role_intern(Oid role)
+{
+	return number_of(role, true);
+}
+
+/* The same without waiting; 0 when another transaction is making it. */
+int32
+tq_role_intern_now(Oid role)
+{
+	return number_of(role, false);
+}
+
+static int32
+number_of(Oid role, bool wait)
 {
 	RoleEntry *entry;
 	bool       found;
@@ -101,6 +120,23 @@ tq_role_intern(Oid role)
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_find, args, NULL, 1) == 0)
 	{
+		Oid table = get_relname_relid("role", tq_catalog()->schema);
+
+		/* to the end of the transaction: only one makes the number */
+		if (wait)
+			LockDatabaseObject(table, role, 0, ExclusiveLock);
+		else
+		{
+			LOCKTAG tag;
+
+			SET_LOCKTAG_OBJECT(tag, MyDatabaseId, table, role, 0);
+			if (LockAcquire(&tag, ExclusiveLock, false, true) ==
+				LOCKACQUIRE_NOT_AVAIL)
+			{
+				tq_spi_leave(&spi);
+				return 0;
+			}
+		}
 		tq_xact_session_cache_changed();
 		tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
 		if (tq_spi_look(&stmt_find, args, NULL, 1) == 0)

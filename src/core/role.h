@@ -12,6 +12,7 @@
 struct TqQueue;
 
 extern int32 tq_role_intern(Oid role);
+extern int32 tq_role_intern_now(Oid role);
 extern Oid   tq_role_oid(int32 role_id);
 extern int   tq_role_rights(const struct TqQueue *queue);
 extern int   tq_role_rights_all(void);

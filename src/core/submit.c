@@ -326,6 +326,8 @@ read_arguments(FunctionCallInfo fcinfo, Submission *sub,
 	if (!PG_ARGISNULL(ARG_DATA))
 		sub->data = PG_GETARG_BYTEA_P(ARG_DATA);
 	sub->options = tq_arg_jsonb(fcinfo, ARG_OPTIONS);
+	if (sub->options != NULL && VARSIZE(sub->options) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("options", VARSIZE(sub->options), TQ_MAX_SMALL_DOC);
 }
 
 static void
@@ -523,7 +525,7 @@ fill_task(const Submission *sub, Jsonb *payload, TqTask *task)
 
 /*
  * All that a later submit with the same reference replaces.  It is other
- * work, so its attempts are counted anew.
+ * work, so its attempts are counted anew (and no checkpoint is of it).
  */
 static void
 replace_settings(const Submission *sub, Jsonb *payload, TqTask *task)
@@ -604,6 +606,7 @@ change_holder(TqCall *call, Submission *sub, Jsonb *payload,
 		tq_submit_check_size(sub->queue, "payload", VARSIZE(payload));
 	}
 	replace_settings(sub, payload, &task);
+	tq_large_drop(&task, TQ_COL_CHECKPOINT);
 	return tq_state_rewrite(call, sub->queue, &task, sub->run_at);
 }
 

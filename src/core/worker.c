@@ -602,7 +602,9 @@ add_row(const char *name, TqWorkerState state,
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(state);
-	args[2] = Int32GetDatum(tq_role_intern(GetUserId()));
+	/* a label belongs to nobody, and a claim waits for nobody */
+	args[2] = Int32GetDatum(
+		state == TQ_WORKER_LABEL ? 0 : tq_role_intern(GetUserId()));
 	args[3] = registration->queues;
 	nulls[3] = registration->queues == (Datum) 0;
 	args[4] = tags_or_empty(&registration->tags);
