@@ -127,7 +127,11 @@ tq_error_reference_exists(const char *reference, int64 task_id, TqState state)
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_TQ_ALREADY_EXISTS),
-		 errmsg("a live task with reference \"%s\" already exists", reference),
+		 TQ_STATE_IS_LIVE(state)
+			 ? errmsg("a live task with reference \"%s\" already exists",
+					  reference)
+			 : errmsg("a finished task still holds reference \"%s\"",
+					  reference),
 		 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 				   task_id, name ? name : "?"),
 		 errhint("With on_conflict => 'return' or 'skip' this is no error.")));

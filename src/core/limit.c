@@ -71,10 +71,13 @@ tq_limit_begin(TqLimit *limit)
 	limit->queue_id = limit->queue->queue_id;
 	LockDatabaseObject(task, limit->queue_id, TQ_OWNER_QUEUE, ShareLock);
 	limit->queue_locked = true;
+	limit->queue_ended = tq_xact_stopped_of(TQ_OWNER_QUEUE, limit->queue_id);
 	if (limit->worker_max > 0)
 	{
 		LockDatabaseObject(task, limit->worker_id, TQ_OWNER_WORKER, ShareLock);
 		limit->worker_locked = true;
+		limit->worker_ended =
+			tq_xact_stopped_of(TQ_OWNER_WORKER, limit->worker_id);
 	}
 }
 
@@ -92,7 +95,9 @@ tq_limit_require(const TqLimit *limit)
 
 /*
  * May this task be claimed as well?  If so it is reserved, and noted for the
- * transaction's end.
+ * transaction's end.  What this transaction has ended before is reserved
+ * until it commits, and makes room for what it claims: both become visible
+ * together, and an end that rolls back takes later claims with it.
  */
 TqReserve
 tq_limit_reserve(TqLimit *limit, int64 task_id)
@@ -109,13 +114,15 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	claim.queue_id = limit->queue->queue_id;
 	claim.worker_id = limit->worker_id;
 	if (options->max_running > 0)
-		answer = tq_counter_reserve(TQ_OWNER_QUEUE, claim.queue_id,
-									options->max_running, &queue_epoch);
+		answer = tq_counter_reserve(
+			TQ_OWNER_QUEUE, claim.queue_id,
+			(int64) options->max_running + limit->queue_ended, &queue_epoch);
 	if (answer != TQ_RESERVE_DONE)
 		return answer;
 	if (limit->worker_max > 0)
-		answer = tq_counter_reserve(TQ_OWNER_WORKER, claim.worker_id,
-									limit->worker_max, &worker_epoch);
+		answer = tq_counter_reserve(
+			TQ_OWNER_WORKER, claim.worker_id,
+			(int64) limit->worker_max + limit->worker_ended, &worker_epoch);
 	if (answer == TQ_RESERVE_DONE)
 	{
 		if (rated)

@@ -17,6 +17,8 @@ typedef struct TqLimit
 	int32          queue_id;
 	int32          worker_id;
 	int            worker_max; /* running tasks of the worker; 0: any number */
+	int            queue_ended; /* running tasks that this transaction ended */
+	int            worker_ended;
 	bool           queue_locked;
 	bool           worker_locked;
 } TqLimit;

@@ -506,7 +506,7 @@ tq_counter_unknow(TqOwner owner, int32 id)
  * tq_counter_undo.
  */
 TqReserve
-tq_counter_reserve(TqOwner owner, int32 id, int max, uint64 *epoch)
+tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 {
 	Counter  *counter;
 	Counter  *database;

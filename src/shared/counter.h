@@ -66,7 +66,7 @@ extern void   tq_counter_forget(TqOwner owner, int32 id);
 
 /* limits */
 extern void      tq_counter_unknow(TqOwner owner, int32 id);
-extern TqReserve tq_counter_reserve(TqOwner owner, int32 id, int max,
+extern TqReserve tq_counter_reserve(TqOwner owner, int32 id, int64 max,
 									uint64 *epoch);
 extern void      tq_counter_release(TqOwner owner, int32 id, int64 task_id,
 									uint64 instance);
