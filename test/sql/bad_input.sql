@@ -102,6 +102,11 @@ SELECT name, what, code FROM t.answer WHERE name IN ('reason', 'error', 'message
 SELECT name, code, count(*) FROM t.answer WHERE name IN ('state', 'on_conflict', 'insertion', 'claim_order', 'role') AND type = 'text' GROUP BY name, code ORDER BY name, code;
 -- documents and bytes
 SELECT name, what, string_agg(DISTINCT code, ' ' ORDER BY code) AS codes, count(*) FROM t.answer WHERE type IN ('jsonb', 'bytea') GROUP BY name, what ORDER BY name, what;
+-- lists of ids: none, one, very many, doubles, unknown ones, of different lengths
+SELECT f, l, t.undone(format('SELECT * FROM %s(%s, %s)', f, l, coalesce(k, l)), :id, :token) AS code
+  FROM unnest('{taskq_complete_many,taskq_extend_many,taskq_complete_and_claim}'::text[]) f,
+       (VALUES ('''{}''', NULL), ('ARRAY[$i]', 'ARRAY[$t]'), ('ARRAY[$i,$i,$i]', 'ARRAY[$t,$t,$t]'), ('(SELECT array_agg(g::bigint) FROM generate_series(1000000, 1099999) g)', NULL), ('ARRAY[$i]', 'ARRAY[$t,$t]'), ('ARRAY[$i,NULL]', 'ARRAY[$t,1]'),
+               ('ARRAY[$i,-1]', 'ARRAY[$t,-1]'), ('ARRAY[ARRAY[$i],ARRAY[$i]]', NULL)) x (l, k);
 -- what PostgreSQL itself refuses
 SELECT c, t.code(c) FROM unnest(ARRAY[
     'SELECT taskq_submit(''b'', ''{'')', 'SELECT taskq_submit(''b'', ''"\u0000"'')', 'SELECT taskq_submit(''b'', ''"\ud800"'')', 'SELECT taskq_submit(''b'', E''"\xff"'')',

@@ -27,7 +27,7 @@ SELECT r.rolname, c.relname
  WHERE c.relnamespace = 'taskq'::regnamespace AND r.rolname LIKE 'regress\_taskq\_%'
    AND CASE c.relkind WHEN 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE, SELECT, UPDATE')
        ELSE c.relkind IN ('r', 'p', 'v') AND has_table_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
-            AND c.relname <> ALL (ARRAY['tasks', 'queues', 'workers', 'settings']) END;
+            AND c.relname <> ALL (ARRAY['tasks', 'queues', 'workers', 'history', 'settings']) END;
 SELECT DISTINCT c.relname, a.privilege_type
   FROM pg_class c, aclexplode(c.relacl) a
  WHERE c.relnamespace = 'taskq'::regnamespace AND a.grantee = 0
@@ -49,6 +49,8 @@ DECLARE
 BEGIN
     call := replace(replace(call, '$p', (SELECT id::text FROM t.ids WHERE what = 'pending')),
                     '$r', (SELECT id || ', ' || token FROM t.ids WHERE what = 'running'));
+    call := replace(replace(call, '$ar', (SELECT format('ARRAY[%s], ARRAY[%s]', id, token) FROM t.ids WHERE what = 'running')),
+                    '$dr', (SELECT format('''[{"task_id": %s, "token": %s, "outcome": "complete"}]''', id, token) FROM t.ids WHERE what = 'running'));
     BEGIN
         EXECUTE format('SET LOCAL ROLE %I', role);
         EXECUTE 'SELECT 1 FROM ' || call INTO answer;
@@ -72,6 +74,10 @@ INSERT INTO t.call (call) VALUES
     ('taskq_get_many(ARRAY[$p])'), ('taskq_cancel($p)'), ('taskq_retry($p)'), ('taskq_create_queue(''new one'')'), ('taskq_alter_queue(''mine'', ''{}'')'),
     ('taskq_alter_queue(''*'', ''{}'')'), ('taskq_pause(''mine'')'), ('taskq_pause(''*'')'), ('taskq_resume(''mine'')'), ('taskq_drop_queue(''mine'', true)'),
     ('taskq_grant(''mine'', ''public'', ''{read}'')'), ('taskq_grant(''*'', ''public'', ''{read}'')'), ('taskq_revoke(''mine'', ''regress_taskq_read'', ''{read}'')'),
+    ('taskq_submit_tasks(''[{"queue": "mine"}]'')'), ('taskq_submit_tasks(''[{"queue": "mine"}, {"queue": "other"}]'')'), ('taskq_submit_tasks(''[]'')'),
+    ('taskq_complete_many($ar)'), ('taskq_complete_many($ar, strict => true)'), ('taskq_decide_many($dr)'), ('taskq_decide_many($dr, false)'), ('taskq_extend_many($ar)'),
+    ('taskq_complete_and_claim($ar, queue => ''mine'')'), ('taskq_complete_and_claim(''{}'', ''{}'', queue => ''mine'')'), ('taskq_claim(NULL, ''rights'')'), ('taskq_drain(''rights'')'), ('taskq_expire(''rights'', ''1 s'')'),
+    ('taskq_purge(''mine'')'), ('taskq_purge(''mine'', ''{pending}'')'), ('taskq_purge(''no such queue'')'),
     ('taskq_run_reapers()'), ('taskq_check()'), ('taskq_activate()'), ('taskq_version()');
 SELECT substr(r, 15) AS role, call, t.as_role(r, call)
   FROM unnest(ARRAY['submit', 'work', 'read', 'manage', 'other', 'none']) s, LATERAL (SELECT 'regress_taskq_' || s AS r) x, t.call
@@ -82,6 +88,23 @@ SELECT call, t.as_role('regress_taskq_other', replace(call, '$r', '999999, 1')) 
   FROM t.call WHERE call LIKE '%$r%' ORDER BY n;
 SELECT call, t.as_role('regress_taskq_other', replace(call, '$p', '999999')) = t.as_role('regress_taskq_other', call) AS same
   FROM t.call WHERE call LIKE '%$p%' ORDER BY n;
+-- in lists a task of a queue without any right is missing, one with another right is not permitted
+SELECT id AS run, token AS run_token FROM t.ids WHERE what = 'running' \gset
+SET ROLE regress_taskq_other;
+SELECT ok, error_code FROM taskq_complete_many(ARRAY[:run, 999999], ARRAY[:run_token, 1]);
+SELECT ok, error_code, state FROM taskq_decide_many(jsonb_build_array(jsonb_build_object('task_id', :run, 'token', :run_token, 'outcome', 'filter'), jsonb_build_object('task_id', 999999, 'token', 1, 'outcome', 'filter')), false);
+SELECT ok, cancel FROM taskq_extend_many(ARRAY[:run, 999999], ARRAY[:run_token, 1]);
+RESET ROLE;
+SELECT taskq_grant('mine', 'regress_taskq_other', '{read}');
+SET ROLE regress_taskq_other;
+SELECT ok, error_code FROM taskq_complete_many(ARRAY[:run, 999999], ARRAY[:run_token, 1]);
+SELECT regexp_replace(t.try(format('SELECT count(*) FROM taskq_complete_many(ARRAY[%s, 999999], ARRAY[%s, 1], strict => true)', :run, :run_token)), '([ \[])' || :'run' || '([,}\]])', '\1ID\2');
+SELECT regexp_replace(t.try(format('SELECT count(*) FROM taskq_complete_and_claim(ARRAY[%s], ARRAY[%s], queue => ''other'')', :run, :run_token)), '([ \[])' || :'run' || '([,}\]])', '\1ID\2');
+SELECT regexp_replace(t.try(format('SELECT count(*) FROM taskq_complete_and_claim(ARRAY[%s, 999999], ARRAY[%s, 1], queue => ''other'')', :run, :run_token)), '([ \[])' || :'run' || '([,}\]])', '\1ID\2');
+SELECT ok, cancel FROM taskq_extend_many(ARRAY[:run], ARRAY[:run_token]);
+RESET ROLE;
+SELECT taskq_revoke('mine', 'regress_taskq_other', '{read}');
+SELECT state FROM taskq_get(:run);
 -- lists and views show what may be read
 CREATE FUNCTION t.sees(role text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -134,6 +134,33 @@ SELECT t.try($$SELECT taskq_submit_many('many', ARRAY[ARRAY['1'], ARRAY['2']]::j
 SELECT count(*) AS before FROM taskq.tasks WHERE queue = 'many' \gset
 SELECT t.code($$SELECT taskq_submit_many('many', '{1,2,3}', priority => 99999)$$);
 SELECT count(*) = :before AS same FROM taskq.tasks WHERE queue = 'many';
+-- a list of tasks, each with its own arguments
+SELECT array_agg(l.id ORDER BY l.o) = array_agg(l.id ORDER BY l.id) AS rising, count(*)
+  FROM taskq_submit_tasks(format('[{"queue": "list", "payload": {"x": 1}, "priority": 4, "deadline": "%s", "max_attempts": 7, "tags": ["b", "a", "b"], "key": "k", "reference": "r", "on_conflict": "error", "headers": {"h": 1},
+        "correlation_id": "c", "data": "\\x00ff", "insertion": "append", "suspended": true, "options": {"lease": "1 h"}, "run_at": "%s"},
+    {"queue": "list", "payload": null, "delay": "1 h", "data": "text"}, {}, {"queue": "list", "payload": [1], "tags": []}, {"queue": "list", "payload": "null", "suspended": false},
+    {"queue": "list", "payload": null, "priority": null, "run_at": null, "delay": null, "deadline": null, "max_attempts": null, "tags": null, "key": null, "reference": null, "on_conflict": null, "headers": null, "correlation_id": null,
+     "data": null, "insertion": null, "suspended": null, "options": null}, {"queue": null}]', now() + interval '480 h', now() + interval '240 h')::jsonb) WITH ORDINALITY l (id, o);
+SELECT queue, state, payload, priority, max_attempts, tags, key, reference, headers, correlation_id, data, date_trunc('hour', deadline - created_at + interval '1 min') AS deadline, date_trunc('hour', run_at - created_at + interval '1 min') AS later
+  FROM taskq.tasks WHERE queue IN ('list', 'default') ORDER BY task_id DESC LIMIT 7;
+SELECT count(*) FROM taskq_submit_tasks('[]');
+-- conflicts: each entry sees those before it, and a skipped one has no id
+SELECT array_agg(l IS NULL) AS skipped FROM taskq_submit_tasks('[{"queue": "list", "reference": "s"}, {"queue": "list", "reference": "s", "on_conflict": "skip"}, {"queue": "list 2", "reference": "s", "on_conflict": "skip"}]') l;
+SELECT count(l), count(DISTINCT l) FROM taskq_submit_tasks('[{"queue": "list", "reference": "t", "payload": {"a": 1}}, {"queue": "list", "reference": "t", "on_conflict": "merge", "payload": {"b": 2}}, {"queue": "list", "reference": "t", "on_conflict": "return"}]') l;
+SELECT payload FROM taskq_list('list', reference => 't');
+-- 100,000 in order
+SELECT count(*), count(DISTINCT l) FROM taskq_submit_tasks((SELECT jsonb_agg(jsonb_build_object('queue', 'list 3', 'payload', g)) FROM generate_series(1, 100000) g)) l;
+SELECT bool_and(payload::int = o) AS in_order FROM (SELECT payload, row_number() OVER (ORDER BY task_id) AS o FROM taskq.tasks WHERE queue = 'list 3') s;
+-- one bad entry, and none of them comes; the words say what is wrong
+SELECT count(*) AS before FROM taskq.tasks \gset
+SELECT e, t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', format('[{"queue": "list"}, %s, {"queue": "list"}]', e)))
+  FROM unnest(ARRAY['1', 'null', '"x"', '[]', '{"colour": "red"}', '{"Queue": "list"}', '{"": 1}', '{"queue": 1}', '{"queue": ""}', '{"queue": "*"}', '{"priority": "1"}', '{"priority": 1.5}', '{"priority": 32768}', '{"priority": 1e30}', '{"max_attempts": 0}', '{"max_attempts": true}',
+    '{"run_at": 1}', '{"run_at": "soon"}', '{"run_at": "infinity"}', '{"delay": 1}', '{"delay": "-1 s"}', '{"delay": "1 s", "run_at": "2030-01-01"}', '{"deadline": "2000-01-01"}', '{"tags": "a"}', '{"tags": {"a": 1}}', '{"tags": [1]}', '{"tags": [null]}', '{"tags": [""]}', '{"tags": [["a"]]}',
+    '{"key": 1}', '{"key": ""}', '{"reference": true}', '{"on_conflict": "ignore"}', '{"on_conflict": 1}', '{"headers": []}', '{"headers": "x"}', '{"correlation_id": 1}', '{"data": 1}', '{"data": "\\xgg"}', '{"insertion": "prepend"}', '{"suspended": "true"}', '{"suspended": 1}', '{"options": []}', '{"options": {"retry": "never"}}']) e;
+SELECT left(t.try($$SELECT count(*) FROM taskq_submit_tasks('[{"queue": "list", "reference": "new"}, {"queue": "list", "reference": "s"}]')$$), 5);
+SELECT count(*) = :before AS same FROM taskq.tasks;
+SELECT d, t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', d)) FROM unnest(ARRAY['null', '{}', '1', '"x"', '{"queue": "list"}']) d;
+SELECT t.try($$SELECT count(*) FROM taskq_submit_tasks(NULL)$$);
 -- without auto-creation an unknown queue is an error, a known one is not
 SET taskq.auto_create_queues = off;
 SELECT t.try($$SELECT taskq_submit('no such')$$);

@@ -87,6 +87,130 @@ SELECT taskq_register('brief');
 SELECT state FROM taskq_heartbeat('brief');
 ROLLBACK;
 SELECT t.code($$SELECT taskq_heartbeat('brief')$$);
+-- drain: no further claims, what runs goes on
+SELECT count(taskq_submit('drain', to_jsonb(n))) FROM generate_series(1, 5) n;
+SELECT taskq_register('dr', '{drain}');
+SELECT payload FROM taskq_claim('drain', 'dr');
+SELECT drain FROM taskq_heartbeat('dr');
+SELECT taskq_drain('dr');
+SELECT state, drain FROM taskq_heartbeat('dr');
+SELECT count(*) FROM taskq_claim('drain', 'dr');
+SELECT count(*) FROM taskq_claim(NULL, 'dr');
+SELECT count(*) FROM taskq_complete_and_claim('{}', '{}', queue => 'drain', worker => 'dr');
+SELECT state, running FROM taskq.workers WHERE worker = 'dr';
+SELECT cancel FROM taskq.tasks s, taskq_extend(s.task_id, s.token) x WHERE s.queue = 'drain' AND s.state = 'running';
+SELECT taskq_drain('dr');
+SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'drain' AND state = 'running';
+-- others are not concerned; registering again ends it, with keep or without
+SELECT payload FROM taskq_claim('drain', 'somebody');
+SELECT taskq_register('dr', '{drain}', keep => true);
+SELECT drain FROM taskq_heartbeat('dr');
+SELECT payload FROM taskq_claim('drain', 'dr');
+SELECT taskq_drain('dr');
+SELECT taskq_register('dr', '{drain}');
+SELECT drain FROM taskq_heartbeat('dr');
+SELECT count(*) FROM taskq_claim('drain', 'dr');
+BEGIN;
+SELECT taskq_drain('dr');
+SELECT drain FROM taskq_heartbeat('dr');
+ROLLBACK;
+SELECT drain FROM taskq_heartbeat('dr');
+SELECT t.try($$SELECT taskq_drain('never seen')$$);
+SELECT t.try($$SELECT taskq_drain('just a label')$$);
+SELECT t.try($$SELECT taskq_drain(NULL)$$);
+SELECT t.try($$SELECT taskq_drain('')$$);
+-- keep: the same process again, which keeps its tasks and changes its settings
+SELECT taskq_register('keeps', '{drain}', '{a}', 3, info => '{"v": 1}');
+SELECT registered_at AS before FROM taskq.workers WHERE worker = 'keeps' \gset
+SELECT taskq_submit('drain', '"kept"', priority => 9) AS id \gset
+SELECT payload, token FROM taskq_claim('drain', 'keeps') \gset
+SELECT taskq_register('keeps', '{drain,w}', '{b}', 5, info => '{"v": 2}', keep => true);
+SELECT queues, tags, max_running, info, running, registered_at = :'before' AS same_registration FROM taskq.workers WHERE worker = 'keeps';
+SELECT taskq_register('keeps', keep => true);
+SELECT queues, tags, max_running, info, running FROM taskq.workers WHERE worker = 'keeps';
+SELECT payload, state, attempt FROM taskq_get(:id);
+SELECT taskq_complete(:id, :token);
+-- a name that is new, or has left
+SELECT taskq_register('keeps new', keep => true);
+SELECT taskq_deregister('keeps new');
+SELECT taskq_register('keeps new', keep => true);
+SELECT state FROM taskq_heartbeat('keeps new');
+-- claims from all queues of a worker, taking turns
+SELECT count(taskq_submit('turn ' || q, to_jsonb(q || n))) FROM generate_series(1, 3) n, unnest('{a,b,c}'::text[]) q;
+SELECT taskq_register('turns', '{turn a,turn b,turn c}');
+CREATE TABLE t.turns AS SELECT g AS n, c.queue FROM generate_series(1, 6) g, LATERAL taskq_claim(NULL, 'turns', CASE WHEN g > 0 THEN 1 END) c;
+SELECT queue, count(*) FROM t.turns GROUP BY queue ORDER BY queue;
+SELECT bool_and(queue <> next) AS never_twice_running FROM (SELECT queue, lead(queue) OVER (ORDER BY n) AS next FROM t.turns) s;
+SELECT count(*) FROM taskq_claim(NULL, 'turns', 2);
+SELECT count(*) FROM taskq_claim(NULL, 'turns', 100);
+SELECT count(*) FROM taskq_claim(NULL, 'turns', 100);
+DROP TABLE t.turns;
+-- queues that do not exist are passed over, and so are paused ones
+SELECT taskq_register('turns', '{no such queue,turn a,turn b}');
+SELECT taskq_pause('turn a');
+SELECT DISTINCT queue FROM taskq_claim(NULL, 'turns', 100);
+SELECT taskq_resume('turn a');
+SELECT DISTINCT queue, lease_until - now() > interval '59 min' AS lease FROM taskq_claim(NULL, 'turns', 100, '1 h');
+-- its tags count, or those given; all queues when it names none
+SELECT count(taskq_submit(q, tags => '{red}')) FROM unnest('{all 1,all 2}'::text[]) q;
+SELECT taskq_register('everywhere', tags => '{red}');
+SELECT count(*) FROM taskq_claim(NULL, 'everywhere', 100, tags => '{blue}') WHERE queue LIKE 'all _';
+SELECT DISTINCT queue FROM taskq_claim(NULL, 'everywhere', 100) WHERE queue LIKE 'all _' ORDER BY queue;
+SELECT taskq_deregister('everywhere') > 0 AS had_some;
+-- as many in all as max_running allows
+SELECT taskq_register('few', '{all 1,all 2}', '{red}', 3);
+SELECT count(taskq_submit(q)) FROM unnest('{all 1,all 2}'::text[]) q, generate_series(1, 3);
+SELECT count(*) FROM taskq_claim(NULL, 'few', 100);
+SELECT count(*) FROM taskq_claim(NULL, 'few', 100);
+-- no queue in particular needs a registered worker
+SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL)$$);
+SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'just a label')$$);
+SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'never seen')$$);
+-- expire: those that were silent for so long
+SELECT taskq_register('silent');
+SELECT taskq_submit('exp') AS id \gset
+SELECT count(*) FROM taskq_claim('exp', 'silent');
+SELECT taskq_register('lively');
+SELECT taskq_expire('lively', '1 h');
+SELECT count(*) FROM taskq.workers WHERE state = 'dead';
+SELECT taskq_expire('lively', '1 us') >= 1 AS expired;
+SELECT worker, state FROM taskq.workers WHERE worker IN ('silent', 'lively') ORDER BY worker;
+CALL t.until(format('SELECT state = ''pending'' FROM taskq_get(%s)', :id));
+SELECT state, attempt, error FROM taskq_get(:id);
+SELECT t.try($$SELECT taskq_heartbeat('silent')$$);
+SELECT t.try($$SELECT count(*) FROM taskq_claim('exp', 'silent')$$);
+SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'silent')$$);
+SELECT t.try($$SELECT taskq_drain('silent')$$);
+SELECT t.try($$SELECT taskq_expire('silent', '1 h')$$);
+SELECT taskq_expire('lively', '1 us');
+-- keep brings no dead one back: it is registered anew
+SELECT taskq_register('silent', keep => true);
+SELECT state, running FROM taskq.workers WHERE worker = 'silent' AND state = 'active';
+BEGIN;
+SELECT taskq_expire('lively', '1 us');
+ROLLBACK;
+SELECT state FROM taskq_heartbeat('silent');
+SELECT c, t.try('SELECT ' || c) FROM unnest(ARRAY['taskq_expire(''lively'', NULL)', 'taskq_expire(NULL, ''1 s'')', 'taskq_expire(''lively'', ''0'')', 'taskq_expire(''lively'', ''-1 s'')', 'taskq_expire(''lively'', ''11 years'')', 'taskq_expire(''never seen'', ''1 s'')', 'taskq_expire(''just a label'', ''1 s'')']) c;
+-- of other roles' workers nobody can drain, expire or use one without the right to its name
+SET ROLE regress_taskq_w1;
+SELECT taskq_register('w1 one', '{w,exp}'), taskq_register('w1 two');
+SET ROLE regress_taskq_w2;
+SELECT taskq_register('w2 one', '{w,exp}');
+SELECT t.try($$SELECT taskq_drain('w1 one')$$);
+SELECT t.try($$SELECT taskq_expire('w1 one', '1 us')$$);
+SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'w1 one')$$);
+SELECT t.try($$SELECT taskq_register('w1 one', keep => true)$$);
+SELECT taskq_expire('w2 one', '1 us');
+RESET ROLE;
+SELECT worker, state FROM taskq.workers WHERE worker LIKE 'w_ %' ORDER BY worker;
+-- queues on which the caller may not work are passed over
+SELECT taskq_submit('w', '"may"') > 0 AS submitted, taskq_submit('exp', '"may not"') > 0 AS submitted;
+SET ROLE regress_taskq_w1;
+SELECT DISTINCT queue FROM taskq_claim(NULL, 'w1 one', 100, tags => '{a,b}');
+SELECT DISTINCT queue FROM taskq_claim(NULL, 'w1 two', 100, tags => '{a,b}');
+SELECT taskq_expire('w1 one', '1 us');
+RESET ROLE;
+SELECT worker, state FROM taskq.workers WHERE worker LIKE 'w_ %' ORDER BY worker;
 -- words
 SELECT t.try($$SELECT taskq_register('')$$);
 SELECT t.try($$SELECT taskq_register(NULL)$$);
