@@ -11,8 +11,8 @@
  * Claims hold a heavyweight lock on the queue in share mode from before they
  * reserve until they have written, and the counting session holds it
  * exclusively: so what is reserved is either in a row, or not reserved yet.
- * Rows are read dirty: a claim of an open or prepared transaction counts, and
- * so does a task whose end has not been committed.
+ * A claim of an open or prepared transaction counts, and so does a task whose
+ * end has not been committed.
  *
  * max_depth and taskq.queues use the numbers of live tasks, which are
  * recounted with a snapshot that does not see this transaction's own work,
@@ -24,9 +24,12 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
@@ -52,7 +55,8 @@
 
 static void count_used(TqOwner owner, int32 id);
 static bool try_count_used(TqOwner owner, int32 id);
-static void count_live(void);
+static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
+static void count_live(int32 queue_id);
 static bool try_count_live(void);
 static int  compare_int64(const void *a, const void *b);
 static void no_room(void) pg_attribute_noreturn();
@@ -107,7 +111,7 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	uint64           queue_epoch = 0;
 	uint64           worker_epoch = 0;
 	TqRunning        claim = {0};
-	bool             rated = options->rate.count > 0;
+	int64            taken_at = 0;
 
 	tq_xact_begin();
 	claim.task_id = task_id;
@@ -125,11 +129,12 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 			(int64) limit->worker_max + limit->worker_ended, &worker_epoch);
 	if (answer == TQ_RESERVE_DONE)
 	{
-		if (rated)
-			answer = tq_counter_take(claim.queue_id, &options->rate);
+		if (options->rate.count > 0)
+			answer =
+				tq_counter_take(claim.queue_id, &options->rate, &taken_at);
 		if (answer == TQ_RESERVE_DONE)
 		{
-			tq_xact_reserved(&claim, rated, queue_epoch, worker_epoch);
+			tq_xact_reserved(&claim, taken_at, queue_epoch, worker_epoch);
 			return answer;
 		}
 		if (limit->worker_max > 0)
@@ -202,7 +207,8 @@ tq_limit_live(int32 queue_id, int64 *live)
 		return false;
 	if (!tq_counter_read(queue_id, live))
 	{
-		count_live();
+		if (!tq_counter_has_no_room(queue_id))
+			count_live(queue_id);
 		if (!tq_counter_read(queue_id, live))
 			return false;
 	}
@@ -233,21 +239,29 @@ static bool
 try_count_used(TqOwner owner, int32 id)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	uint64   instance;
-	uint64   begun = tq_counter_used_begin(owner, id, &instance);
-	SnapshotData  dirty;
+	Snapshot snapshot;
 	TableScanDesc scan;
 	HeapTuple     tuple;
+	uint64        begun;
+	uint64        instance;
 	int64        *ids = palloc(sizeof(int64) * 64);
 	int           count = 0;
 	int           room = 64;
 	int           different = 0;
 	bool          done;
 
+	/*
+	 * A task may have ended, been claimed again, and its end not been told
+	 * yet: such an end must not be taken for one of the new claim.
+	 */
+	tq_counter_wait_for_ended();
+	begun = tq_counter_used_begin(owner, id, &instance);
 	if (begun == 0)
 		no_room();
-	InitDirtySnapshot(dirty);
-	scan = table_beginscan_strat(rel, &dirty, 0, NULL, true, false);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	/* with all that this transaction has done */
+	snapshot->curcid = InvalidCommandId;
+	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		TqTaskFixed row;
@@ -255,7 +269,8 @@ try_count_used(TqOwner owner, int32 id)
 		CHECK_FOR_INTERRUPTS();
 		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
 		if (row.state != TQ_STATE_RUNNING ||
-			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id)
+			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id ||
+			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot))
 			continue;
 		if (count == room)
 		{
@@ -263,12 +278,13 @@ try_count_used(TqOwner owner, int32 id)
 			ids = repalloc_huge(ids, sizeof(int64) * room);
 		}
 		ids[count++] = row.task_id;
+		TQ_DEBUG_POINT("limit_scanning");
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	TQ_DEBUG_POINT("limit_counted");
 
-	/* a row that is being changed was seen twice */
+	/* several versions of a row may have been seen */
 	qsort(ids, count, sizeof(int64), compare_int64);
 	for (int i = 0; i < count; i++)
 	{
@@ -279,23 +295,45 @@ try_count_used(TqOwner owner, int32 id)
 	/* what this transaction itself has ended was not seen */
 	done = tq_counter_used_end(owner, id, begun, instance, ids, different,
 							   tq_xact_stopped_of(owner, id));
+	UnregisterSnapshot(snapshot);
 	pfree(ids);
 	return done;
 }
 
+/*
+ * Does this version of a running task say that it is held, or was when the
+ * snapshot was taken?  Those of transactions that were open then count, and
+ * those that were written since.  The snapshot keeps versions where they
+ * are: reading only what is valid now could miss a row that moves from
+ * before the scan to behind it.
+ */
+static bool
+is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
+{
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	bool          visible;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	visible = HeapTupleSatisfiesVisibility(tuple, snapshot, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (visible)
+		return true;
+	return !TransactionIdIsCurrentTransactionId(xmin) &&
+		   XidInMVCCSnapshot(xmin, snapshot) && !TransactionIdDidAbort(xmin);
+}
+
 /* Count live tasks, unless another session has done so meanwhile. */
 static void
-count_live(void)
+count_live(int32 queue_id)
 {
 	int64 live[TQ_LIVE_STATES];
 
 	LockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
 					 ExclusiveLock);
-	for (int i = 0; i < MAX_TRIES && !tq_counter_read(0, live); i++)
-	{
-		if (try_count_live() && tq_counter_is_full())
-			break;
-	}
+	for (int i = 0; i < MAX_TRIES && !tq_counter_read(queue_id, live) &&
+					!tq_counter_has_no_room(queue_id);
+		 i++)
+		(void) try_count_live();
 	UnlockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
 					   ExclusiveLock);
 }

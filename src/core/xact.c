@@ -56,7 +56,7 @@ typedef struct Intent
 								 * DUE; worker_id of ASK, WORKER_GONE;
 								 * queue_id of QUEUE_GONE */
 	Oid              database; /* of VISIT */
-	bool             rated;    /* of RESERVED */
+	int64            taken_at; /* of RESERVED: from a bucket; 0: not */
 	uint64           queue_epoch;
 	uint64           worker_epoch;
 } Intent;
@@ -195,13 +195,13 @@ tq_xact_stopped_of(TqOwner owner, int32 id)
 
 /* A claim was reserved, after tq_xact_begin: it is made next. */
 void
-tq_xact_reserved(const TqRunning *claim, bool rated, uint64 queue_epoch,
+tq_xact_reserved(const TqRunning *claim, int64 taken_at, uint64 queue_epoch,
 				 uint64 worker_epoch)
 {
 	Intent *intent = add_intent(INTENT_RESERVED);
 
 	intent->running = *claim;
-	intent->rated = rated;
+	intent->taken_at = taken_at;
 	intent->queue_epoch = queue_epoch;
 	intent->worker_epoch = worker_epoch;
 }
@@ -396,8 +396,8 @@ give_back(const Intent *intent, bool of_savepoint)
 {
 	const TqRunning *claim = &intent->running;
 
-	if (intent->rated)
-		tq_counter_put_back(claim->queue_id);
+	if (intent->taken_at != 0)
+		tq_counter_put_back(claim->queue_id, intent->taken_at);
 	if (of_savepoint)
 	{
 		tq_counter_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);

@@ -72,6 +72,7 @@ typedef struct Counter
 	/* of a database: numbers are known while seen = flagged */
 	pg_atomic_uint64 flagged;
 	uint64           seen;
+	bool             missing; /* some queue has no entry, for want of room */
 
 	/* live tasks of a queue */
 	int64  live[TQ_LIVE_STATES];
@@ -92,6 +93,7 @@ typedef struct Counter
 	TqRate rate;
 	double level;
 	int64  filled_at; /* monotonic clock */
+	int64  full_at;   /* when it was last seen full, or emptied */
 } Counter;
 
 /* A transaction that changes tasks, and has not told all. */
@@ -326,7 +328,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 			SpinLockRelease(&counter->mutex);
 		}
 		else if ((database = find(OWNER_DATABASE, 0)) != NULL)
-			pg_atomic_fetch_add_u64(&database->flagged, 1);
+			database->missing = true;
 	}
 	LWLockRelease(shared->lock);
 }
@@ -346,6 +348,8 @@ tq_counter_read(int32 queue_id, int64 *live)
 	database = find(OWNER_DATABASE, 0);
 	known = database != NULL && database->seen == flagged_of(database);
 	counter = known ? find(TQ_OWNER_QUEUE, queue_id) : NULL;
+	if (known && counter == NULL)
+		known = !database->missing;
 	if (counter != NULL)
 	{
 		SpinLockAcquire(&counter->mutex);
@@ -398,6 +402,7 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 	{
 		bool all = true;
 
+		database->missing = false;
 		hash_seq_init(&scan, counters);
 		while ((counter = hash_seq_search(&scan)) != NULL)
 		{
@@ -424,8 +429,8 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 			for (int s = 0; s < TQ_LIVE_STATES && counter != NULL; s++)
 				counter->live[s] += item->delta[s];
 		}
-		if (all)
-			database->seen = begun;
+		database->seen = begun;
+		database->missing = !all;
 		done = true;
 	}
 	shared->area_database = InvalidOid;
@@ -433,14 +438,19 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 	return done;
 }
 
-/* Has the table no room for another entry? */
+/* Would a recount not make the queue's numbers known, for want of room? */
 bool
-tq_counter_is_full(void)
+tq_counter_has_no_room(int32 queue_id)
 {
-	bool full;
+	Counter *database;
+	bool     full;
 
 	LWLockAcquire(shared->lock, LW_SHARED);
 	full = hash_get_num_entries(counters) >= tq_guc_max_counters;
+	database = find(OWNER_DATABASE, 0);
+	if (database != NULL && (find(TQ_OWNER_QUEUE, queue_id) != NULL ||
+							 database->seen != flagged_of(database)))
+		full = false;
 	LWLockRelease(shared->lock);
 	return full;
 }
@@ -672,9 +682,12 @@ tq_counter_used_known(TqOwner owner, int32 id)
 	return known;
 }
 
-/* Take one claim out of the queue's bucket, which was empty at first. */
+/*
+ * Take one claim out of the queue's bucket, which was empty at first;
+ * *taken_at is to be given to tq_counter_put_back.
+ */
 TqReserve
-tq_counter_take(int32 queue_id, const TqRate *rate)
+tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 {
 	Counter  *counter;
 	TqReserve answer = TQ_RESERVE_NO_ROOM;
@@ -689,6 +702,7 @@ tq_counter_take(int32 queue_id, const TqRate *rate)
 		if (counter->level >= 1)
 		{
 			counter->level -= 1;
+			*taken_at = counter->filled_at;
 			answer = TQ_RESERVE_DONE;
 		}
 		SpinLockRelease(&counter->mutex);
@@ -697,9 +711,13 @@ tq_counter_take(int32 queue_id, const TqRate *rate)
 	return answer;
 }
 
-/* A claim was not made, or rolled back.  Cannot fail. */
+/*
+ * A claim was not made, or rolled back: the bucket is as if it had not been
+ * taken.  When it has been full since, it would have been full without it,
+ * too.  Cannot fail.
+ */
 void
-tq_counter_put_back(int32 queue_id)
+tq_counter_put_back(int32 queue_id, int64 taken_at)
 {
 	Counter *counter;
 
@@ -710,7 +728,8 @@ tq_counter_put_back(int32 queue_id)
 	if (counter != NULL)
 	{
 		SpinLockAcquire(&counter->mutex);
-		counter->level = Min(counter->level + 1, counter->rate.count);
+		if (taken_at >= counter->full_at)
+			counter->level = Min(counter->level + 1, counter->rate.count);
 		SpinLockRelease(&counter->mutex);
 	}
 	LWLockRelease(shared->lock);
@@ -765,6 +784,14 @@ enter(int owner, int32 id)
 		   sizeof(Counter) - sizeof(CounterKey));
 	SpinLockInit(&counter->mutex);
 	pg_atomic_init_u64(&counter->flagged, new_number());
+	if (owner == TQ_OWNER_QUEUE)
+	{
+		Counter *of = find(OWNER_DATABASE, 0);
+
+		/* there may have been no room for what it has had until now */
+		if (of != NULL && of->missing)
+			pg_atomic_fetch_add_u64(&of->flagged, 1);
+	}
 	return counter;
 }
 
@@ -822,10 +849,15 @@ fill(Counter *counter, const TqRate *rate)
 	{
 		counter->rate = *rate;
 		counter->level = 0;
+		counter->full_at = now;
 	}
 	else
 		counter->level += (double) (now - counter->filled_at) * rate->count /
 						  rate->per;
-	counter->level = Min(counter->level, rate->count);
+	if (counter->level >= rate->count)
+	{
+		counter->level = rate->count;
+		counter->full_at = now;
+	}
 	counter->filled_at = now;
 }

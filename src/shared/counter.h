@@ -60,7 +60,7 @@ extern uint64 tq_counter_recount_begin(uint64 *instance);
 extern bool   tq_counter_recount_end(uint64 begun, uint64 instance,
 									 Snapshot snapshot, TqLiveCount *counts,
 									 int count);
-extern bool   tq_counter_is_full(void);
+extern bool   tq_counter_has_no_room(int32 queue_id);
 extern int64  tq_counter_pause(int32 queue_id);
 extern void   tq_counter_forget(TqOwner owner, int32 id);
 
@@ -76,7 +76,8 @@ extern bool   tq_counter_used_end(TqOwner owner, int32 id, uint64 begun,
 								  uint64 instance, const int64 *task_ids,
 								  int count, int more);
 extern bool   tq_counter_used_known(TqOwner owner, int32 id);
-extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate);
-extern void      tq_counter_put_back(int32 queue_id);
+extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate,
+								 int64 *taken_at);
+extern void      tq_counter_put_back(int32 queue_id, int64 taken_at);
 
 #endif /* TQ_COUNTER_H */
