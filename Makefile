@@ -24,7 +24,8 @@ ifneq (,$(filter $(PROJECT_GOALS),$(MAKECMDGOALS)))
 PG_CONFIG ?= pg_config
 # exec: a signal for make's child must reach the script
 RUN = exec env PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' SPECS='$(SPECS)' \
-	FILES='$(FILES)' CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' DIR='$(subst ','\'',$(DIR))' \
+	FILES='$(FILES)' LONG='$(LONG)' CHAOS_SECONDS='$(SECONDS)' \
+	CHAOS_SEED='$(SEED)' DIR='$(subst ','\'',$(DIR))' \
 	bash '$(TASKQ_SRC)/test/run/check'
 
 .PHONY: $(PROJECT_GOALS) $(OTHER_GOALS)

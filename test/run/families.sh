@@ -158,6 +158,9 @@ run_tap() {
 	pick_files "$TASKQ_SRC/test/t" .pl "$(asked_for tap)"
 	use_build release
 	export TASKQ_BIN_RELEASE=$BIN
+	TASKQ_INCLUDE=$(config_dir --includedir) &&
+		TASKQ_LIB=$(config_dir --libdir) || exit $NO_RESULT
+	export TASKQ_INCLUDE TASKQ_LIB
 	use_build test
 	mkdir -p "$dir/tmp_check/log"
 	pushd "$dir" >/dev/null

@@ -12,6 +12,8 @@ has() {
 			[ -f "$dir/extension/${1#*:}.control" ] ;;
 		perl:*) perl -M"${1#*:}" -e 1 >/dev/null 2>&1 ;;
 		file:*) [ -e "${1#*:}" ] ;;
+		include:*) dir=$("$PG_CONFIG" --includedir 2>/dev/null) &&
+			[ -e "$dir/${1#*:}" ] ;;
 		command:*) have "${1#*:}" ;;
 	esac
 }
@@ -40,7 +42,7 @@ needs() {
 		command:clang-format clang-format
 		command:setpriv util-linux
 		file:/usr/include/stdlib.h libc6-dev
-		file:/usr/include/postgresql/libpq-fe.h libpq-dev
+		include:libpq-fe.h libpq-dev
 	LIST
 	case $1 in cassert | caches)
 		say command:bzip2 bzip2

@@ -1,7 +1,7 @@
 # 20,000 tasks and eight worker processes; workers holding tasks are killed,
 # so is the background worker, and the server is restarted at once.  Each
 # task ends exactly once, with exactly one effect written in the completing
-# transaction; none is lost or stuck.
+# transaction; none is lost or stuck.  LONG=1: 100,000 tasks, 20 kills.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;
@@ -15,9 +15,10 @@ use Test::More;
 use TaskqTest;
 use Time::HiRes qw(time);
 
-my $TASKS = 20_000;
+my $TASKS = $ENV{LONG} ? 100_000 : 20_000;
 my $WORKERS = 8;
-my $KILLS = 10;
+my $KILLS = $ENV{LONG} ? 20 : 10;
+my $BOUND = $ENV{LONG} ? 600 : 90;    # seconds
 
 my $node = start_node(
 	'kills',
@@ -91,7 +92,7 @@ start_worker("w$_") for 1 .. $WORKERS;
 ok(within(20, sub { $sql->('SELECT count(*) > 300 FROM effect') eq 't' }), 'work goes on');
 
 my ($hits, $tries, $crashes) = (0, 0, 0);
-while ($hits < $KILLS && $tries < 60)
+while ($hits < $KILLS && $tries < 6 * $KILLS)
 {
 	my $name = 'w' . (1 + $tries++ % $WORKERS);
 
@@ -106,14 +107,14 @@ while ($hits < $KILLS && $tries < 60)
 	kill_worker($name);
 	$hits++;
 	start_worker($name);
-	if ($hits == 3 || $hits == 7)
+	if ($hits == int(0.3 * $KILLS) || $hits == int(0.7 * $KILLS))
 	{
 		my $worker = '';
 		ok(within(15, sub { ($worker = worker_pid($node)) ne '' }) && kill('KILL', $worker),
 			'the background worker is killed');
 		ok(recovered($node, ++$crashes, 15), 'the server and the background worker are back within 15 s');
 	}
-	if ($hits == 5)
+	if ($hits == $KILLS / 2)
 	{
 		$node->stop('immediate');
 		$node->start;
@@ -121,7 +122,7 @@ while ($hits < $KILLS && $tries < 60)
 }
 is($hits, $KILLS, "$KILLS workers were killed holding tasks (void otherwise)");
 
-ok(within(90, sub { $sql->("SELECT pending + running + blocked + suspended FROM taskq.queues WHERE queue = 'q'") eq '0' }),
+ok(within($BOUND, sub { $sql->("SELECT pending + running + blocked + suspended FROM taskq.queues WHERE queue = 'q'") eq '0' }),
 	'all tasks have ended');
 note sprintf 'figure: %d tasks in %.1f s, %d kills of holders in %d tries', $TASKS, time - $begin, $hits, $tries;
 kill_worker($_) for keys %pid;

@@ -12,7 +12,7 @@ use POSIX ();
 use Time::HiRes qw(time);
 
 our @EXPORT = qw(start_node within sound worker_pid error_of recovered start_again amcheck
-  start_clients end_clients said errors_of);
+  start_clients end_clients said errors_of start_limit_clients kill_limit_client build_c);
 
 # What sessions in the background are asked is no result of a test.
 {
@@ -179,6 +179,64 @@ sub end_clients
 
 	append_to_file($clients->{stop}, '');
 	waitpid $_, 0 for @{ $clients->{pids} };
+	return;
+}
+
+# build_c(NAME, OPTIONS...): compiles NAME.c of this directory.
+sub build_c
+{
+	my ($name, @options) = @_;
+	my $program = "$PostgreSQL::Test::Utils::tmp_check/$name.program";
+	my ($source) = grep { -e } map { "$_/$name.c" } @INC;
+
+	# one test builds it while another one runs it
+	system('gcc', '-std=gnu11', '-O1', '-Wall', '-Wextra', '-Werror', '-o', "$program.$$", $source, @options) == 0
+	  && rename "$program.$$", $program
+	  or die "could not build $source";
+	return $program;
+}
+
+# start_limit_clients(NODE, MODE, N, SEED): N processes of limit_client.c,
+# until end_clients(); said() gives what they wrote down.
+sub start_limit_clients
+{
+	my ($node, $mode, $n, $seed) = @_;
+	my $dir = $PostgreSQL::Test::Utils::tmp_check;
+	my $name = $node->name . '_' . (++$clients_made);
+	my $program = build_c('limit_client', "-I$ENV{TASKQ_INCLUDE}", "-L$ENV{TASKQ_LIB}", '-lpq');
+	my $clients = { node => $node, mode => $mode, seed => $seed, program => $program,
+		stop => "$dir/$name.stop", pids => [], logs => [ map { "$dir/$name.$_.log" } 0 .. $n - 1 ] };
+
+	unlink $clients->{stop}, @{ $clients->{logs} };
+	start_limit_client($clients, $_) for 0 .. $n - 1;
+	return $clients;
+}
+
+sub start_limit_client
+{
+	my ($clients, $i) = @_;
+	my @command = ($clients->{program}, $clients->{mode},
+		$clients->{node}->connstr('postgres') . ' application_name=limit_client',
+		$i, $clients->{logs}[$i], $clients->{stop}, $clients->{seed}++);
+	my $pid = fork // die "could not fork: $!";
+
+	if ($pid == 0)
+	{
+		eval { exec { $command[0] } @command };
+		POSIX::_exit(1);
+	}
+	$clients->{pids}[$i] = $pid;
+	return;
+}
+
+# Another one takes its place.
+sub kill_limit_client
+{
+	my ($clients, $i) = @_;
+
+	kill 'KILL', $clients->{pids}[$i];
+	waitpid $clients->{pids}[$i], 0;
+	start_limit_client($clients, $i);
 	return;
 }
 
