@@ -351,14 +351,15 @@ end_round(void)
 		PQclear(result);
 		return;
 	}
+	/* its end makes room for what the same transaction claims */
+	if (dice < 11)
+		may_end(&c);
 	if (!RUN("BEGIN") || (dice >= 18 && !RUN("SAVEPOINT s")) ||
 		!end_call(&c, verb))
 		return; /* which may have lost the connection: then it is held on */
 	if (dice < 11)
 	{
-		/* what it holds counts until the commit */
 		count = claim(c.kind, 1, claims);
-		may_end(&c);
 		if (count >= 0 && RUN("COMMIT"))
 			keep(claims, count, "-");
 		return;
