@@ -70,7 +70,7 @@ BEGIN
         $c$SELECT public.taskq_deregister('trap')$c$,
         $c$SELECT public.taskq_purge('f', '{done,dead,pending}', reason => 'rejected', max_tasks => 100)$c$,
         $c$SELECT public.taskq_purge('f', '{done,dead,pending}')$c$,
-        $c$SELECT pg_catalog.count(h) FROM taskq.history h$c$,
+        $c$SELECT pg_catalog.count(h) FROM taskq.history h WHERE h.queue OPERATOR(pg_catalog.=) 'f'$c$,
         $c$SELECT pg_catalog.format('%s %s', pending, running) FROM taskq.queues WHERE queue OPERATOR(pg_catalog.=) 'f dead'$c$,
         $c$SELECT public.taskq_drop_queue('f dead', true)$c$]
     LOOP
