@@ -137,16 +137,18 @@ SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.
 SELECT taskq_alter_queue('c', '{"max_payload": null}');
 -- an error of the claim undoes the completion
 SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => '*')$$);
-SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => NULL)$$);
-SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => NULL, worker => 'no such')$$);
+SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => 'c', worker => E'a\nb')$$);
 SELECT c, t.try(format('SELECT count(*) FROM taskq_complete_and_claim(%s)', c))
   FROM unnest(ARRAY['NULL, ''{1}''', '''{1}'', NULL', '''{1}'', ''{}''', '''{1}'', ''{1}'', ''{}''', '''{}'', ''{}'', max_tasks => 0', '''{}'', ''{}'', max_tasks => 100001', '''{}'', ''{}'', lease => ''0''', '''{}'', ''{}'', tags => ''{a,NULL}''', '''{}'', ''{}'', queue => ''''']) c;
 SELECT t.states('c');
--- tags count; a worker's own when none are given; NULL is all queues of the worker
+-- tags count, a worker's own when none are given; NULL is the default queue
 SELECT taskq_register('bulk worker', '{c2,c}', '{gpu}');
 SELECT taskq_submit('c2', '"tagged"', tags => '{gpu}') IS NOT NULL AS submitted;
 SELECT queue, payload, lease_until FROM taskq_complete_and_claim('{}', '{}', queue => 'c2', tags => '{}');
-SELECT queue, payload, lease_until FROM taskq_complete_and_claim(t.ids(1), t.tokens(1), queue => NULL, worker => 'bulk worker', max_tasks => 100) ORDER BY queue DESC, task_id LIMIT 1;
+SELECT queue, payload, lease_until FROM taskq_complete_and_claim(t.ids(1), t.tokens(1), queue => 'c2', worker => 'bulk worker', max_tasks => 100);
+SELECT count(*) FROM taskq_complete_and_claim('{}', '{}', queue => NULL, worker => 'bulk worker');
+SELECT taskq_submit() > 0 AS submitted;
+SELECT queue FROM taskq_complete_and_claim('{}', '{}', queue => NULL, worker => 'bulk worker');
 SELECT taskq_deregister('bulk worker') > 0 AS held_some;
 -- a worker's steady state under max_running: one ends, the next begins
 SELECT taskq_create_queue('steady', '{"max_running": 1}');
