@@ -46,6 +46,7 @@
 #include "base/clock.h"
 #include "process/bgw.h"
 #include "process/launcher.h"
+#include "shared/shmem.h"
 #include "shared/station.h"
 
 #define RESTART_SECONDS 5         /* of the launcher */
@@ -339,7 +340,10 @@ start_wanted(int64 *next)
 		}
 		database = find_database(databases, item->dboid);
 		if (database == NULL)
+		{
+			tq_shmem_forget_database(item->dboid);
 			tq_station_forget(item->dboid, item->ask_count);
+		}
 		else if (!start_worker(database, watch))
 		{
 			*next = Min(*next, slot_retry_at);

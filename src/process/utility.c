@@ -657,7 +657,10 @@ resources_released(ResourceReleasePhase phase, bool is_commit,
 		(is_commit && commands > 0))
 		return;
 	if (is_commit && dropped_here)
+	{
+		tq_shmem_forget_database(MyDatabaseId);
 		tq_station_dropped(MyDatabaseId);
+	}
 	dropped_here = false;
 	release(0);
 	for (int i = 0; is_commit && i < visits.count; i++)

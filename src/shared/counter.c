@@ -489,6 +489,23 @@ tq_counter_forget(TqOwner owner, int32 id)
 	LWLockRelease(shared->lock);
 }
 
+/* The extension or the database is gone.  Cannot fail. */
+void
+tq_counter_forget_database(Oid database)
+{
+	HASH_SEQ_STATUS scan;
+	Counter        *counter;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, counters);
+	while ((counter = hash_seq_search(&scan)) != NULL)
+	{
+		if (counter->key.database == database)
+			hash_search(counters, &counter->key, HASH_REMOVE, NULL);
+	}
+	LWLockRelease(shared->lock);
+}
+
 /*
  * A limit is about to change.  While there is none, claims reserve nothing,
  * so what is known now must not be believed when there is one again.

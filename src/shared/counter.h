@@ -63,6 +63,7 @@ extern bool   tq_counter_recount_end(uint64 begun, uint64 instance,
 extern bool   tq_counter_has_no_room(int32 queue_id);
 extern int64  tq_counter_pause(int32 queue_id);
 extern void   tq_counter_forget(TqOwner owner, int32 id);
+extern void   tq_counter_forget_database(Oid database);
 
 /* limits */
 extern void      tq_counter_unknow(TqOwner owner, int32 id);

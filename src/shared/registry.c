@@ -135,6 +135,23 @@ tq_registry_wipe(void)
 	unlock_all();
 }
 
+/* The extension or the database is gone.  Cannot fail. */
+void
+tq_registry_forget_database(Oid database)
+{
+	HASH_SEQ_STATUS scan;
+	Entry          *entry;
+
+	lock_all(LW_EXCLUSIVE);
+	hash_seq_init(&scan, entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		if (entry->key.database == database)
+			hash_search(entries, &entry->key, HASH_REMOVE, NULL);
+	}
+	unlock_all();
+}
+
 /*
  * A claim has committed, or its end has moved.  Cannot fail.
  */

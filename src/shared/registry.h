@@ -30,6 +30,7 @@ extern Size tq_registry_size(void);
 extern void tq_registry_request(void);
 extern void tq_registry_init(void);
 extern void tq_registry_wipe(void);
+extern void tq_registry_forget_database(Oid database);
 
 extern void   tq_registry_put(const TqRunning *running);
 extern void   tq_registry_remove(int64 task_id);

@@ -67,6 +67,20 @@ tq_shmem_wipe(void)
 	tq_slot_wipe();
 }
 
+/*
+ * The extension was dropped in a database, or the database itself: what is
+ * known of it must not be taken for that of another.  Cannot fail.
+ */
+void
+tq_shmem_forget_database(Oid database)
+{
+	if (!ready)
+		return;
+	tq_counter_forget_database(database);
+	tq_registry_forget_database(database);
+	tq_slot_forget_database(database);
+}
+
 static void
 request(void)
 {

@@ -83,6 +83,23 @@ tq_slot_wipe(void)
 	LWLockRelease(lock);
 }
 
+/* The extension or the database is gone.  Cannot fail. */
+void
+tq_slot_forget_database(Oid database)
+{
+	HASH_SEQ_STATUS scan;
+	SlotEntry      *entry;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, slots);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		if (entry->key.database == database)
+			hash_search(slots, &entry->key, HASH_REMOVE, NULL);
+	}
+	LWLockRelease(lock);
+}
+
 /*
  * Make an entry, alive from now on; false when there is no room.  Whether
  * a task was asked to stop is not known, so the next heartbeat looks.

@@ -19,6 +19,7 @@ extern Size tq_slot_size(void);
 extern void tq_slot_request(void);
 extern void tq_slot_init(void);
 extern void tq_slot_wipe(void);
+extern void tq_slot_forget_database(Oid database);
 
 extern bool   tq_slot_put(int32 worker_id);
 extern bool   tq_slot_beat(int32 worker_id);

@@ -55,6 +55,15 @@ ok(within(10, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|1', 'the numbers, too');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
 
+# --- what is known of an extension that was dropped is not of the next one
+$sql->("SELECT taskq_cancel(1, force => true); SELECT taskq_submit_many('q', ARRAY['1', '2']::jsonb[])");
+is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '2|0', 'tasks wait');
+$sql->('DROP EXTENSION taskq; CREATE EXTENSION taskq');
+ok(within(10, sub { worker_pid($node) ne '' }), 'the extension is made again');
+$sql->("SELECT taskq_create_queue('q')");
+is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|0', 'its queue of the same number is empty');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
+
 # --- drop_queue waits for a submit in flight; others go on
 $sql->("SELECT taskq_create_queue('drop'); SELECT taskq_create_queue('busy')");
 $sql->('CREATE TABLE slowest (ms double precision)');
