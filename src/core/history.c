@@ -51,7 +51,11 @@ tq_history_write(TqTask *task, int from)
 	args[9] = Int32GetDatum(task->f.worker_id);
 	/* a claim waits for nobody, so a role that is new may be left out */
 	args[10] = Int32GetDatum(tq_role_intern_now(GetUserId()));
-	nulls[11] = !tq_large_get(task, TQ_COL_MESSAGE, &args[11]);
+	/* the words of this change, not those that an earlier one left */
+	nulls[11] = !task->new_message ||
+				!tq_large_get(task, TQ_COL_MESSAGE, &args[11]);
+	if (nulls[11])
+		args[11] = (Datum) 0;
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);

@@ -59,6 +59,8 @@ tq_large_put(TqTask *task, TqColumn col, Datum value)
 {
 	tq_large_drop(task, col);
 	tq_task_set(task, col, value);
+	if (col == TQ_COL_MESSAGE)
+		task->new_message = true;
 }
 
 /* Make a column null. */

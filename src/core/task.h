@@ -116,7 +116,8 @@ typedef struct TqTask
 	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
 	int16           large_dropped; /* parts in taskq.large to be removed */
 	bool            archived;
-	ItemPointerData tid; /* where a live one was read */
+	bool            new_message; /* set since the row was read */
+	ItemPointerData tid;         /* where a live one was read */
 } TqTask;
 
 #define TQ_TASK_TIME(task, col, if_null)                                      \
