@@ -62,20 +62,6 @@ tq_catalog_present(void)
 	return OidIsValid(get_extension_oid("taskq", true));
 }
 
-/* A type of schema taskq. */
-Oid
-tq_catalog_type(const char *name)
-{
-	Oid type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-							   CStringGetDatum(name),
-							   ObjectIdGetDatum(tq_catalog()->schema));
-
-	if (!OidIsValid(type))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("type taskq.%s does not exist", name)));
-	return type;
-}
-
 /*
  * Open a table of this extension.  Whoever had to wait for its lock may find
  * that the extension was dropped meanwhile.

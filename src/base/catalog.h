@@ -35,7 +35,6 @@ typedef struct TqCatalog
 
 extern const TqCatalog *tq_catalog(void);
 extern bool             tq_catalog_present(void);
-extern Oid              tq_catalog_type(const char *name);
 extern Relation         tq_catalog_open_table(Oid relid, LOCKMODE mode);
 extern Relation         tq_catalog_open_index(Oid relid, LOCKMODE mode);
 extern uint64           tq_catalog_queue_generation(void);

@@ -97,8 +97,6 @@ typedef enum TqColumn
 #define TQ_FIRST_LARGE TQ_COL_PAYLOAD
 #define TQ_LAST_LARGE TQ_COL_MESSAGE
 #define TQ_LARGE_BIT(col) ((int16) (1 << ((col) -TQ_FIRST_LARGE)))
-#define TQ_COL_IS_LARGE(col)                                                  \
-	((col) >= TQ_FIRST_LARGE && (col) <= TQ_LAST_LARGE)
 
 #define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
 #define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */

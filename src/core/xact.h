@@ -24,7 +24,6 @@ extern void  tq_xact_running(const TqRunning *running);
 extern void  tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id);
 extern void  tq_xact_queue_gone(int32 queue_id);
 extern void  tq_xact_due(TimestampTz at);
-extern void  tq_xact_wake_worker(void);
 extern void  tq_xact_ask(int32 worker_id);
 extern void  tq_xact_orphans(void);
 extern void  tq_xact_rescan(void);
