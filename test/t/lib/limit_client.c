@@ -390,7 +390,11 @@ end_round(void)
 		held[held_count++] = c;
 }
 
-/* Prepared transactions of this client, or of the one before it. */
+/*
+ * Prepared transactions of this client, or of the one before it.  A claim
+ * that is rolled back so was never made, and its token may be another's next:
+ * nothing that was held before is used any more.
+ */
 static void
 undo_prepared(void)
 {
@@ -398,6 +402,8 @@ undo_prepared(void)
 						   "WHERE gid LIKE 'c%d\\_%%'",
 						   client_index);
 
+	if (PQntuples(result) > 0)
+		held_count = 0;
 	for (int i = 0; result != NULL && i < PQntuples(result); i++)
 	{
 		say("R %s %" PRId64, PQgetvalue(result, i, 0), now());
