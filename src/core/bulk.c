@@ -17,12 +17,11 @@
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/numeric.h"
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "core/claim.h"
 #include "core/failure.h"
 #include "core/finish.h"
@@ -56,6 +55,8 @@ static void    read_decisions(FunctionCallInfo fcinfo, EntryList *list);
 static void    read_decision(JsonbValue *entry, Entry *item);
 static void    check_decision(Entry *item, bool has_task, bool has_token,
 							  const char *outcome);
+static void    decide_and_tell(FunctionCallInfo fcinfo, const char *function,
+							   EntryList *list, bool strict);
 static void    decide_all(TqCall *call, EntryList *list);
 static int     count_problems(const EntryList *list);
 static void    raise_conflict(const EntryList *list) pg_attribute_noreturn();
@@ -63,80 +64,28 @@ static void    raise_lease_lost(const EntryList *list) pg_attribute_noreturn();
 static void    sort_items(EntryList *list);
 static Entry **in_order(const EntryList *list);
 static int     compare_items(const void *a, const void *b);
-static int64   integer_of(const char *name, JsonbValue *value);
-static int64   span_of(const char *name, JsonbValue *value);
-static bool    boolean_of(const char *name, JsonbValue *value);
-static char   *string_of(const char *name, JsonbValue *value);
 
 Datum
 taskq_complete_many(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool           strict = tq_arg_bool(fcinfo, 3, false);
-	EntryList      list;
-	Entry        **items;
-	TqCall         call;
+	EntryList list;
 
 	InitMaterializedSRF(fcinfo, 0);
 	read_lists(fcinfo, &list, true);
-	tq_call_begin(&call, "taskq_complete_many()");
-	decide_all(&call, &list);
-	if (strict && count_problems(&list) > 0)
-		raise_conflict(&list);
-	tq_call_end(&call);
-	items = in_order(&list);
-	for (int i = 0; i < list.count; i++)
-	{
-		Datum values[3];
-		bool  nulls[3] = {false};
-
-		values[0] = Int64GetDatum(items[i]->task_id);
-		values[1] = BoolGetDatum(items[i]->problem == 0);
-		nulls[2] = items[i]->problem == 0;
-		values[2] = nulls[2] ? (Datum) 0
-							 : CStringGetTextDatum(
-								   unpack_sql_state(items[i]->problem));
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
-	}
+	decide_and_tell(fcinfo, "taskq_complete_many()", &list,
+					tq_arg_bool(fcinfo, 3, false));
 	return (Datum) 0;
 }
 
 Datum
 taskq_decide_many(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool           strict = tq_arg_bool(fcinfo, 1, true);
-	EntryList      list;
-	Entry        **items;
-	TqCall         call;
+	EntryList list;
 
 	InitMaterializedSRF(fcinfo, 0);
 	read_decisions(fcinfo, &list);
-	tq_call_begin(&call, "taskq_decide_many()");
-	decide_all(&call, &list);
-	if (strict && count_problems(&list) > 0)
-		raise_conflict(&list);
-	tq_call_end(&call);
-	items = in_order(&list);
-	for (int i = 0; i < list.count; i++)
-	{
-		Entry *item = items[i];
-		Datum  values[4];
-		bool   nulls[4] = {false};
-		bool   ok = item->problem == 0;
-
-		values[0] = Int64GetDatum(item->task_id);
-		values[1] = BoolGetDatum(ok);
-		nulls[2] = ok;
-		values[2] = ok ? (Datum) 0
-					   : CStringGetTextDatum(unpack_sql_state(item->problem));
-		nulls[3] = !ok;
-		values[3] = ok ? CStringGetTextDatum(tq_state_name(item->state))
-					   : (Datum) 0;
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
-	}
+	decide_and_tell(fcinfo, "taskq_decide_many()", &list,
+					tq_arg_bool(fcinfo, 1, true));
 	return (Datum) 0;
 }
 
@@ -329,37 +278,38 @@ read_decision(JsonbValue *entry, Entry *item)
 		if (strcmp(name, "task_id") == 0)
 		{
 			has_task = given;
-			item->task_id = given ? integer_of(name, &value) : 0;
+			item->task_id = given ? tq_json_int8(name, &value) : 0;
 		}
 		else if (strcmp(name, "token") == 0)
 		{
 			has_token = given;
-			item->token = given ? integer_of(name, &value) : 0;
+			item->token = given ? tq_json_int8(name, &value) : 0;
 		}
 		else if (strcmp(name, "outcome") == 0)
-			outcome = given ? string_of(name, &value) : NULL;
+			outcome = given ? tq_json_string(name, &value) : NULL;
 		else if (strcmp(name, "result") == 0)
 			decision->result = given ? JsonbValueToJsonb(&value) : NULL;
 		else if (strcmp(name, "detail") == 0)
 			decision->detail = given ? JsonbValueToJsonb(&value) : NULL;
 		else if (strcmp(name, "error") == 0)
-			decision->error =
-				given ? tq_arg_cut(string_of(name, &value), TQ_MAX_ERROR_TEXT)
-					  : NULL;
+			decision->error = given ? tq_arg_cut(tq_json_string(name, &value),
+												 TQ_MAX_ERROR_TEXT)
+									: NULL;
 		else if (strcmp(name, "reason") == 0)
-			decision->message =
-				given ? tq_arg_cut(string_of(name, &value), TQ_MAX_ERROR_TEXT)
-					  : NULL;
+			decision->message = given
+									? tq_arg_cut(tq_json_string(name, &value),
+												 TQ_MAX_ERROR_TEXT)
+									: NULL;
 		else if (strcmp(name, "retryable") == 0)
-			decision->retryable = given ? boolean_of(name, &value) : true;
+			decision->retryable = given ? tq_json_bool(name, &value) : true;
 		else if (strcmp(name, "retry_in") == 0)
-			decision->retry_in = given ? span_of(name, &value) : -1;
+			decision->retry_in = given ? tq_json_span(name, &value) : -1;
 		else if (strcmp(name, "delay") == 0)
-			decision->delay = given ? span_of(name, &value) : 0;
+			decision->delay = given ? tq_json_span(name, &value) : 0;
 		else if (strcmp(name, "keep") == 0)
-			decision->trace = !given                     ? TQ_TRACE_BY_QUEUE
-							  : boolean_of(name, &value) ? TQ_TRACE_KEEP
-														 : TQ_TRACE_NONE;
+			decision->trace = !given                       ? TQ_TRACE_BY_QUEUE
+							  : tq_json_bool(name, &value) ? TQ_TRACE_KEEP
+														   : TQ_TRACE_NONE;
 		else
 			tq_error_invalid(psprintf("member \"%s\" of a decision", name),
 							 "does not exist",
@@ -429,6 +379,40 @@ check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 						 psprintf("has no meaning for outcome %s", outcome),
 						 NULL);
 	tq_finish_check_detail(decision->detail);
+}
+
+/*
+ * End each attempt, and return (task_id, ok, error_code), and the new state
+ * when the result has a column for it.
+ */
+static void
+decide_and_tell(FunctionCallInfo fcinfo, const char *function, EntryList *list,
+				bool strict)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Entry        **items;
+	TqCall         call;
+
+	tq_call_begin(&call, function);
+	decide_all(&call, list);
+	if (strict && count_problems(list) > 0)
+		raise_conflict(list);
+	tq_call_end(&call);
+	items = in_order(list);
+	for (int i = 0; i < list->count; i++)
+	{
+		Entry *item = items[i];
+		bool   ok = item->problem == 0;
+		Datum  values[4] = {Int64GetDatum(item->task_id), BoolGetDatum(ok)};
+		bool   nulls[4] = {false, false, ok, !ok};
+
+		if (ok)
+			values[3] = CStringGetTextDatum(tq_state_name(item->state));
+		else
+			values[2] = CStringGetTextDatum(unpack_sql_state(item->problem));
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
+	}
 }
 
 /* End each attempt as decided, and note what could not be done. */
@@ -561,44 +545,4 @@ compare_items(const void *a, const void *b)
 	if (x->task_id != y->task_id)
 		return x->task_id < y->task_id ? -1 : 1;
 	return x->place - y->place;
-}
-
-static int64
-integer_of(const char *name, JsonbValue *value)
-{
-	if (value->type != jbvNumeric ||
-		!DatumGetBool(DirectFunctionCall2(
-			numeric_eq, NumericGetDatum(value->val.numeric),
-			DirectFunctionCall2(numeric_trunc,
-								NumericGetDatum(value->val.numeric),
-								Int32GetDatum(0)))))
-		tq_error_invalid(name, "must be an integer", NULL);
-	return DatumGetInt64(DirectFunctionCall1(
-		numeric_int8, NumericGetDatum(value->val.numeric)));
-}
-
-static int64
-span_of(const char *name, JsonbValue *value)
-{
-	Datum interval = DirectFunctionCall3(
-		interval_in, CStringGetDatum(string_of(name, value)),
-		ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-
-	return tq_arg_interval_span(DatumGetIntervalP(interval), name, 0);
-}
-
-static bool
-boolean_of(const char *name, JsonbValue *value)
-{
-	if (value->type != jbvBool)
-		tq_error_invalid(name, "must be true or false", NULL);
-	return value->val.boolean;
-}
-
-static char *
-string_of(const char *name, JsonbValue *value)
-{
-	if (value->type != jbvString)
-		tq_error_invalid(name, "must be a string", NULL);
-	return pnstrdup(value->val.string.val, value->val.string.len);
 }

@@ -29,7 +29,7 @@
 #include "core/finish.h"
 #include "core/large.h"
 #include "core/role.h"
-#include "core/submit.h"
+#include "core/submission.h"
 #include "core/worker.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
@@ -169,7 +169,7 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 	for (tq_call_begin(&call, "taskq_checkpoint()");; tq_call_snapshot())
 	{
 		(void) hold(&call, task_id, token, true, &queue, &task);
-		tq_submit_check_size(queue, "checkpoint", VARSIZE(checkpoint));
+		tq_submission_check_size(queue, "checkpoint", VARSIZE(checkpoint));
 		tq_large_put(&task, TQ_COL_CHECKPOINT, JsonbPGetDatum(checkpoint));
 		if (tq_state_touch(&call, queue, &task))
 			break;
@@ -299,7 +299,7 @@ is_too_large(const TqQueue *queue, const char *what, Jsonb *document,
 		(int64) VARSIZE(document) <= queue->options.max_payload)
 		return false;
 	if (raise)
-		tq_submit_check_size(queue, what, VARSIZE(document));
+		tq_submission_check_size(queue, what, VARSIZE(document));
 	return true;
 }
 

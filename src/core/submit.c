@@ -20,10 +20,8 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/numeric.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -37,40 +35,8 @@
 #include "core/limit.h"
 #include "core/role.h"
 #include "core/state.h"
+#include "core/submission.h"
 #include "core/submit.h"
-
-typedef enum OnConflict
-{
-	CONFLICT_ERROR,
-	CONFLICT_RETURN,
-	CONFLICT_SKIP,
-	CONFLICT_UPDATE,
-	CONFLICT_MERGE
-} OnConflict;
-
-/* The arguments of one call but for the payload. */
-typedef struct Submission
-{
-	char       *queue_name;
-	TqQueue    *queue;
-	int         priority;
-	int         max_attempts;
-	TimestampTz run_at; /* 0: now */
-	bool        has_deadline;
-	TimestampTz deadline;
-	TqTags      tags;
-	char       *key;
-	char       *reference;
-	OnConflict  on_conflict;
-	Jsonb      *headers;
-	char       *correlation_id;
-	bytea      *data;
-	bool        suspended;
-	Jsonb      *options; /* of its own */
-	int32       role_id;
-	int64       lane_id;
-	bool        likely_taken; /* finished tasks keep their references */
-} Submission;
 
 /* Who has the reference. */
 typedef struct Holder
@@ -91,98 +57,30 @@ static TqStmt stmt_window = {
 	{INT4OID, TEXTOID},
 	NULL};
 
-static void  read_arguments(FunctionCallInfo fcinfo, Submission *sub,
-							const char *default_queue);
-static void  read_times(FunctionCallInfo fcinfo, Submission *sub);
-static void  read_words(FunctionCallInfo fcinfo, Submission *sub);
-static void  resolve_queue(FunctionCallInfo fcinfo, Submission *sub);
-static bool  submit_one(TqCall *call, Submission *sub, Jsonb *payload,
-						int64 *task_id);
-static void  fill_task(const Submission *sub, Jsonb *payload, TqTask *task);
-static void  replace_settings(const Submission *sub, Jsonb *payload,
-							  TqTask *task);
-static bool  insert_task(TqCall *call, Submission *sub, Jsonb *payload,
-						 int64 *task_id, Holder *holder);
-static bool  change_holder(TqCall *call, Submission *sub, Jsonb *payload,
-						   const Holder *holder);
-static bool  held_by_finished(const Submission *sub, Holder *holder);
-static void  read_entry(FunctionCallInfo inner, JsonbValue *entry);
-static void  read_member(FunctionCallInfo inner, const char *name,
-						 JsonbValue *value);
-static int32 integer_of(const char *name, JsonbValue *value);
-static Datum tags_of_list(JsonbValue *value);
-
-/* Both functions have the same arguments at the same places. */
-enum
-{
-	ARG_QUEUE,
-	ARG_PAYLOAD,
-	ARG_PRIORITY,
-	ARG_RUN_AT,
-	ARG_DELAY,
-	ARG_DEADLINE,
-	ARG_MAX_ATTEMPTS,
-	ARG_TAGS,
-	ARG_KEY,
-	ARG_REFERENCE,
-	ARG_ON_CONFLICT,
-	ARG_HEADERS,
-	ARG_CORRELATION_ID,
-	ARG_DATA,
-	ARG_INSERTION,
-	ARG_SUSPENDED,
-	ARG_OPTIONS,
-	ARG_COUNT
-};
-
-/* What a list of tasks calls them, and what it may say. */
-typedef enum MemberKind
-{
-	MEMBER_TEXT,
-	MEMBER_JSON,
-	MEMBER_INTEGER,
-	MEMBER_TIME,
-	MEMBER_INTERVAL,
-	MEMBER_TAGS,
-	MEMBER_BYTES,
-	MEMBER_BOOLEAN
-} MemberKind;
-
-static const struct
-{
-	const char *name;
-	MemberKind  kind;
-} members[ARG_COUNT] = {[ARG_QUEUE] = {"queue", MEMBER_TEXT},
-						[ARG_PAYLOAD] = {"payload", MEMBER_JSON},
-						[ARG_PRIORITY] = {"priority", MEMBER_INTEGER},
-						[ARG_RUN_AT] = {"run_at", MEMBER_TIME},
-						[ARG_DELAY] = {"delay", MEMBER_INTERVAL},
-						[ARG_DEADLINE] = {"deadline", MEMBER_TIME},
-						[ARG_MAX_ATTEMPTS] = {"max_attempts", MEMBER_INTEGER},
-						[ARG_TAGS] = {"tags", MEMBER_TAGS},
-						[ARG_KEY] = {"key", MEMBER_TEXT},
-						[ARG_REFERENCE] = {"reference", MEMBER_TEXT},
-						[ARG_ON_CONFLICT] = {"on_conflict", MEMBER_TEXT},
-						[ARG_HEADERS] = {"headers", MEMBER_JSON},
-						[ARG_CORRELATION_ID] = {"correlation_id", MEMBER_TEXT},
-						[ARG_DATA] = {"data", MEMBER_BYTES},
-						[ARG_INSERTION] = {"insertion", MEMBER_TEXT},
-						[ARG_SUSPENDED] = {"suspended", MEMBER_BOOLEAN},
-						[ARG_OPTIONS] = {"options", MEMBER_JSON}};
+static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
+					   int64 *task_id);
+static void fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task);
+static void replace_settings(const TqSubmission *sub, Jsonb *payload,
+							 TqTask *task);
+static bool insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						int64 *task_id, Holder *holder);
+static bool change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						  const Holder *holder);
+static bool held_by_finished(const TqSubmission *sub, Holder *holder);
 
 Datum
 taskq_submit(PG_FUNCTION_ARGS)
 {
-	Submission sub = {0};
-	TqCall     call;
-	int64      task_id;
-	bool       told;
+	TqSubmission sub = {0};
+	TqCall       call;
+	int64        task_id;
+	bool         told;
 
-	read_arguments(fcinfo, &sub, "default");
+	tq_submission_read(fcinfo, &sub, "default");
 	tq_call_begin(&call, "taskq_submit()");
-	resolve_queue(fcinfo, &sub);
-	told =
-		submit_one(&call, &sub, tq_arg_jsonb(fcinfo, ARG_PAYLOAD), &task_id);
+	tq_submission_resolve(fcinfo, &sub);
+	told = submit_one(&call, &sub, tq_arg_jsonb(fcinfo, TQ_SUBMIT_PAYLOAD),
+					  &task_id);
 	tq_call_end(&call);
 	if (!told)
 		PG_RETURN_NULL();
@@ -193,7 +91,7 @@ Datum
 taskq_submit_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Submission     sub = {0};
+	TqSubmission   sub = {0};
 	TqCall         call;
 	Datum         *payloads;
 	int            count;
@@ -201,12 +99,13 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	MemoryContext  one;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	if (PG_ARGISNULL(ARG_PAYLOAD))
+	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
 		tq_error_required("payloads");
-	payloads = tq_arg_array(fcinfo, ARG_PAYLOAD, "payloads", JSONBOID, &count);
-	read_arguments(fcinfo, &sub, NULL);
+	payloads =
+		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
+	tq_submission_read(fcinfo, &sub, NULL);
 	tq_call_begin(&call, "taskq_submit_many()");
-	resolve_queue(fcinfo, &sub);
+	tq_submission_resolve(fcinfo, &sub);
 	one = AllocSetContextCreate(caller, "taskq_submit_many",
 								ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < count; i++)
@@ -260,23 +159,23 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	token = JsonbIteratorNext(&it, &entry, false);
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
 	{
-		LOCAL_FCINFO(inner, ARG_COUNT);
-		Submission sub = {0};
-		int64      task_id = 0;
-		bool       isnull;
-		Datum      value;
+		LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+		TqSubmission sub = {0};
+		int64        task_id = 0;
+		bool         isnull;
+		Datum        value;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		InitFunctionCallInfoData(*inner, NULL, ARG_COUNT, InvalidOid, NULL,
-								 NULL);
-		read_entry(inner, &entry);
-		read_arguments(inner, &sub, "default");
-		resolve_queue(inner, &sub);
+		InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid,
+								 NULL, NULL);
+		tq_submission_read_entry(inner, &entry, "tasks");
+		tq_submission_read(inner, &sub, "default");
+		tq_submission_resolve(inner, &sub);
 		if (sub.reference != NULL)
 			tq_call_snapshot();
-		isnull = !submit_one(&call, &sub, tq_arg_jsonb(inner, ARG_PAYLOAD),
-							 &task_id);
+		isnull = !submit_one(&call, &sub,
+							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
 		value = Int64GetDatum(task_id);
 		tuplestore_putvalues(result->setResult, result->setDesc, &value,
 							 &isnull);
@@ -289,151 +188,14 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 }
 
 /*
- * What can be checked without knowing the queue; a default_queue of NULL
- * means that the queue is required.
- */
-static void
-read_arguments(FunctionCallInfo fcinfo, Submission *sub,
-			   const char *default_queue)
-{
-	sub->queue_name = tq_arg_name(fcinfo, ARG_QUEUE, "queue", default_queue);
-	if (!PG_ARGISNULL(ARG_PRIORITY))
-	{
-		sub->priority = PG_GETARG_INT32(ARG_PRIORITY);
-		if (sub->priority < PG_INT16_MIN || sub->priority > PG_INT16_MAX)
-			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
-	}
-	if (!PG_ARGISNULL(ARG_MAX_ATTEMPTS))
-	{
-		sub->max_attempts = PG_GETARG_INT32(ARG_MAX_ATTEMPTS);
-		if (sub->max_attempts < -1 || sub->max_attempts == 0)
-			tq_error_invalid("max_attempts",
-							 "must be at least 1, or -1 for any number", NULL);
-	}
-	read_times(fcinfo, sub);
-	read_words(fcinfo, sub);
-	tq_arg_tags(fcinfo, ARG_TAGS, &sub->tags);
-	sub->suspended = tq_arg_bool(fcinfo, ARG_SUSPENDED, false);
-	sub->headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
-	if (sub->headers != NULL)
-	{
-		if (!JB_ROOT_IS_OBJECT(sub->headers))
-			tq_error_invalid("headers", "must be a JSON object", NULL);
-		if (VARSIZE(sub->headers) > TQ_MAX_SMALL_DOC)
-			tq_error_too_large("headers", VARSIZE(sub->headers),
-							   TQ_MAX_SMALL_DOC);
-	}
-	if (!PG_ARGISNULL(ARG_DATA))
-		sub->data = PG_GETARG_BYTEA_P(ARG_DATA);
-	sub->options = tq_arg_jsonb(fcinfo, ARG_OPTIONS);
-	if (sub->options != NULL && VARSIZE(sub->options) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("options", VARSIZE(sub->options), TQ_MAX_SMALL_DOC);
-}
-
-static void
-read_times(FunctionCallInfo fcinfo, Submission *sub)
-{
-	TimestampTz now = tq_clock_wall();
-	TimestampTz due = now;
-
-	if (!PG_ARGISNULL(ARG_RUN_AT) && !PG_ARGISNULL(ARG_DELAY))
-		tq_error_invalid("run_at", "and delay exclude each other", NULL);
-	if (tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &sub->run_at))
-		due = Max(now, sub->run_at);
-	else if (!PG_ARGISNULL(ARG_DELAY))
-	{
-		int64 delay = tq_arg_span(fcinfo, ARG_DELAY, "delay", 0, 0);
-
-		if (delay > 0)
-			sub->run_at = due = tq_clock_dispatch() + delay;
-	}
-	sub->has_deadline =
-		tq_arg_time(fcinfo, ARG_DEADLINE, "deadline", &sub->deadline);
-	if (sub->has_deadline && sub->deadline <= now)
-		tq_error_invalid("deadline", "is in the past", NULL);
-	if (sub->has_deadline && sub->deadline < due)
-		tq_error_invalid("deadline", "is before run_at", NULL);
-}
-
-static void
-read_words(FunctionCallInfo fcinfo, Submission *sub)
-{
-	char *word;
-
-	sub->key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
-	sub->reference =
-		tq_arg_word(fcinfo, ARG_REFERENCE, "reference", TQ_MAX_KEY);
-	sub->correlation_id =
-		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
-
-	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
-	if (word == NULL || strcmp(word, "error") == 0)
-		sub->on_conflict = CONFLICT_ERROR;
-	else if (strcmp(word, "return") == 0)
-		sub->on_conflict = CONFLICT_RETURN;
-	else if (strcmp(word, "skip") == 0)
-		sub->on_conflict = CONFLICT_SKIP;
-	else if (strcmp(word, "update") == 0)
-		sub->on_conflict = CONFLICT_UPDATE;
-	else if (strcmp(word, "merge") == 0)
-		sub->on_conflict = CONFLICT_MERGE;
-	else
-		tq_error_invalid("on_conflict", "has an unknown value",
-						 "Allowed: error, return, skip, update, merge.");
-
-	word = tq_arg_keyword(fcinfo, ARG_INSERTION, "insertion");
-	if (word == NULL || strcmp(word, "append") == 0)
-		return;
-	if (strcmp(word, "supersede") == 0 || strcmp(word, "replace") == 0 ||
-		strcmp(word, "delete") == 0)
-		tq_error_not_built(psprintf("insertion => '%s'", word));
-	tq_error_invalid("insertion", "has an unknown value",
-					 "Allowed: append, supersede, replace, delete.");
-}
-
-/* Find or make the queue; what it says where the caller said nothing. */
-static void
-resolve_queue(FunctionCallInfo fcinfo, Submission *sub)
-{
-	TqOptions own;
-
-	sub->queue = tq_queue_for_submit(sub->queue_name, false);
-	if (PG_ARGISNULL(ARG_PRIORITY))
-		sub->priority = sub->queue->options.priority;
-	if (PG_ARGISNULL(ARG_MAX_ATTEMPTS))
-		sub->max_attempts = sub->queue->options.max_attempts;
-	if (sub->data != NULL)
-		tq_submit_check_size(sub->queue, "data", VARSIZE_ANY_EXHDR(sub->data));
-	own = sub->queue->options;
-	if (sub->options != NULL)
-	{
-		tq_options_read_task(&own, sub->options);
-		if (own.deadline_in > 0)
-		{
-			if (sub->has_deadline)
-				tq_error_invalid("deadline",
-								 "and option deadline_in exclude each other",
-								 NULL);
-			sub->has_deadline = true;
-			sub->deadline = tq_clock_wall() + own.deadline_in;
-			if (sub->deadline < sub->run_at)
-				tq_error_invalid("deadline_in", "ends before run_at", NULL);
-		}
-	}
-	sub->likely_taken = sub->queue->options.reference_window > 0;
-	sub->role_id = tq_role_intern(GetUserId());
-	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
-}
-
-/*
  * Submit one task; false when there is no id to tell (a conflict that was
  * skipped).
  */
 static bool
-submit_one(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id)
+submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 {
 	if (payload != NULL)
-		tq_submit_check_size(sub->queue, "payload", VARSIZE(payload));
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
 	for (;;)
 	{
 		Holder holder;
@@ -443,12 +205,12 @@ submit_one(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id)
 		*task_id = holder.task_id;
 		switch (sub->on_conflict)
 		{
-			case CONFLICT_RETURN:
+			case TQ_CONFLICT_RETURN:
 				return true;
-			case CONFLICT_SKIP:
+			case TQ_CONFLICT_SKIP:
 				return false;
-			case CONFLICT_UPDATE:
-			case CONFLICT_MERGE:
+			case TQ_CONFLICT_UPDATE:
+			case TQ_CONFLICT_MERGE:
 				if (TQ_STATE_IS_LIVE(holder.state))
 				{
 					/* it may have moved since: look with new eyes */
@@ -459,7 +221,7 @@ submit_one(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id)
 					continue;
 				}
 				break;
-			case CONFLICT_ERROR:
+			case TQ_CONFLICT_ERROR:
 				break;
 		}
 		tq_error_reference_exists(sub->reference, holder.task_id,
@@ -469,7 +231,7 @@ submit_one(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id)
 
 /* Insert the task, unless another one has its reference. */
 static bool
-insert_task(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id,
+insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			Holder *holder)
 {
 	TqTask task = {{0}};
@@ -509,7 +271,7 @@ insert_task(TqCall *call, Submission *sub, Jsonb *payload, int64 *task_id,
 
 /* A new task as the caller wants it. */
 static void
-fill_task(const Submission *sub, Jsonb *payload, TqTask *task)
+fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
 	memset(task->isnull, true, sizeof(task->isnull));
 	task->f.task_id = tq_id_next();
@@ -528,7 +290,7 @@ fill_task(const Submission *sub, Jsonb *payload, TqTask *task)
  * work, so its attempts are counted anew (and no checkpoint is of it).
  */
 static void
-replace_settings(const Submission *sub, Jsonb *payload, TqTask *task)
+replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
 #define SET_OR_CLEAR(col, given, datum)                                       \
 	do                                                                        \
@@ -576,7 +338,7 @@ replace_settings(const Submission *sub, Jsonb *payload, TqTask *task)
  * as it is when it has changed meanwhile: then the task is submitted again.
  */
 static bool
-change_holder(TqCall *call, Submission *sub, Jsonb *payload,
+change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 			  const Holder *holder)
 {
 	TqTask task;
@@ -593,17 +355,17 @@ change_holder(TqCall *call, Submission *sub, Jsonb *payload,
 		(void) tq_state_touch(call, sub->queue, &task);
 		return false;
 	}
-	if (sub->on_conflict == CONFLICT_MERGE && payload == NULL)
+	if (sub->on_conflict == TQ_CONFLICT_MERGE && payload == NULL)
 	{
 		if (tq_large_get(&task, TQ_COL_PAYLOAD, &before))
 			payload = DatumGetJsonbP(before);
 	}
-	else if (sub->on_conflict == CONFLICT_MERGE &&
+	else if (sub->on_conflict == TQ_CONFLICT_MERGE &&
 			 tq_large_get(&task, TQ_COL_PAYLOAD, &before))
 	{
 		payload = DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, before,
 													 JsonbPGetDatum(payload)));
-		tq_submit_check_size(sub->queue, "payload", VARSIZE(payload));
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
 	}
 	replace_settings(sub, payload, &task);
 	tq_large_drop(&task, TQ_COL_CHECKPOINT);
@@ -612,7 +374,7 @@ change_holder(TqCall *call, Submission *sub, Jsonb *payload,
 
 /* Does a finished task have the reference, within its window? */
 static bool
-held_by_finished(const Submission *sub, Holder *holder)
+held_by_finished(const TqSubmission *sub, Holder *holder)
 {
 	TimestampTz now = tq_clock_wall();
 	Datum       args[2];
@@ -647,137 +409,6 @@ held_by_finished(const Submission *sub, Holder *holder)
 	return held;
 }
 
-/* One object of a list of tasks, as arguments of taskq_submit. */
-static void
-read_entry(FunctionCallInfo inner, JsonbValue *entry)
-{
-	JsonbIterator     *it;
-	JsonbValue         key;
-	JsonbValue         value;
-	JsonbIteratorToken token;
-
-	for (int i = 0; i < ARG_COUNT; i++)
-		inner->args[i].isnull = true;
-	if (entry->type != jbvBinary ||
-		!JsonContainerIsObject(entry->val.binary.data))
-		tq_error_invalid("tasks", "must be a list of objects", NULL);
-	it = JsonbIteratorInit(entry->val.binary.data);
-	token = JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
-	{
-		char *name = pnstrdup(key.val.string.val, key.val.string.len);
-
-		token = JsonbIteratorNext(&it, &value, true);
-		read_member(inner, name, &value);
-	}
-}
-
-static void
-read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
-{
-	int   n;
-	Datum datum = (Datum) 0;
-	char *text = NULL;
-
-	for (n = 0; n < ARG_COUNT; n++)
-	{
-		if (strcmp(members[n].name, name) == 0)
-			break;
-	}
-	if (n == ARG_COUNT)
-	{
-		StringInfoData all;
-
-		initStringInfo(&all);
-		for (int i = 0; i < ARG_COUNT; i++)
-			appendStringInfo(&all, "%s%s", i > 0 ? ", " : "", members[i].name);
-		tq_error_invalid(psprintf("member \"%s\" of a task", name),
-						 "does not exist", psprintf("Allowed: %s.", all.data));
-	}
-	if (value->type == jbvNull)
-		return;
-	if (value->type == jbvString)
-		text = pnstrdup(value->val.string.val, value->val.string.len);
-	switch (members[n].kind)
-	{
-		case MEMBER_JSON:
-			datum = JsonbPGetDatum(JsonbValueToJsonb(value));
-			break;
-		case MEMBER_INTEGER:
-			datum = Int32GetDatum(integer_of(name, value));
-			break;
-		case MEMBER_BOOLEAN:
-			if (value->type != jbvBool)
-				tq_error_invalid(name, "must be true or false", NULL);
-			datum = BoolGetDatum(value->val.boolean);
-			break;
-		case MEMBER_TAGS:
-			datum = tags_of_list(value);
-			break;
-		case MEMBER_TEXT:
-		case MEMBER_TIME:
-		case MEMBER_INTERVAL:
-		case MEMBER_BYTES:
-			if (text == NULL)
-				tq_error_invalid(name, "must be a string", NULL);
-			if (members[n].kind == MEMBER_TEXT)
-				datum = CStringGetTextDatum(text);
-			else if (members[n].kind == MEMBER_BYTES)
-				datum = DirectFunctionCall1(byteain, CStringGetDatum(text));
-			else
-				datum = DirectFunctionCall3(
-					members[n].kind == MEMBER_TIME ? timestamptz_in
-												   : interval_in,
-					CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
-					Int32GetDatum(-1));
-			break;
-	}
-	inner->args[n].value = datum;
-	inner->args[n].isnull = false;
-}
-
-static int32
-integer_of(const char *name, JsonbValue *value)
-{
-	double number = 0.5;
-
-	if (value->type == jbvNumeric)
-		number = DatumGetFloat8(DirectFunctionCall1(
-			numeric_float8_no_overflow, NumericGetDatum(value->val.numeric)));
-	if (!(number >= PG_INT32_MIN && number <= PG_INT32_MAX) ||
-		number != (double) (int32) number)
-		tq_error_invalid(name, "must be an integer", NULL);
-	return (int32) number;
-}
-
-static Datum
-tags_of_list(JsonbValue *value)
-{
-	JsonbIterator     *it;
-	JsonbValue         tag;
-	JsonbIteratorToken token;
-	ArrayBuildState   *tags;
-
-	if (value->type != jbvBinary ||
-		!JsonContainerIsArray(value->val.binary.data))
-		tq_error_invalid("tags", "must be a list of strings", NULL);
-	tags = initArrayResult(TEXTOID, CurrentMemoryContext, false);
-	it = JsonbIteratorInit(value->val.binary.data);
-	token = JsonbIteratorNext(&it, &tag, false);
-	while ((token = JsonbIteratorNext(&it, &tag, true)) == WJB_ELEM)
-	{
-		if (tag.type != jbvString && tag.type != jbvNull)
-			tq_error_invalid("tags", "must be a list of strings", NULL);
-		tags = accumArrayResult(
-			tags,
-			tag.type == jbvNull ? (Datum) 0
-								: PointerGetDatum(cstring_to_text_with_len(
-									  tag.val.string.val, tag.val.string.len)),
-			tag.type == jbvNull, TEXTOID, CurrentMemoryContext);
-	}
-	return makeArrayResult(tags, CurrentMemoryContext);
-}
-
 /*
  * Submit a copy of a task that died: with what it carries, in the name of
  * who submitted it.  No limit of the other queue refuses it.
@@ -786,10 +417,10 @@ void
 tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 					  Jsonb *headers)
 {
-	Submission sub = {0};
-	TqTask     task = {{0}};
-	Datum      value;
-	Jsonb     *payload = NULL;
+	TqSubmission sub = {0};
+	TqTask       task = {{0}};
+	Datum        value;
+	Jsonb       *payload = NULL;
 
 	sub.queue_name = (char *) queue_name;
 	sub.queue = tq_queue_for_submit(queue_name, true);
@@ -813,12 +444,4 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 	TQ_FAULT_POINT("dead_letter");
 	(void) tq_state_submit(call, sub.queue, &task, TQ_STATE_PENDING, false,
 						   NULL, NULL);
-}
-
-/* TQ009 when a document is larger than its queue allows. */
-void
-tq_submit_check_size(const TqQueue *queue, const char *what, int64 size)
-{
-	if (size > queue->options.max_payload)
-		tq_error_too_large(what, size, queue->options.max_payload);
 }

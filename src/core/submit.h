@@ -10,8 +10,6 @@
 #include "core/row.h"
 #include "core/queue.h"
 
-extern void tq_submit_check_size(const TqQueue *queue, const char *what,
-								 int64 size);
 extern void tq_submit_dead_letter(TqCall *call, const char *queue_name,
 								  TqTask *origin, Jsonb *headers);
 

@@ -88,6 +88,7 @@ static bool armed = false;
 static bool session_cache_changed = false;
 
 static Intent *add_intent(IntentKind kind);
+static void    make_room(int more);
 static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
 static void    give_back(const Intent *intent, bool of_savepoint);
@@ -118,18 +119,7 @@ tq_xact_begin(void)
 		entered_xid = GetTopTransactionId();
 		entered_instance = tq_counter_enter(entered_xid);
 	}
-	if (intents == NULL)
-	{
-		intent_room = 16;
-		intents = MemoryContextAlloc(TopTransactionContext,
-									 sizeof(Intent) * intent_room);
-		intent_count = 0;
-	}
-	else if (intent_count + 8 > intent_room)
-	{
-		intents = repalloc_huge(intents, sizeof(Intent) * intent_room * 2);
-		intent_room *= 2;
-	}
+	make_room(8);
 	if (deltas == NULL)
 	{
 		delta_room = 8;
@@ -306,6 +296,17 @@ add_intent(IntentKind kind)
 {
 	Intent *intent;
 
+	make_room(1);
+	intent = &intents[intent_count++];
+	intent->kind = kind;
+	intent->subid = GetCurrentSubTransactionId();
+	return intent;
+}
+
+/* Room for more intents. */
+static void
+make_room(int more)
+{
 	if (intents == NULL)
 	{
 		intent_room = 16;
@@ -313,15 +314,11 @@ add_intent(IntentKind kind)
 									 sizeof(Intent) * intent_room);
 		intent_count = 0;
 	}
-	else if (intent_count == intent_room)
+	else if (intent_count + more > intent_room)
 	{
 		intents = repalloc_huge(intents, sizeof(Intent) * intent_room * 2);
 		intent_room *= 2;
 	}
-	intent = &intents[intent_count++];
-	intent->kind = kind;
-	intent->subid = GetCurrentSubTransactionId();
-	return intent;
 }
 
 /* Of this savepoint; made by tq_xact_begin's room when there is none. */

@@ -1,0 +1,22 @@
+/*
+ * json.h
+ *		Members of JSON documents that callers give, as C values.
+ *
+ * A member of another kind is 22023 and names it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_JSON_H
+#define TQ_JSON_H
+
+#include "base/compat.h"
+
+#include "utils/jsonb.h"
+
+extern int32 tq_json_int4(const char *name, JsonbValue *value);
+extern int64 tq_json_int8(const char *name, JsonbValue *value);
+extern int64 tq_json_span(const char *name, JsonbValue *value);
+extern bool  tq_json_bool(const char *name, JsonbValue *value);
+extern char *tq_json_string(const char *name, JsonbValue *value);
+
+#endif /* TQ_JSON_H */
