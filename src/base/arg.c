@@ -240,6 +240,26 @@ tq_arg_tags_datum(const TqTags *tags)
 										   false, TYPALIGN_INT));
 }
 
+/* The tags of a row; false when somebody has written a null among them. */
+bool
+tq_arg_tags_read(Datum stored, TqTags *tags)
+{
+	Datum *values;
+	bool  *nulls;
+
+	deconstruct_array(DatumGetArrayTypeP(stored), TEXTOID, -1, false,
+					  TYPALIGN_INT, &values, &nulls, &tags->count);
+	tags->tags = palloc(sizeof(char *) * (tags->count + 1));
+	for (int i = 0; i < tags->count; i++)
+	{
+		if (nulls[i])
+			return false;
+		tags->tags[i] = TextDatumGetCString(values[i]);
+	}
+	tq_arg_tags_sort(tags);
+	return true;
+}
+
 /* Are all of some in all?  Both are sorted. */
 bool
 tq_arg_tags_subset(const TqTags *some, const TqTags *all)

@@ -158,6 +158,21 @@ tq_error_queue_full(const char *queue, int64 max_depth, int64 retry_after_ms)
 }
 
 void
+tq_error_version(int64 task_id, int64 wanted, int64 found)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_CONFLICT),
+		 errmsg("task " INT64_FORMAT " has changed", task_id),
+		 errdetail("{\"problems\": [{\"task_id\": " INT64_FORMAT
+				   ", \"error_code\": \"TQ010\", \"version\": " INT64_FORMAT
+				   ", \"found\": " INT64_FORMAT "}]}",
+				   task_id, wanted, found),
+		 errhint("Read the task again.")));
+	pg_unreachable();
+}
+
+void
 tq_error_too_large(const char *what, int64 size, int64 limit)
 {
 	ereport(ERROR,

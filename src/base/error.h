@@ -38,6 +38,8 @@ extern void tq_error_reference_exists(const char *reference, int64 task_id,
 									  TqState state) pg_attribute_noreturn();
 extern void tq_error_queue_full(const char *queue, int64 max_depth,
 								int64 retry_after_ms) pg_attribute_noreturn();
+extern void tq_error_version(int64 task_id, int64 wanted, int64 found)
+	pg_attribute_noreturn();
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)

@@ -463,23 +463,12 @@ read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
 static bool
 tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
 {
-	Datum *values;
-	bool  *nulls;
-	TqTags tags = {0};
+	TqTags tags;
 
 	if (task->isnull[TQ_COL_TAGS])
 		return true;
-	deconstruct_array(DatumGetArrayTypeP(task->value[TQ_COL_TAGS]), TEXTOID,
-					  -1, false, TYPALIGN_INT, &values, &nulls, &tags.count);
-	tags.tags = palloc(sizeof(char *) * (tags.count + 1));
-	for (int i = 0; i < tags.count; i++)
-	{
-		if (nulls[i])
-			return false;
-		tags.tags[i] = TextDatumGetCString(values[i]);
-	}
-	tq_arg_tags_sort(&tags);
-	return tq_arg_tags_subset(&tags, walk->dispatch->tags);
+	return tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags) &&
+		   tq_arg_tags_subset(&tags, walk->dispatch->tags);
 }
 
 /* Try to make the task running, within the limits. */

@@ -164,11 +164,22 @@ tq_queue_by_id(int32 queue_id)
 }
 
 /*
+ * From here to the end of the transaction drop_queue waits for this
+ * transaction, and what the session knows of queues is not older.
+ */
+void
+tq_queue_lock_insertions(void)
+{
+	/* Taking the lock also reads announcements; what was known may be old. */
+	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
+	tq_queue_refresh();
+}
+
+/*
  * The queue that a task is submitted to: current_user may, and it is made
  * when it does not exist yet and the settings allow that; for the extension
  * itself no right is needed.  A queue made so belongs to the extension's
- * owner.  From here to the end of the
- * transaction drop_queue waits for this transaction.
+ * owner.
  */
 TqQueue *
 tq_queue_for_submit(const char *name, bool by_extension)
@@ -177,9 +188,7 @@ tq_queue_for_submit(const char *name, bool by_extension)
 	TqSpi    spi;
 	Datum    args[3];
 
-	/* Taking the lock also reads announcements; what was known may be old. */
-	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
-	tq_queue_refresh();
+	tq_queue_lock_insertions();
 	queue = tq_queue_find(name);
 	if (queue != NULL)
 	{

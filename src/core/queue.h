@@ -37,6 +37,7 @@ extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);
 extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
+extern void     tq_queue_lock_insertions(void);
 extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);

@@ -44,7 +44,7 @@ extern bool tq_row_delete(TqCall *call, TqTask *task, bool wait);
 extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 						  int64 *holder, TqState *holder_state);
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
-extern bool tq_row_take_archived(int64 task_id, TqTask *task);
+extern bool tq_row_take_archived(TqTask *task);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
 
 #endif /* TQ_ROW_H */

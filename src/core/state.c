@@ -180,6 +180,57 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 }
 
 /*
+ * As tq_state_rewrite, into a queue that may be another one, with a
+ * reference that may be new: TQ006 when a live task there has it.
+ */
+bool
+tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
+				  TimestampTz due_at)
+{
+	TqMove  move = {0};
+	int32   queue_before = task->f.queue_id;
+	int64   holder;
+	TqState holder_state;
+
+	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
+		   task->f.state != TQ_STATE_RUNNING);
+	move.to = (TqState) task->f.state;
+	move.due_at = due_at;
+	enter_live(task, &move);
+	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
+		task->f.run_at = due_at;
+	task->f.version++;
+	tq_xact_begin();
+	if (!tq_row_delete(call, task, true))
+		return false;
+	task->f.queue_id = queue->queue_id;
+	tq_large_store(task);
+	if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE], &holder,
+					   &holder_state))
+		tq_error_reference_exists(
+			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
+			holder_state);
+	tq_xact_count(queue_before, task->f.state, 0);
+	tq_xact_count(queue->queue_id, 0, task->f.state);
+	note_intents(queue, task, (TqState) task->f.state, 0);
+	return true;
+}
+
+/*
+ * Another reason for a finished task, which the caller has taken out of the
+ * archive, and what else of it he has changed.  State and place stay.
+ */
+void
+tq_state_annotate(TqCall *call, TqTask *task, TqReason reason)
+{
+	task->f.version++;
+	task->f.reason = (int16) reason;
+	tq_large_store(task);
+	tq_xact_begin();
+	tq_row_insert_archive(call, task);
+}
+
+/*
  * Take a waiting task away, which is no move; false when it has changed.
  */
 bool

@@ -49,18 +49,21 @@ typedef struct TqStateHooks
 
 extern PGDLLIMPORT TqStateHooks tq_state_hooks;
 
-extern bool        tq_state_is_legal(TqState from, TqState to);
-extern bool        tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
-								  const TqMove *move);
-extern bool        tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
-extern bool        tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
-								   TqState state, bool unique_reference,
-								   int64 *holder, TqState *holder_state);
-extern bool        tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
-									TimestampTz due_at);
-extern bool        tq_state_remove(TqCall *call, TqTask *task);
-extern TimestampTz tq_state_running_until(const TqQueue *queue,
-										  const TqTask  *task);
+extern bool tq_state_is_legal(TqState from, TqState to);
+extern bool tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
+						   const TqMove *move);
+extern bool tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
+extern bool tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
+							TqState state, bool unique_reference,
+							int64 *holder, TqState *holder_state);
+extern bool tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
+							 TimestampTz due_at);
+extern bool tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
+							  TimestampTz due_at);
+extern void tq_state_annotate(TqCall *call, TqTask *task, TqReason reason);
+extern bool tq_state_remove(TqCall *call, TqTask *task);
+extern TimestampTz      tq_state_running_until(const TqQueue *queue,
+											   const TqTask  *task);
 extern const TqOptions *tq_state_options(const TqQueue *queue,
 										 const TqTask *task, TqOptions *room);
 

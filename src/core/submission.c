@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "core/large.h"
 #include "core/role.h"
 #include "core/submission.h"
 
@@ -62,7 +63,7 @@ static const struct
 
 static void  read_times(FunctionCallInfo fcinfo, TqSubmission *sub);
 static void  read_words(FunctionCallInfo fcinfo, TqSubmission *sub);
-static void  read_member(FunctionCallInfo inner, const char *name,
+static int   read_member(FunctionCallInfo inner, const char *name,
 						 JsonbValue *value);
 static Datum tags_of_list(JsonbValue *value);
 
@@ -160,7 +161,15 @@ read_words(FunctionCallInfo fcinfo, TqSubmission *sub)
 		tq_error_invalid("on_conflict", "has an unknown value",
 						 "Allowed: error, return, skip, update, merge.");
 
-	word = tq_arg_keyword(fcinfo, TQ_SUBMIT_INSERTION, "insertion");
+	tq_submission_check_insertion(fcinfo, TQ_SUBMIT_INSERTION);
+}
+
+/* The only insertion that there is yet is append. */
+void
+tq_submission_check_insertion(FunctionCallInfo fcinfo, int n)
+{
+	char *word = tq_arg_keyword(fcinfo, n, "insertion");
+
 	if (word == NULL || strcmp(word, "append") == 0)
 		return;
 	if (strcmp(word, "supersede") == 0 || strcmp(word, "replace") == 0 ||
@@ -205,10 +214,13 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
 }
 
-/* One object of a list of tasks, as arguments of taskq_submit. */
+/*
+ * An object with the names of taskq_submit's arguments, as arguments of it;
+ * *named tells which of them it has, null or not.
+ */
 void
 tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
-						 const char *list)
+						 const char *list, bool *named)
 {
 	JsonbIterator     *it;
 	JsonbValue         key;
@@ -216,7 +228,10 @@ tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 	JsonbIteratorToken token;
 
 	for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
+	{
 		inner->args[i].isnull = true;
+		named[i] = false;
+	}
 	if (entry->type != jbvBinary ||
 		!JsonContainerIsObject(entry->val.binary.data))
 		tq_error_invalid(list, "must be a list of objects", NULL);
@@ -227,11 +242,11 @@ tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 		char *name = pnstrdup(key.val.string.val, key.val.string.len);
 
 		token = JsonbIteratorNext(&it, &value, true);
-		read_member(inner, name, &value);
+		named[read_member(inner, name, &value)] = true;
 	}
 }
 
-static void
+static int
 read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
 {
 	int   n;
@@ -253,7 +268,7 @@ read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
 						 "does not exist", psprintf("Allowed: %s.", all.data));
 	}
 	if (value->type == jbvNull)
-		return;
+		return n;
 	switch (members[n].kind)
 	{
 		case MEMBER_TEXT:
@@ -288,6 +303,7 @@ read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
 	}
 	inner->args[n].value = datum;
 	inner->args[n].isnull = false;
+	return n;
 }
 
 static Datum
@@ -316,6 +332,64 @@ tags_of_list(JsonbValue *value)
 			tag.type == jbvNull, TEXTOID, CurrentMemoryContext);
 	}
 	return makeArrayResult(tags, CurrentMemoryContext);
+}
+
+/* What a task carries, for a copy; returns its payload. */
+Jsonb *
+tq_submission_carried(TqSubmission *sub, TqTask *origin)
+{
+	Jsonb *payload = NULL;
+	Datum  value;
+
+	if (tq_large_get(origin, TQ_COL_PAYLOAD, &value))
+		payload = DatumGetJsonbPCopy(value);
+	if (tq_large_get(origin, TQ_COL_DATA, &value))
+		sub->data = DatumGetByteaPCopy(value);
+	if (!origin->isnull[TQ_COL_KEY])
+		sub->key = TextDatumGetCString(origin->value[TQ_COL_KEY]);
+	if (!origin->isnull[TQ_COL_CORRELATION_ID])
+		sub->correlation_id =
+			TextDatumGetCString(origin->value[TQ_COL_CORRELATION_ID]);
+	return payload;
+}
+
+/*
+ * The same task once more, wanted by current_user, due now.  A deadline that
+ * has passed is left out; one that counts from the submit counts anew.
+ */
+Jsonb *
+tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)
+{
+	Jsonb      *payload = tq_submission_carried(sub, origin);
+	TimestampTz now = tq_clock_wall();
+	Datum       value;
+
+	sub->queue = queue;
+	sub->priority = origin->f.priority;
+	sub->max_attempts = origin->f.max_attempts;
+	sub->suspended = (origin->f.flags & TQ_FLAG_SUSPENDED) != 0;
+	sub->dead_letter = (origin->f.flags & TQ_FLAG_DEAD_LETTER) != 0;
+	sub->any_depth = true;
+	if (tq_large_get(origin, TQ_COL_HEADERS, &value))
+		sub->headers = DatumGetJsonbPCopy(value);
+	if (!origin->isnull[TQ_COL_REFERENCE])
+		sub->reference = TextDatumGetCString(origin->value[TQ_COL_REFERENCE]);
+	if (!origin->isnull[TQ_COL_TAGS])
+		tq_arg_tags_read(origin->value[TQ_COL_TAGS], &sub->tags);
+	sub->deadline = TQ_TASK_TIME(origin, TQ_COL_DEADLINE, DT_NOEND);
+	if (!origin->isnull[TQ_COL_OPTIONS])
+	{
+		TqOptions own = queue->options;
+
+		sub->options = DatumGetJsonbPCopy(origin->value[TQ_COL_OPTIONS]);
+		tq_options_read_task(&own, sub->options);
+		if (own.deadline_in > 0)
+			sub->deadline = now + own.deadline_in;
+	}
+	sub->has_deadline = sub->deadline != DT_NOEND && sub->deadline > now;
+	sub->role_id = tq_role_intern(GetUserId());
+	sub->lane_id = tq_queue_lane(queue, &sub->tags);
+	return payload;
 }
 
 /* TQ009 when a document is larger than its queue allows. */

@@ -14,6 +14,7 @@
 
 #include "base/arg.h"
 #include "core/queue.h"
+#include "core/task.h"
 
 typedef enum TqOnConflict
 {
@@ -46,6 +47,9 @@ typedef struct TqSubmission
 	int32        role_id;
 	int64        lane_id;
 	bool         likely_taken; /* finished tasks keep their references */
+	bool         any_depth;    /* max_depth does not refuse it */
+	bool         dead_letter;  /* a copy of a task that died */
+	int64        task_id;      /* 0: to be drawn */
 } TqSubmission;
 
 /* Arguments of taskq_submit and taskq_submit_many, at these places. */
@@ -75,8 +79,12 @@ extern void tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,
 							   const char *default_queue);
 extern void tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub);
 extern void tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
-									 const char *list);
-extern void tq_submission_check_size(const TqQueue *queue, const char *what,
-									 int64 size);
+									 const char *list, bool *named);
+extern Jsonb *tq_submission_carried(TqSubmission *sub, TqTask *origin);
+extern Jsonb *tq_submission_again(TqSubmission *sub, TqQueue *queue,
+								  TqTask *origin);
+extern void   tq_submission_check_insertion(FunctionCallInfo fcinfo, int n);
+extern void   tq_submission_check_size(const TqQueue *queue, const char *what,
+									   int64 size);
 
 #endif /* TQ_SUBMISSION_H */

@@ -9,7 +9,8 @@
  *
  * A reference is unique among the live tasks of its queue by an index.  A
  * finished task may hold it longer (reference_window); such tasks stand in
- * archive_keep.  That is looked up after the row was inserted: from then on
+ * archive_keep (one that was recreated has handed it on).  That is looked up
+ * after the row was inserted: from then on
  * nobody else can have the reference, and whoever had it has finished.
  *
  * Copyright (c) 2026, the taskq developers
@@ -52,6 +53,7 @@ PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 static TqStmt stmt_window = {
 	"SELECT task_id, state::integer, finished_at, options"
 	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
+	"   AND state <> 10"
 	" ORDER BY finished_at DESC, task_id DESC",
 	2,
 	{INT4OID, TEXTOID},
@@ -66,7 +68,6 @@ static bool insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
 						int64 *task_id, Holder *holder);
 static bool change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 						  const Holder *holder);
-static bool held_by_finished(const TqSubmission *sub, Holder *holder);
 
 Datum
 taskq_submit(PG_FUNCTION_ARGS)
@@ -160,6 +161,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
 	{
 		LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+		bool         named[TQ_SUBMIT_COUNT];
 		TqSubmission sub = {0};
 		int64        task_id = 0;
 		bool         isnull;
@@ -169,7 +171,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(one);
 		InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid,
 								 NULL, NULL);
-		tq_submission_read_entry(inner, &entry, "tasks");
+		tq_submission_read_entry(inner, &entry, "tasks", named);
 		tq_submission_read(inner, &sub, "default");
 		tq_submission_resolve(inner, &sub);
 		if (sub.reference != NULL)
@@ -238,7 +240,8 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 
 	/* looked up first, so that the usual conflict leaves no dead row */
 	if (sub->reference != NULL && sub->likely_taken &&
-		held_by_finished(sub, holder))
+		tq_submit_is_held_by_finished(sub->queue, sub->reference,
+									  &holder->task_id, &holder->state))
 		return false;
 	fill_task(sub, payload, &task);
 	TQ_DEBUG_POINT("submit_before_insert");
@@ -256,7 +259,8 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 	{
 		TQ_DEBUG_POINT("submit_after_insert");
 		CommandCounterIncrement();
-		if (held_by_finished(sub, holder))
+		if (tq_submit_is_held_by_finished(sub->queue, sub->reference,
+										  &holder->task_id, &holder->state))
 		{
 			if (!tq_state_remove(call, &task))
 				elog(ERROR, "could not take back a task just inserted");
@@ -264,7 +268,8 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		}
 	}
 	/* not before: a task that is not new is not refused */
-	tq_limit_check_depth(sub->queue);
+	if (!sub->any_depth)
+		tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
 	return true;
 }
@@ -274,7 +279,7 @@ static void
 fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
 	memset(task->isnull, true, sizeof(task->isnull));
-	task->f.task_id = tq_id_next();
+	task->f.task_id = sub->task_id != 0 ? sub->task_id : tq_id_next();
 	task->f.created_at = tq_clock_wall();
 	task->f.version = 1;
 	task->f.queue_id = sub->queue->queue_id;
@@ -282,6 +287,10 @@ fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 	if (sub->reference != NULL)
 		tq_task_set(task, TQ_COL_REFERENCE,
 					CStringGetTextDatum(sub->reference));
+	if (sub->suspended)
+		task->f.flags |= TQ_FLAG_SUSPENDED;
+	if (sub->dead_letter)
+		task->f.flags |= TQ_FLAG_DEAD_LETTER;
 	replace_settings(sub, payload, task);
 }
 
@@ -373,8 +382,9 @@ change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 }
 
 /* Does a finished task have the reference, within its window? */
-static bool
-held_by_finished(const TqSubmission *sub, Holder *holder)
+bool
+tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
+							  int64 *task_id, TqState *state)
 {
 	TimestampTz now = tq_clock_wall();
 	Datum       args[2];
@@ -382,14 +392,14 @@ held_by_finished(const TqSubmission *sub, Holder *holder)
 	uint64      rows;
 	TqSpi       spi;
 
-	args[0] = Int32GetDatum(sub->queue->queue_id);
-	args[1] = CStringGetTextDatum(sub->reference);
+	args[0] = Int32GetDatum(queue->queue_id);
+	args[1] = CStringGetTextDatum(reference);
 	PushActiveSnapshot(GetLatestSnapshot());
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_window, args, NULL, 0);
 	for (uint64 i = 0; i < rows && !held; i++)
 	{
-		TqOptions options = sub->queue->options;
+		TqOptions options = queue->options;
 		bool      isnull;
 		Datum     value = tq_spi_get(i, 4, &isnull);
 
@@ -400,8 +410,8 @@ held_by_finished(const TqSubmission *sub, Holder *holder)
 			(options.reference_window != TQ_FOREVER &&
 			 DatumGetTimestampTz(value) + options.reference_window <= now))
 			continue;
-		holder->task_id = tq_spi_int8(i, 1, 0);
-		holder->state = (TqState) tq_spi_int4(i, 2, 0);
+		*task_id = tq_spi_int8(i, 1, 0);
+		*state = (TqState) tq_spi_int4(i, 2, 0);
 		held = true;
 	}
 	tq_spi_leave(&spi);
@@ -419,29 +429,33 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 {
 	TqSubmission sub = {0};
 	TqTask       task = {{0}};
-	Datum        value;
-	Jsonb       *payload = NULL;
+	Jsonb       *payload = tq_submission_carried(&sub, origin);
 
-	sub.queue_name = (char *) queue_name;
 	sub.queue = tq_queue_for_submit(queue_name, true);
 	sub.priority = sub.queue->options.priority;
 	sub.max_attempts = sub.queue->options.max_attempts;
 	sub.role_id = origin->f.submitted_by;
 	sub.lane_id = tq_queue_lane(sub.queue, &sub.tags);
-	if (tq_large_get(origin, TQ_COL_PAYLOAD, &value))
-		payload = DatumGetJsonbP(value);
-	if (tq_large_get(origin, TQ_COL_DATA, &value))
-		sub.data = DatumGetByteaPP(value);
-	if (!origin->isnull[TQ_COL_KEY])
-		sub.key = TextDatumGetCString(origin->value[TQ_COL_KEY]);
-	if (!origin->isnull[TQ_COL_CORRELATION_ID])
-		sub.correlation_id =
-			TextDatumGetCString(origin->value[TQ_COL_CORRELATION_ID]);
 	sub.headers = headers;
+	sub.dead_letter = true;
 	fill_task(&sub, payload, &task);
 	task.f.run_as = origin->f.run_as;
-	task.f.flags |= TQ_FLAG_DEAD_LETTER;
 	TQ_FAULT_POINT("dead_letter");
 	(void) tq_state_submit(call, sub.queue, &task, TQ_STATE_PENDING, false,
 						   NULL, NULL);
+}
+
+/*
+ * Submit what tq_submission_again has read; TQ006 when another task has its
+ * reference.
+ */
+void
+tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload)
+{
+	Holder holder;
+	int64  task_id;
+
+	if (!insert_task(call, sub, payload, &task_id, &holder))
+		tq_error_reference_exists(sub->reference, holder.task_id,
+								  holder.state);
 }

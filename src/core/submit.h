@@ -8,9 +8,14 @@
 #define TQ_SUBMIT_H
 
 #include "core/row.h"
-#include "core/queue.h"
+#include "core/submission.h"
 
 extern void tq_submit_dead_letter(TqCall *call, const char *queue_name,
 								  TqTask *origin, Jsonb *headers);
+
+extern void tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload);
+extern bool tq_submit_is_held_by_finished(const TqQueue *queue,
+										  const char    *reference,
+										  int64 *task_id, TqState *state);
 
 #endif /* TQ_SUBMIT_H */

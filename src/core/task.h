@@ -100,6 +100,9 @@ typedef enum TqColumn
 
 #define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
 #define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
+#define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
+/* above these: why a task was dead that is poison now */
+#define TQ_FLAG_REASON_SHIFT 8
 
 /*
  * Columns after the fixed part are Datums, indexed by column; what they

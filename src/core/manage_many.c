@@ -1,0 +1,373 @@
+/*
+ * manage_many.c
+ *		Changes of many tasks by people: taskq_manage_many, taskq_retry_all.
+ *
+ * taskq_manage_many does each task in a savepoint, in the order of ids, so
+ * that two calls never wait for each other in a ring; what is wrong with one
+ * stands in its row.  taskq_retry_all reads ids in pages and keeps none of
+ * the tasks, so its memory does not grow with their number; what cannot be
+ * retried is passed over.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/manage.h"
+#include "core/role.h"
+
+#define PAGE 1000 /* ids that taskq_retry_all reads at a time */
+
+PG_FUNCTION_INFO_V1(taskq_manage_many);
+PG_FUNCTION_INFO_V1(taskq_retry_all);
+
+/* One task of a list. */
+typedef struct Entry
+{
+	int   place; /* in the caller's list */
+	int64 task_id;
+	int   problem; /* SQLSTATE, 0: none */
+} Entry;
+
+/* Which tasks are to be retried. */
+typedef struct Choice
+{
+	TqQueue *queue;
+	TqState  state;
+	TqReason reason; /* TQ_REASON_NONE: any */
+	int64    from_id;
+	int64    to_id;
+	int64    max;
+} Choice;
+
+/* Poison (reason 7) is passed over. */
+#define TO_RETRY(table)                                                       \
+	"SELECT t.task_id FROM " table " t"                                       \
+	" WHERE t.queue_id = $1 AND t.state = $2::smallint"                       \
+	"   AND ($3 = 0 OR t.reason = $3::smallint)"                              \
+	"   AND t.task_id >= $4 AND t.task_id <= $5"                              \
+	"   AND t.reason <> 7"                                                    \
+	"   AND (t.state <> 4 OR t.max_attempts = -1"                             \
+	"        OR t.attempt < t.max_attempts)"                                  \
+	" ORDER BY t.task_id LIMIT $6"
+
+static TqStmt stmt_suspended = {
+	TO_RETRY("taskq.task"),
+	6,
+	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_finished = {
+	TO_RETRY("taskq.archive"),
+	6,
+	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_taken = {
+	"SELECT FROM taskq.task WHERE queue_id = $1 AND reference = $2",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqAction read_action(FunctionCallInfo fcinfo, int n);
+static void     act_guarded(Entry *entry, const TqWish *wanted);
+static void     act_on(int64 task_id, const TqWish *wanted);
+static bool     is_problem_of_task(int sqlstate);
+static void     read_choice(FunctionCallInfo fcinfo, Choice *choice);
+static int      read_page(const Choice *choice, int64 from_id, int64 wanted,
+						  int64 *ids);
+static bool retry_chosen(TqCall *call, const Choice *choice, int64 task_id);
+static bool is_reference_taken(const TqTask *task);
+static int  compare_entries(const void *a, const void *b);
+
+Datum
+taskq_manage_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqWish         wanted = {0};
+	Datum         *ids;
+	Entry         *entries;
+	int           *places;
+	int            count;
+
+	InitMaterializedSRF(fcinfo, 0);
+	wanted.action = read_action(fcinfo, 0);
+	wanted.in_bulk = true;
+	wanted.message = tq_arg_message(fcinfo, 2);
+	if (wanted.action == TQ_ACTION_DELETE && wanted.message != NULL)
+		tq_error_invalid("reason", "has no meaning for action delete", NULL);
+	if (PG_ARGISNULL(1))
+		tq_error_required("task_ids");
+	ids = tq_arg_array(fcinfo, 1, "task_ids", INT8OID, &count);
+	entries = palloc0(sizeof(Entry) * (count + 1));
+	places = palloc(sizeof(int) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		entries[i].place = i;
+		entries[i].task_id = DatumGetInt64(ids[i]);
+	}
+	qsort(entries, count, sizeof(Entry), compare_entries);
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		act_guarded(&entries[i], &wanted);
+		places[entries[i].place] = i;
+	}
+	for (int i = 0; i < count; i++)
+	{
+		Entry *entry = &entries[places[i]];
+		bool   ok = entry->problem == 0;
+		Datum  values[3] = {Int64GetDatum(entry->task_id), BoolGetDatum(ok)};
+		bool   nulls[3] = {false, false, ok};
+
+		if (!ok)
+			values[2] = CStringGetTextDatum(unpack_sql_state(entry->problem));
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+taskq_retry_all(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
+	Choice        choice = {0};
+	TqCall        call;
+	int64        *ids = palloc(sizeof(int64) * PAGE);
+	int64         from_id;
+	int64         retried = 0;
+	int           count;
+
+	read_choice(fcinfo, &choice);
+	from_id = choice.from_id;
+	tq_call_begin(&call, "taskq_retry_all()");
+	tq_queue_lock_insertions();
+	choice.queue = tq_queue_find(tq_arg_name(fcinfo, 0, "queue", NULL));
+	if (choice.queue == NULL)
+		tq_error_no_such_queue(tq_arg_name(fcinfo, 0, "queue", NULL));
+	tq_role_require(choice.queue, TQ_RIGHT_MANAGE);
+	one = AllocSetContextCreate(caller, "taskq_retry_all",
+								ALLOCSET_DEFAULT_SIZES);
+	do
+	{
+		tq_call_snapshot();
+		count = read_page(&choice, from_id, choice.max - retried, ids);
+		for (int i = 0; i < count; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			MemoryContextSwitchTo(one);
+			tq_call_snapshot();
+			retried += retry_chosen(&call, &choice, ids[i]);
+			MemoryContextSwitchTo(caller);
+			MemoryContextReset(one);
+			from_id = ids[i] + 1;
+		}
+	} while (count > 0 && retried < choice.max && from_id <= choice.to_id);
+	tq_call_end(&call);
+	MemoryContextDelete(one);
+	PG_RETURN_INT64(retried);
+}
+
+static TqAction
+read_action(FunctionCallInfo fcinfo, int n)
+{
+	static const char *const words[] = {
+		[TQ_ACTION_CANCEL] = "cancel",     [TQ_ACTION_RETRY] = "retry",
+		[TQ_ACTION_RECREATE] = "recreate", [TQ_ACTION_RESOLVE] = "resolve",
+		[TQ_ACTION_HOLD] = "hold",         [TQ_ACTION_POISON] = "poison",
+		[TQ_ACTION_UNPOISON] = "unpoison", [TQ_ACTION_DELETE] = "delete"};
+	char *word = tq_arg_keyword(fcinfo, n, "action");
+
+	if (word == NULL)
+		tq_error_required("action");
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (strcmp(words[i], word) == 0)
+			return (TqAction) i;
+	}
+	tq_error_invalid("action", "is unknown",
+					 "Allowed: cancel, retry, recreate, resolve, hold, "
+					 "poison, unpoison, delete.");
+}
+
+/* In a savepoint, so that what is wrong with one task ends only that. */
+static void
+act_guarded(Entry *entry, const TqWish *wanted)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext one = AllocSetContextCreate(context, "taskq_manage_many",
+											  ALLOCSET_SMALL_SIZES);
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(one);
+	PG_TRY();
+	{
+		act_on(entry->task_id, wanted);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(one);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (!is_problem_of_task(error->sqlerrcode))
+			ReThrowError(error);
+		entry->problem = error->sqlerrcode;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	MemoryContextDelete(one);
+}
+
+static void
+act_on(int64 task_id, const TqWish *wanted)
+{
+	TqWish wish = *wanted;
+	TqCall call;
+
+	tq_call_begin(&call, "taskq_manage_many()");
+	tq_queue_lock_insertions();
+	tq_call_snapshot();
+	tq_manage_act(&call, task_id, &wish);
+	tq_call_end(&call);
+}
+
+/* Errors of the contract; all others end the call. */
+static bool
+is_problem_of_task(int sqlstate)
+{
+	return ERRCODE_TO_CATEGORY(sqlstate) ==
+			   ERRCODE_TO_CATEGORY(ERRCODE_TQ_LEASE_LOST) ||
+		   sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE;
+}
+
+static void
+read_choice(FunctionCallInfo fcinfo, Choice *choice)
+{
+	char *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char *state = tq_arg_keyword(fcinfo, 1, "state");
+	char *reason = tq_arg_keyword(fcinfo, 2, "reason");
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	choice->state = TQ_STATE_DEAD;
+	if (state != NULL && !tq_state_parse(state, &choice->state))
+		tq_error_invalid("state", "is unknown",
+						 "Allowed: suspended, done, dead, cancelled, "
+						 "filtered.");
+	if (!tq_state_is_legal(choice->state, TQ_STATE_PENDING) ||
+		choice->state == TQ_STATE_BLOCKED || choice->state == TQ_STATE_RUNNING)
+		tq_error_invalid("state", "is not one that can be retried",
+						 "Allowed: suspended, done, dead, cancelled, "
+						 "filtered.");
+	if (reason != NULL && !tq_reason_parse(reason, &choice->reason))
+		tq_error_invalid("reason", "is unknown",
+						 psprintf("Allowed: %s.", tq_reason_words()));
+	choice->from_id = PG_ARGISNULL(3) ? PG_INT64_MIN : PG_GETARG_INT64(3);
+	choice->to_id = PG_ARGISNULL(4) ? PG_INT64_MAX - 1 : PG_GETARG_INT64(4);
+	choice->to_id = Min(choice->to_id, PG_INT64_MAX - 1);
+	choice->max = PG_INT64_MAX;
+	if (!PG_ARGISNULL(5))
+	{
+		choice->max = PG_GETARG_INT32(5);
+		if (choice->max < 1)
+			tq_error_invalid("max_tasks", "must be at least 1", NULL);
+	}
+}
+
+/* The next ids that are to be retried; their number. */
+static int
+read_page(const Choice *choice, int64 from_id, int64 wanted, int64 *ids)
+{
+	Datum  args[6];
+	TqSpi  spi;
+	uint64 rows;
+
+	args[0] = Int32GetDatum(choice->queue->queue_id);
+	args[1] = Int32GetDatum(choice->state);
+	args[2] = Int32GetDatum(choice->reason);
+	args[3] = Int64GetDatum(from_id);
+	args[4] = Int64GetDatum(choice->to_id);
+	args[5] = Int64GetDatum(Min(wanted, PAGE));
+	tq_spi_enter(&spi);
+	rows = tq_spi_once(choice->state == TQ_STATE_SUSPENDED ? &stmt_suspended
+														   : &stmt_finished,
+					   args, NULL, true);
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	tq_spi_leave(&spi);
+	return (int) rows;
+}
+
+/*
+ * Unless it is not any more what was looked for, or another task has its
+ * reference.
+ */
+static bool
+retry_chosen(TqCall *call, const Choice *choice, int64 task_id)
+{
+	TqWish wish = {TQ_ACTION_RETRY};
+
+	wish.in_bulk = true;
+	for (;; tq_call_snapshot())
+	{
+		TqTask task;
+		bool   found;
+
+		if (choice->state == TQ_STATE_SUSPENDED)
+			found = tq_row_find(call, task_id, &task);
+		else
+			found = tq_row_find_archived(task_id, &task) &&
+					!is_reference_taken(&task);
+		if (!found || task.f.state != (int16) choice->state ||
+			task.f.reason == TQ_REASON_POISON)
+			return false;
+		if (tq_manage_try(call, choice->queue, &task, &wish))
+			return true;
+	}
+}
+
+static bool
+is_reference_taken(const TqTask *task)
+{
+	Datum args[2];
+	TqSpi spi;
+	bool  taken;
+
+	if (task->isnull[TQ_COL_REFERENCE])
+		return false;
+	args[0] = Int32GetDatum(task->f.queue_id);
+	args[1] = task->value[TQ_COL_REFERENCE];
+	tq_spi_enter(&spi);
+	taken = tq_spi_look(&stmt_taken, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return taken;
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	const Entry *x = a;
+	const Entry *y = b;
+
+	if (x->task_id != y->task_id)
+		return x->task_id < y->task_id ? -1 : 1;
+	return x->place - y->place;
+}

@@ -1,0 +1,58 @@
+# A hundred thousand dead tasks are retried in one call: in memory that does
+# not grow with their number, and so that the call can be cancelled.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $tasks = 100_000;
+my $node = start_node('retry_all');
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->(<<"SQL");
+SELECT taskq_create_queue('dead', '{"max_attempts": 1}');
+SELECT count(*) FROM taskq_submit_many('dead', array_fill('{"some": "payload"}'::jsonb, ARRAY[$tasks]));
+SQL
+$sql->("SELECT count(*) FROM (SELECT taskq_fail(task_id, token, 'x') FROM taskq_claim('dead', max_tasks => 50000)) f") for 1 .. 2;
+is($sql->("SELECT count(*) FROM taskq.archive WHERE state = 6"), $tasks, "$tasks tasks are dead");
+
+# --- cancelled in the middle: at once, and nothing is changed
+my $session = $node->background_psql('postgres', on_error_stop => 0);
+my $pid = $session->query_safe('SELECT pg_backend_pid()');
+$session->query_until(qr/begun/, "\\echo begun\nSELECT taskq_retry_all('dead');\n");
+ok( within(
+		30,
+		sub { $sql->("SELECT count(*) FROM pg_locks l WHERE l.pid = $pid AND l.locktype = 'transactionid'") ne '0' }),
+	'it has begun to write');
+$sql->("SELECT pg_cancel_backend($pid)");
+ok(within(5, sub { $sql->("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'idle' }),
+	'a cancel ends it');
+is($sql->("SELECT count(*) FROM taskq.archive WHERE state = 6"), $tasks, 'nothing was changed');
+$session->quit;
+
+# --- memory: the peak of a backend that retries all, beside one that retries 5,000
+my $peak = sub {
+	my ($call) = @_;
+	my $work = $node->background_psql('postgres', timeout => 300);
+	my $worker = $work->query_safe('SELECT pg_backend_pid()');
+	my $count = $work->query_safe($call);
+	my ($kb) = slurp_file("/proc/$worker/status") =~ /^RssAnon:\s+(\d+) kB/m;
+	$work->quit;
+	return ($count, $kb);
+};
+my ($some, $some_kb) = $peak->("SELECT taskq_retry_all('dead', max_tasks => 5000)");
+is($some, 5000, 'a part is retried');
+my ($rest, $rest_kb) = $peak->("SELECT taskq_retry_all('dead')");
+is($rest, $tasks - 5000, 'the rest is retried');
+note "figure: memory of the backend after 5,000 tasks $some_kb kB, after 95,000 $rest_kb kB";
+cmp_ok($rest_kb - $some_kb, '<', 8192, 'nineteen times as many need no more memory');
+is($sql->("SELECT pending FROM taskq.queues WHERE queue = 'dead'"), $tasks, 'all are pending');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
+
+sound($node);
+$node->stop('fast');
+done_testing();
