@@ -4,7 +4,8 @@
  * taskq.instance has one row in a database where the extension was created.
  * The row is dumped, so a restored copy has two; one made by CREATE DATABASE
  * ... TEMPLATE has a row with another database's OID.  Both stay still until
- * taskq_activate().
+ * taskq_activate().  A COPY into one of the tables sets the row's OID to 0:
+ * a dump may load others before this one.
  */
 CREATE TABLE taskq.instance (
     instance uuid NOT NULL,
@@ -32,6 +33,7 @@ CREATE TABLE taskq.role (
     role_id integer NOT NULL,
     name pg_catalog.text NOT NULL COLLATE "C",
     oid pg_catalog.oid NOT NULL,
+    gone boolean NOT NULL DEFAULT false,
     CONSTRAINT role_pkey PRIMARY KEY (role_id),
     CONSTRAINT role_oid_key UNIQUE (oid)
 );
@@ -40,5 +42,24 @@ COMMENT ON TABLE taskq.role IS
 COMMENT ON COLUMN taskq.role.role_id IS 'Number by which other rows refer to the role';
 COMMENT ON COLUMN taskq.role.name IS 'Name, kept current by the background worker';
 COMMENT ON COLUMN taskq.role.oid IS 'OID in this cluster';
+COMMENT ON COLUMN taskq.role.gone IS 'It was dropped: no role of that name is meant any more';
 COMMENT ON CONSTRAINT role_pkey ON taskq.role IS 'Looked up by number';
 COMMENT ON CONSTRAINT role_oid_key ON taskq.role IS 'One row for each role; interning';
+
+/*
+ * Numbers of roles in a copy are those of the database that it was made of,
+ * perhaps of another cluster, until taskq_activate() has looked up the names.
+ */
+CREATE VIEW taskq.known_role AS
+SELECT r.role_id, r.oid
+  FROM taskq.role r
+ WHERE NOT r.gone
+   AND ((SELECT pg_catalog.count(*) OPERATOR(pg_catalog.=) 1
+                AND pg_catalog.bool_and(i.database_oid OPERATOR(pg_catalog.=) d.oid)
+           FROM taskq.instance i, pg_catalog.pg_database d
+          WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+        OR EXISTS (SELECT FROM pg_catalog.pg_roles a
+                    WHERE a.oid OPERATOR(pg_catalog.=) r.oid
+                      AND a.rolname OPERATOR(pg_catalog.=) r.name));
+COMMENT ON VIEW taskq.known_role IS
+    'Roles whose OID is to be believed; in a copy that was not activated only if the name is that role''s, too';

@@ -37,6 +37,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "core/admin.h"
 #include "core/large.h"
 #include "core/queue.h"
 #include "core/role.h"
@@ -160,6 +161,17 @@ static TqStmt stmt_rights_left = {
 	" WHERE role_id = $1",
 	1,
 	{INT4OID},
+	NULL};
+
+/* Of PUBLIC (0) and of roles that are there. */
+static TqStmt stmt_all_rights = {
+	"SELECT coalesce(k.oid, 0), bit_or(g.rights)"
+	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role k USING (role_id)"
+	" WHERE g.role_id = 0"
+	"    OR EXISTS (SELECT FROM pg_authid a WHERE a.oid = k.oid)"
+	" GROUP BY 1 ORDER BY 1",
+	0,
+	{0},
 	NULL};
 
 static TqStmt stmt_functions = {
@@ -610,6 +622,44 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 		return 0;
 	*role = get_role_oid(name, false);
 	return tq_role_intern(*role);
+}
+
+/*
+ * Grant EXECUTE to everybody whom taskq.queue_grant names, as the owner: for
+ * a copy.  A dump has these privileges, but where a role is missing the
+ * restoring statement fails for all roles that it names.
+ */
+void
+tq_admin_execute_again(void)
+{
+	MemoryContext mine;
+	uint64        rows;
+	Oid          *roles;
+	int          *rights;
+	TqSpi         spi;
+
+	LockRelationOid(get_relname_relid("queue_grant", tq_catalog()->schema),
+					ShareRowExclusiveLock);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_all_rights, NULL, NULL, 0);
+	mine = MemoryContextSwitchTo(spi.caller);
+	roles = palloc(sizeof(Oid) * (rows + 1));
+	rights = palloc(sizeof(int) * (rows + 1));
+	MemoryContextSwitchTo(mine);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool isnull;
+
+		roles[i] = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
+		rights[i] = tq_spi_int4(i, 2, 0);
+	}
+	for (uint64 i = 0; i < rows; i++)
+	{
+		/* one role's GRANT may change the row that the next one's changes */
+		CommandCounterIncrement();
+		change_execute(roles[i], rights[i], true);
+	}
+	tq_spi_leave(&spi);
 }
 
 /*

@@ -129,6 +129,15 @@ static TqStmt stmt_role_names = {
 	{0},
 	NULL};
 
+/* Not those that taskq_activate() did not find: they may come yet. */
+static TqStmt stmt_roles_gone = {
+	"UPDATE taskq.role r SET gone = true"
+	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
+	"   AND NOT EXISTS (SELECT FROM pg_authid a WHERE a.oid = r.oid)",
+	0,
+	{0},
+	NULL};
+
 static bool  turn_of(const char *what, Duty duty, int limit);
 static bool  still_wanted(void);
 static int64 duty_silent(int limit);
@@ -524,15 +533,17 @@ static int64
 duty_role_names(int limit)
 {
 	TqSpi spi;
-	int64 renamed;
+	int64 changed;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
-	renamed =
+	changed =
 		(int64) tq_spi_run(&stmt_role_names, NULL, NULL, SPI_OK_UPDATE, 0);
+	changed +=
+		(int64) tq_spi_run(&stmt_roles_gone, NULL, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
-	return renamed;
+	return changed;
 }
 
 /*

@@ -65,6 +65,16 @@ tq_id_next(void)
 		   nextval_internal(catalog->task_id_seq, false);
 }
 
+/* The ids that this server may give out. */
+void
+tq_id_range(Datum *lowest, Datum *highest)
+{
+	int64 base = (int64) tq_guc_node_id << SEQUENCE_BITS;
+
+	*lowest = Int64GetDatum(base);
+	*highest = Int64GetDatum(base + (INT64CONST(1) << SEQUENCE_BITS) - 1);
+}
+
 /* The token of the next claim of a task. */
 int64
 tq_id_next_token(int64 previous)

@@ -11,5 +11,6 @@
 
 extern int64 tq_id_next(void);
 extern int64 tq_id_next_token(int64 previous);
+extern void  tq_id_range(Datum *lowest, Datum *highest);
 
 #endif /* TQ_ID_H */

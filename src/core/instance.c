@@ -3,6 +3,12 @@
  *		Which database this is: taskq_activate(), taskq_version(), and what
  *		the test build shows of shared memory.
  *
+ * A copy does nothing by itself until it is activated.  It is one when
+ * taskq.instance does not have exactly one row, with this database's OID.
+ * A dump brings its own row; but since restoring may load others before it,
+ * in several sessions, any COPY into a table of the extension changes the
+ * row that is here.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -17,6 +23,9 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"
+#include "core/admin.h"
+#include "core/id.h"
+#include "core/instance.h"
 #include "core/options.h"
 #include "core/xact.h"
 #include "shared/registry.h"
@@ -50,15 +59,55 @@ static TqStmt stmt_new_instance = {
 static TqStmt stmt_forget_roles = {
 	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}, NULL};
 
+static TqStmt stmt_mark = {
+	"UPDATE taskq.instance SET database_oid = 0 WHERE database_oid = $1",
+	1,
+	{OIDOID},
+	NULL};
+
 static TqStmt stmt_find_roles = {
 	"UPDATE taskq.role r SET oid = a.oid"
 	"  FROM pg_authid a"
 	" WHERE a.rolname = r.name"
+	"   AND NOT r.gone"
 	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
-	"                     WHERE o.name = r.name)",
+	"                     WHERE o.name = r.name AND NOT o.gone)",
 	0,
 	{0},
 	NULL};
+
+/*
+ * Numbers go on above those that are there: a dump brings its sequences, but
+ * logical replication does not.
+ */
+#define GO_ON(seq, column, relation)                                          \
+	{                                                                         \
+		"SELECT setval('taskq." seq "', m) FROM taskq." seq                   \
+		" s, (SELECT max(" column ")::bigint AS m FROM taskq." relation       \
+		") t WHERE m >= s.last_value",                                        \
+			0, {0}, NULL                                                      \
+	}
+
+static TqStmt stmt_go_on[] = {
+	GO_ON("queue_id_seq", "queue_id", "queue"),
+	GO_ON("role_id_seq", "role_id", "role"),
+	GO_ON("lane_row_seq", "lane_row", "lane"),
+	GO_ON("worker_id_seq", "worker_id", "worker"),
+	GO_ON("transition_id_seq", "transition_id", "transition")};
+
+static TqStmt stmt_task_ids_go_on = {
+	"SELECT setval('taskq.task_id_seq', m - $1)"
+	"  FROM taskq.task_id_seq s,"
+	"       (SELECT greatest((SELECT max(task_id) FROM taskq.task"
+	"                          WHERE task_id BETWEEN $1 AND $2),"
+	"                        (SELECT max(task_id) FROM taskq.archive"
+	"                          WHERE task_id BETWEEN $1 AND $2)) AS m) t"
+	" WHERE m - $1 > 0 AND m - $1 >= s.last_value",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
+static void sequences_go_on(void);
 
 Datum
 taskq_version(PG_FUNCTION_ARGS)
@@ -83,7 +132,9 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_new_instance, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_run(&stmt_forget_roles, NULL, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_run(&stmt_find_roles, NULL, NULL, SPI_OK_UPDATE, 0);
+	sequences_go_on();
 	tq_spi_leave(&spi);
+	tq_admin_execute_again();
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
 
@@ -91,6 +142,43 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_xact_rescan();
 	tq_xact_visit(MyDatabaseId);
 	PG_RETURN_VOID();
+}
+
+static void
+sequences_go_on(void)
+{
+	Datum args[2];
+
+	for (int i = 0; i < lengthof(stmt_go_on); i++)
+		tq_spi_run(&stmt_go_on[i], NULL, NULL, SPI_OK_SELECT, 0);
+	tq_id_range(&args[0], &args[1]);
+	tq_spi_run(&stmt_task_ids_go_on, args, NULL, SPI_OK_SELECT, 0);
+}
+
+/*
+ * Rows have been loaded past all that sessions and shared memory know.  From
+ * the commit on this database is a copy; true unless it was one before.
+ */
+bool
+tq_instance_rows_loaded(void)
+{
+	Datum arg = ObjectIdGetDatum(MyDatabaseId);
+	bool  marked;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	marked = tq_spi_run(&stmt_mark, &arg, NULL, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_catalog_announce_worker();
+	tq_xact_rescan();
+	if (marked)
+		ereport(
+			NOTICE,
+			(errmsg("rows of taskq were loaded: this database is a copy now"),
+			 errhint(
+				 "Nothing happens by itself here until taskq_activate() is called.")));
+	return marked;
 }
 
 #ifdef TASKQ_DEBUG

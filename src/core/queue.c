@@ -57,7 +57,8 @@ static int           bucket = -1; /* leaf of the archive being filled */
 #define QUEUE_COLUMNS                                                         \
 	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
 	"       q.paused_at IS NOT NULL, q.paused_until"                          \
-	"  FROM taskq.queue q LEFT JOIN taskq.role r ON r.role_id = q.owner_role"
+	"  FROM taskq.queue q"                                                    \
+	"  LEFT JOIN taskq.known_role r ON r.role_id = q.owner_role"
 
 static TqStmt stmt_by_name = {
 	QUEUE_COLUMNS " WHERE q.name = $1", 1, {TEXTOID}, NULL};

@@ -52,14 +52,24 @@ static HTAB *role_numbers = NULL;
 
 static TqStmt stmt_grants = {
 	"SELECT g.queue_id, r.oid, g.rights"
-	"  FROM taskq.queue_grant g LEFT JOIN taskq.role r USING (role_id)"
+	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role r USING (role_id)"
 	" WHERE g.role_id = 0 OR r.oid IS NOT NULL",
 	0,
 	{0},
 	NULL};
 
 static TqStmt stmt_find = {
-	"SELECT role_id FROM taskq.role WHERE oid = $1", 1, {OIDOID}, NULL};
+	"SELECT role_id FROM taskq.known_role WHERE oid = $1", 1, {OIDOID}, NULL};
+
+/* A row that has the number, and is not believed, gets one that no role has */
+static TqStmt stmt_doubt = {
+	"UPDATE taskq.role r SET oid = (4294967295 - r.role_id)::oid"
+	" WHERE r.oid = $1"
+	"   AND NOT EXISTS (SELECT FROM taskq.known_role k"
+	"                    WHERE k.role_id = r.role_id)",
+	1,
+	{OIDOID},
+	NULL};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.role (role_id, name, oid)"
@@ -70,7 +80,7 @@ static TqStmt stmt_add = {
 	NULL};
 
 static TqStmt stmt_oid = {
-	"SELECT oid FROM taskq.role WHERE role_id = $1", 1, {INT4OID}, NULL};
+	"SELECT oid FROM taskq.known_role WHERE role_id = $1", 1, {INT4OID}, NULL};
 
 static int32 number_of(Oid role, bool wait);
 static void  load_grants(void);
@@ -138,6 +148,7 @@ number_of(Oid role, bool wait)
 			}
 		}
 		tq_xact_session_cache_changed();
+		tq_spi_run(&stmt_doubt, args, NULL, SPI_OK_UPDATE, 0);
 		tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
 		if (tq_spi_look(&stmt_find, args, NULL, 1) == 0)
 			tq_error_serialization();

@@ -78,7 +78,7 @@ static uint64        known_generation = 0;
 
 static TqStmt stmt_find = {
 	"SELECT w.worker_id, w.state::integer, r.oid" WORKER_COLUMNS
-	"  FROM taskq.worker w LEFT JOIN taskq.role r USING (role_id)"
+	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
 	" WHERE w.name = $1"
 	" ORDER BY w.state = 1 DESC, w.state <> 3 DESC, w.worker_id DESC"
 	" LIMIT 1",
@@ -120,7 +120,7 @@ static TqStmt stmt_drain = {"UPDATE taskq.worker SET draining = true"
 
 static TqStmt stmt_others = {
 	"SELECT w.worker_id, r.oid"
-	"  FROM taskq.worker w LEFT JOIN taskq.role r USING (role_id)"
+	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
 	" WHERE w.state = 1 AND w.worker_id <> $1 ORDER BY w.worker_id",
 	1,
 	{INT4OID},

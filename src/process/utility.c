@@ -20,7 +20,7 @@
  *
  * Other commands make a worker look, once they have committed: CREATE
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
- * extension, and the COPY that restores taskq.instance.  COMMIT PREPARED and
+ * extension, and a COPY that restores tables of it.  COMMIT PREPARED and
  * ROLLBACK PREPARED are reported to the core.
  *
  * All that happens when the transaction has released its locks, not earlier
@@ -60,6 +60,7 @@
 #include "utils/syscache.h"
 
 #include "base/clock.h"
+#include "core/instance.h"
 #include "core/xact.h"
 #include "process/utility.h"
 #include "shared/shmem.h"
@@ -115,7 +116,7 @@ static void before_drop_owned(DropOwnedStmt *drop);
 static void before_create(CreatedbStmt *create);
 static void after_command(Node *command);
 static bool may_drop_extension(Node *command);
-static bool loads_instance(CopyStmt *copy);
+static bool loads_rows(CopyStmt *copy);
 static void after_prepared(bool committed);
 static void before_extension(void);
 static bool is_database_owner(Oid dboid, bool *is_template);
@@ -404,7 +405,8 @@ after_command(Node *command)
 				visit(MyDatabaseId);
 			break;
 		case T_CopyStmt:
-			if (loads_instance((CopyStmt *) command))
+			if (loads_rows((CopyStmt *) command) &&
+				read_extension(&extension) && tq_instance_rows_loaded())
 				visit(MyDatabaseId);
 			break;
 		default:
@@ -423,12 +425,11 @@ may_drop_extension(Node *command)
 
 /* pg_restore: from now on this database is a copy that must be still. */
 static bool
-loads_instance(CopyStmt *copy)
+loads_rows(CopyStmt *copy)
 {
 	return copy->is_from && copy->relation != NULL &&
 		   copy->relation->schemaname != NULL &&
-		   strcmp(copy->relation->schemaname, "taskq") == 0 &&
-		   strcmp(copy->relation->relname, "instance") == 0;
+		   strcmp(copy->relation->schemaname, "taskq") == 0;
 }
 
 /*
