@@ -1,0 +1,163 @@
+# Logical replication of all tables: what is written below the executor can
+# be decoded, a publication breaks no call, replicas have the same rows and
+# do nothing by themselves; one takes over.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqDump;
+use TaskqTest;
+
+my $publisher = start_node('publisher', init => { allows_streaming => 'logical' }, 'fsync' => 'off',
+	'max_wal_senders' => 20, 'max_replication_slots' => 20, 'taskq.retention_interval' => "'1 s'");
+my $replica = start_node('replica', 'fsync' => 'off', 'max_logical_replication_workers' => 10,
+	'max_sync_workers_per_subscription' => 4, 'max_worker_processes' => 24, 'max_replication_slots' => 30,
+	'taskq.reaper_interval' => "'100 ms'", 'taskq.deadline_interval' => "'100 ms'", 'taskq.retention_interval' => "'1 s'");
+my $sql = sub { $publisher->safe_psql('postgres', $_[0]) };
+
+is($sql->(<<'SQL'), '', 'every table with columns has a replica identity');
+SELECT c.relname FROM pg_class c
+ WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'r' AND c.relnatts > 0
+   AND NOT (c.relreplident = 'd' AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indimmediate))
+SQL
+
+# --- each change of a task can be decoded
+$sql->('CREATE PUBLICATION everything FOR ALL TABLES');
+$sql->("SELECT FROM pg_create_logical_replication_slot('decoded', 'test_decoding')");
+
+sub decoded
+{
+	my @lines = split /\n/, $sql->("SELECT data FROM pg_logical_slot_get_changes('decoded', NULL, NULL, 'include-xids', '0')");
+	my @out;
+
+	for (@lines)
+	{
+		next unless /^table taskq\.(task|archive_\w+|large): (\w+): (.*)$/;
+		my ($table, $what, $columns) = ($1, $2, $3);
+		my %c = $columns =~ /(?:^| )(task_id|state|token|attempt|part)\[\w+\]:(\d+)/g;
+		push @out, "$table $what " . join ' ', map { "$_=$c{$_}" } grep { defined $c{$_} } qw(task_id part state token attempt);
+	}
+	return join "\n", @out;
+}
+
+my $id = $sql->("SELECT taskq_submit('d', reference => 'unique')");
+is(decoded(), "task INSERT task_id=$id state=1 token=0 attempt=0", 'decoded: a submit');
+isnt(error_of($publisher, "SELECT taskq_submit('d', reference => 'unique')"), '', 'the reference is taken');
+$sql->("BEGIN; SAVEPOINT s; SELECT FROM taskq_claim('d'); ROLLBACK TO s; COMMIT");
+is(decoded(), '', 'nothing of what failed or was rolled back');
+$sql->("SELECT FROM taskq_claim('d')");
+is(decoded(), "task UPDATE task_id=$id state=3 token=1 attempt=1", 'a claim');
+$sql->("SELECT taskq_extend($id, 1, '3 h')");
+is(decoded(), "task UPDATE task_id=$id state=3 token=1 attempt=1", 'an extension');
+$sql->("SELECT taskq_complete($id, 1, to_jsonb(repeat('r', 5000)))");
+is(join("\n", sort split /\n/, decoded()),
+	"archive_00 INSERT task_id=$id state=5 token=1 attempt=1\nlarge INSERT task_id=$id part=3\ntask DELETE task_id=$id",
+	'a completion');
+$sql->("SELECT taskq_retry($id)");
+is(join("\n", sort grep { !/large/ } split /\n/, decoded()),
+	"archive_00 DELETE task_id=$id\ntask INSERT task_id=$id state=1 token=1 attempt=0", 'a retry');
+$sql->("SELECT pg_drop_replication_slot('decoded')");
+
+# --- two replicas: one with the extension, one with tables alone
+$sql->('CREATE ROLE ' . $_) for role_names();
+fill($publisher, 'postgres');
+my $effect = 'CREATE TABLE effect (task_id bigint PRIMARY KEY)';
+$sql->($effect);
+$replica->safe_psql('postgres', 'CREATE DATABASE bare');
+$replica->safe_psql($_, $effect) for 'postgres', 'bare';
+$replica->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0; TRUNCATE taskq.function_right');
+ok(within(5, sub { worker_pid($replica) ne '' ? $replica->reload && 0 : 1 }), 'a database that is marked as a copy has no worker');
+$replica->safe_psql('bare', 'CREATE SCHEMA taskq;' . $sql->(<<'SQL'));
+SELECT format('CREATE TABLE taskq.%I (%s%s);', c.relname,
+              string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
+              (SELECT ', ' || pg_get_constraintdef(k.oid) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'p'))
+  FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+ WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'r'
+ GROUP BY c.oid, c.relname
+SQL
+my $connection = $publisher->connstr . ' dbname=postgres';
+$replica->safe_psql('postgres', "CREATE SUBSCRIPTION with_extension CONNECTION '$connection' PUBLICATION everything");
+$replica->safe_psql('bare', "CREATE SUBSCRIPTION without CONNECTION '$connection' PUBLICATION everything");
+$replica->wait_for_subscription_sync($publisher, 'with_extension', 'postgres');
+$replica->wait_for_subscription_sync($publisher, 'without', 'bare');
+
+# Both have what the publisher has: rows of archives come through its leaves.
+sub same
+{
+	my ($words) = @_;
+	my $contents;
+
+	$publisher->wait_for_catchup($_) for 'with_extension', 'without';
+	$contents = contents($publisher, 'postgres');
+	is(contents($replica, 'postgres'), $contents, "with extension: $words");
+	is(contents($replica, 'bare'), $contents, "tables alone: $words");
+	return;
+}
+same('what was there');
+
+# --- work goes on, and arrives
+my $clients = start_clients($publisher, 4, "\\set VERBOSITY sqlstate\n" . <<'SQL' x 50);
+SELECT taskq_submit('flow', to_jsonb(repeat('z', 3000))) \g /dev/null
+SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('flow') \gset
+\if :{?c_task_id}
+BEGIN;
+INSERT INTO effect SELECT :c_task_id FROM taskq_complete(:c_task_id, :c_token, '{"a": 1}');
+COMMIT;
+\endif
+\unset c_task_id
+SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('q') \gset
+\if :{?c_task_id}
+SELECT taskq_release(:c_task_id, :c_token) \g /dev/null
+\endif
+\unset c_task_id
+SQL
+ok(within(20, sub { $sql->('SELECT count(*) > 500 FROM effect') eq 't' }), 'clients work');
+end_clients($clients);
+my %errors = errors_of($clients);
+is(join(' ', %errors), '', 'without an error');
+$sql->("SELECT taskq_retry(task_id), taskq_cancel(task_id) FROM (SELECT task_id FROM taskq.tasks WHERE queue = 'flow' AND state = 'done' LIMIT 20) t");
+$sql->("SELECT taskq_purge('finished', '{filtered}')");
+$sql->("SELECT taskq_drop_queue('paused', true)");
+same('what clients and managers did');
+
+# --- a leaf is truncated
+is($replica->safe_psql('postgres', 'SELECT count(*) > 0 FROM taskq.archive_03'), 't', 'a leaf has rows');
+$sql->("UPDATE taskq.archive_03 SET finished_at = now() - interval '30 d'; UPDATE taskq.transition_03 SET at = now() - interval '30 d'");
+ok(within(20, sub { $sql->('SELECT count(*) FROM taskq.archive_03') eq '0' }), 'the publisher empties it');
+ok(within(20, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "and so it is in $_")
+  for 'postgres', 'bare';
+
+# --- the replica does nothing: what has passed on the publisher a moment
+# before it was stopped is done by nobody
+$publisher->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0');
+ok(within(70, sub { $publisher->reload; worker_pid($publisher) eq '' }), 'the publisher gets still as well');
+$sql->("UPDATE taskq.task SET lease_until = now() - interval '1 s' WHERE state = 3 AND lease_until < 'infinity'");
+$sql->("UPDATE taskq.archive_keep SET expires_at = now() - interval '1 s' WHERE expires_at < 'infinity'");
+same('leases have ended');
+$publisher->stop('fast');
+my $before = contents($replica, 'postgres');
+ok(!within(3, sub { contents($replica, 'postgres') ne $before }), 'and nothing happens in the replica');
+is(worker_pid($replica), '', 'which has no background worker');
+
+# --- it takes over
+my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.task_all');
+$replica->safe_psql('postgres', $_)
+  for 'ALTER SUBSCRIPTION with_extension DISABLE', 'ALTER SUBSCRIPTION with_extension SET (slot_name = NONE)',
+  'DROP SUBSCRIPTION with_extension', 'SELECT taskq_activate()';
+ok(within(10, sub { worker_pid($replica) ne '' }), 'activated, it has a background worker');
+ok(within(10, sub { $replica->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }),
+	'leases end');
+cmp_ok($replica->safe_psql('postgres', "SELECT taskq_submit('new')"), '>', $highest, 'ids go on above those that came');
+is(error_of($replica, "SELECT taskq_create_queue('another'), taskq_register('another'), taskq_grant('another', current_user, '{work}'), taskq_submit('another', tags => '{t}')"),
+	'', 'and so do all other numbers');
+my ($held, $token) = split /\|/, $replica->safe_psql('postgres', "SELECT task_id, token FROM taskq_claim('held')");
+is($token, 2, 'tokens, too');
+is(error_of($replica, "SELECT taskq_complete($held, $token)"), '', 'tasks are finished');
+sound($replica);
+amcheck($replica);
+$replica->stop('fast');
+unlike(slurp_file($publisher->logfile), qr/replica identity/, 'the publication refused no change');
+done_testing();
