@@ -32,6 +32,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/queue.h"
@@ -44,12 +45,13 @@ static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
 static bool      reserve(Relation rel, ItemPointer tid, bool wait);
 static bool      is_busy(Relation rel, ItemPointer tid);
 static bool      written(TM_Result result, bool wait);
-static bool insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
-						  TqState *holder_state);
-static void holder_of(TqTable *table, ItemPointer tid, int64 *holder,
-					  TqState *holder_state);
-static bool read_archived(TqStmt *stmt, int64 task_id, int expected,
-						  TqTask *task);
+static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
+						   TqState *holder_state);
+static List *reference_indexes(ResultRelInfo *target);
+static void  holder_of(TqTable *table, ItemPointer tid, int64 *holder,
+					   TqState *holder_state);
+static bool  read_archived(TqStmt *stmt, int64 task_id, int expected,
+						   TqTask *task);
 
 #define ALL_COLUMNS                                                           \
 	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
@@ -510,7 +512,7 @@ static bool
 insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 			  TqState *holder_state)
 {
-	List         *arbiter = list_make1_oid(tq_catalog()->task_reference);
+	List         *arbiter = reference_indexes(table->target);
 	TransactionId xid = GetCurrentTransactionId();
 
 	for (;;)
@@ -526,6 +528,7 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 			holder_of(table, &conflict, holder, holder_state);
 			return false;
 		}
+		TQ_DEBUG_POINT("reference_looked");
 		token = SpeculativeInsertionLockAcquire(xid);
 		table_tuple_insert_speculative(
 			table->rel, slot, GetCurrentCommandId(true), 0, NULL, token);
@@ -536,6 +539,28 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 		if (!lost)
 			return true;
 	}
+}
+
+/*
+ * The indexes that hold references apart: while REINDEX CONCURRENTLY works
+ * there are two.
+ */
+static List *
+reference_indexes(ResultRelInfo *target)
+{
+	List *result = NIL;
+
+	for (int i = 0; i < target->ri_NumIndices; i++)
+	{
+		Relation      rel = target->ri_IndexRelationDescs[i];
+		Form_pg_index form = rel->rd_index;
+
+		if (form->indisunique && form->indnkeyatts == 2 &&
+			form->indkey.values[0] == TQ_COL_QUEUE_ID &&
+			form->indkey.values[1] == TQ_COL_REFERENCE)
+			result = lappend_oid(result, RelationGetRelid(rel));
+	}
+	return result;
 }
 
 /* Which task has the reference? */
