@@ -1,0 +1,129 @@
+# Rewriting and reindexing while tasks flow: clients meet at most a deadlock
+# or a lock_timeout, nothing is lost, everything is done once, and what
+# sessions and memory know is right afterwards.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time);
+
+my $node = start_node('maintenance', 'fsync' => 'off', 'taskq.retention_interval' => "'1 s'", 'deadlock_timeout' => "'200 ms'");
+my $sql = sub { $node->safe_psql('postgres', $_[0]) };
+my $space = PostgreSQL::Test::Utils::tempdir;
+my $seconds = $ENV{LONG} ? 60 : 12;
+
+$sql->(<<"SQL");
+CREATE TABLESPACE elsewhere LOCATION '$space';
+CREATE TABLE effect (task_id bigint PRIMARY KEY);
+CREATE TABLE outbox (task_id bigint PRIMARY KEY);
+SELECT taskq_create_queue('flow', '{"history": "transitions", "max_attempts": -1, "max_running": 6}');
+SELECT taskq_create_queue('unique', '{"retention": "none"}');
+SQL
+
+# A session from before, which keeps what it knows.
+my $old = $node->background_psql('postgres');
+$old->query_safe("SELECT taskq_submit('flow', '\"first\"'), taskq_submit('held')");
+my ($held, $token) = split /\|/, $old->query_safe("SELECT task_id, token FROM taskq_claim('held', lease => '1 h')");
+
+my $work = "\\set VERBOSITY sqlstate\n" . <<'SQL' x 20;
+BEGIN;
+INSERT INTO outbox SELECT taskq_submit('flow', to_jsonb(repeat('z', 3000)), tags => ARRAY[(ARRAY['a', 'b', 'c'])[1 + (random() * 2)::int]]);
+COMMIT;
+SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('flow', tags => '{a,b,c}', lease => '1 h') \gset
+\if :{?c_task_id}
+BEGIN;
+INSERT INTO effect SELECT :c_task_id FROM taskq_complete(:c_task_id, :c_token);
+\if :ERROR
+ROLLBACK;
+SELECT taskq_fail(:c_task_id, :c_token, 'again', retry_in => '0 s') \g /dev/null
+\else
+COMMIT;
+\endif
+\endif
+\unset c_task_id
+SQL
+# All submit the same few references, and take them away again.
+my $unique = "\\set VERBOSITY sqlstate\n" . <<'SQL' x 30;
+SELECT taskq_submit('unique', reference => 'r' || (random() * 2)::int, on_conflict => 'return') \g /dev/null
+SELECT FROM taskq_claim('unique', max_tasks => 2) c, LATERAL taskq_complete(c.task_id, c.token) \g /dev/null
+SQL
+my $waits = "SET lock_timeout = '20 ms';\n" . $work;
+my @clients = ((map { start_clients($node, $_->[0], $_->[1]) } [ 3, $work ], [ 1, $waits ], [ 3, $unique ]));
+my $effects = sub { $sql->('SELECT count(*) FROM effect') };
+ok(within(20, sub { $effects->() > 50 }), 'clients work');
+
+my @commands = (
+	'VACUUM FULL taskq.task', 'REINDEX TABLE taskq.task', 'REINDEX TABLE CONCURRENTLY taskq.task', 'ANALYZE',
+	'CLUSTER taskq.task USING task_dispatch_idx', 'ALTER TABLE taskq.task SET (fillfactor = 70)', 'CHECKPOINT',
+	'VACUUM FULL taskq.queue, taskq.lane, taskq.worker, taskq.role, taskq.queue_grant', 'VACUUM FULL taskq.large',
+	'REINDEX TABLE CONCURRENTLY taskq.archive', 'REINDEX SCHEMA CONCURRENTLY taskq', 'VACUUM FULL taskq.archive_00, taskq.transition_00',
+	'ALTER TABLE taskq.task SET TABLESPACE elsewhere', 'CREATE INDEX CONCURRENTLY theirs ON taskq.task (state, worker_id)',
+	'REINDEX INDEX CONCURRENTLY taskq.task_reference_idx', 'ALTER INDEX taskq.task_dispatch_idx SET TABLESPACE elsewhere',
+	'DROP INDEX CONCURRENTLY taskq.theirs', 'ALTER TABLE taskq.task SET TABLESPACE pg_default', 'ALTER TABLE taskq.task SET (fillfactor = 50)',
+	'REINDEX SYSTEM postgres', 'VACUUM', 'REINDEX DATABASE postgres', 'VACUUM FULL taskq.task');
+my %met;
+my $turns = 0;
+my $file = $sql->("SELECT pg_relation_filenode('taskq.task')");
+my $before = $effects->();
+for (my $end = time + $seconds; time < $end; $turns++)
+{
+	for my $command (@commands)
+	{
+		my $code = error_of($node, "SET lock_timeout = '5 s';\n$command");
+		push @{ $met{$code} }, $command if $code ne '';
+		# the second index is there only if its making was not cut short
+		last if time > $end && $turns > 0;
+	}
+}
+my $after = $effects->();
+note "figure: $turns rounds of maintenance, " . ($after - $before) . ' tasks meanwhile';
+error_of($node, 'DROP INDEX IF EXISTS taskq.theirs');
+cmp_ok($turns, '>=', 1, 'all commands were run');
+is(join(' ', grep { !/^(40P01|55P03)$/ } sort keys %met), '', 'the administrator met at most a deadlock or a timeout')
+  or diag(explain(\%met));
+cmp_ok($after, '>', $before + 50, 'tasks went on');
+isnt($sql->("SELECT pg_relation_filenode('taskq.task')"), $file, 'taskq.task is in another file');
+
+# --- what the old session knows
+is($old->query_safe("SELECT taskq_submit('flow', '\"later\"') > 0"), 't', 'a session from before submits');
+$old->query_safe("SELECT taskq_extend($held, $token, '2 h')");
+is($sql->("SELECT state FROM taskq.tasks WHERE task_id = $held"), 'running', 'keeps its task');
+$old->query_safe("SELECT taskq_complete($held, $token)");
+is($sql->("SELECT state FROM taskq.tasks WHERE task_id = $held"), 'done', 'and completes it');
+$old->quit;
+
+my $drained = sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'flow' AND state <> 'done' AND task_id <= $_[0]") };
+end_clients($_) for @clients;
+my $highest = $sql->("SELECT max(task_id) FROM outbox");
+$sql->("SELECT taskq_retry(task_id, force => true) FROM taskq.tasks WHERE queue = 'flow' AND state = 'running'");
+my $rest = start_clients($node, 3, $work =~ s/^BEGIN;\nINSERT INTO outbox.*?COMMIT;\n//msgr);
+ok(within(30, sub { $drained->($highest) eq '0' }), 'all is done in the end');
+end_clients($rest);
+
+my %errors;
+for my $c (@clients, $rest)
+{
+	my %e = errors_of($c);
+	$errors{$_} += $e{$_} for keys %e;
+}
+note 'errors of clients: ' . join ', ', map { "$_: $errors{$_}" } sort keys %errors;
+is(join(' ', grep { !/^(40P01|55P03)$/ } sort keys %errors), '', 'clients met only these, too');
+is($sql->("SELECT count(*) FROM (SELECT task_id FROM outbox EXCEPT SELECT task_id FROM taskq.tasks WHERE queue = 'flow' AND state = 'done') a"),
+	'0', 'no task is lost');
+is($sql->("SELECT count(*) FROM effect e FULL JOIN (SELECT task_id FROM taskq.tasks WHERE queue = 'flow' AND state = 'done') d USING (task_id) WHERE e.task_id IS NULL OR d.task_id IS NULL"),
+	'0', 'each is done once');
+is($sql->("SELECT count(*) FROM (SELECT reference FROM taskq.task WHERE reference IS NOT NULL GROUP BY queue_id, reference HAVING count(*) > 1) a"), '0',
+	'no reference is there twice');
+is($sql->("SELECT count(*) FROM pg_index WHERE indrelid::regclass::text LIKE 'taskq.%' AND NOT (indisvalid AND indisready AND indislive) AND indexrelid::regclass::text !~ 'ccnew|ccold'"),
+	'0', 'all indexes are valid');
+ok(within(10, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete');
+is($sql->("SELECT pending + running + suspended + blocked FROM taskq.queues WHERE queue = 'flow'"),
+	$sql->("SELECT count(*) FROM taskq.task t JOIN taskq.queue q USING (queue_id) WHERE q.name = 'flow'"), 'the numbers in memory are right');
+amcheck($node);
+sound($node);
+$node->stop('fast');
+done_testing();
