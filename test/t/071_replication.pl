@@ -69,7 +69,7 @@ $sql->($effect);
 $replica->safe_psql('postgres', 'CREATE DATABASE bare');
 $replica->safe_psql($_, $effect) for 'postgres', 'bare';
 $replica->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0; TRUNCATE taskq.function_right');
-ok(within(5, sub { worker_pid($replica) ne '' ? $replica->reload && 0 : 1 }), 'a database that is marked as a copy has no worker');
+ok(within(40, sub { worker_pid($replica) ne '' ? $replica->reload && 0 : 1 }), 'a database that is marked as a copy has no worker');
 $replica->safe_psql('bare', 'CREATE SCHEMA taskq;' . $sql->(<<'SQL'));
 SELECT format('CREATE TABLE taskq.%I (%s%s);', c.relname,
               string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
@@ -114,7 +114,7 @@ SELECT taskq_release(:c_task_id, :c_token) \g /dev/null
 \endif
 \unset c_task_id
 SQL
-ok(within(20, sub { $sql->('SELECT count(*) > 500 FROM effect') eq 't' }), 'clients work');
+ok(within(40, sub { $sql->('SELECT count(*) > 500 FROM effect') eq 't' }), 'clients work');
 end_clients($clients);
 my %errors = errors_of($clients);
 is(join(' ', %errors), '', 'without an error');
@@ -126,8 +126,8 @@ same('what clients and managers did');
 # --- a leaf is truncated
 is($replica->safe_psql('postgres', 'SELECT count(*) > 0 FROM taskq.archive_03'), 't', 'a leaf has rows');
 $sql->("UPDATE taskq.archive_03 SET finished_at = now() - interval '30 d'; UPDATE taskq.transition_03 SET at = now() - interval '30 d'");
-ok(within(20, sub { $sql->('SELECT count(*) FROM taskq.archive_03') eq '0' }), 'the publisher empties it');
-ok(within(20, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "and so it is in $_")
+ok(within(40, sub { $sql->('SELECT count(*) FROM taskq.archive_03') eq '0' }), 'the publisher empties it');
+ok(within(40, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "and so it is in $_")
   for 'postgres', 'bare';
 
 # --- the replica does nothing: what has passed on the publisher a moment
@@ -147,8 +147,8 @@ my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.ta
 $replica->safe_psql('postgres', $_)
   for 'ALTER SUBSCRIPTION with_extension DISABLE', 'ALTER SUBSCRIPTION with_extension SET (slot_name = NONE)',
   'DROP SUBSCRIPTION with_extension', 'SELECT taskq_activate()';
-ok(within(10, sub { worker_pid($replica) ne '' }), 'activated, it has a background worker');
-ok(within(10, sub { $replica->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }),
+ok(within(40, sub { worker_pid($replica) ne '' }), 'activated, it has a background worker');
+ok(within(40, sub { $replica->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }),
 	'leases end');
 cmp_ok($replica->safe_psql('postgres', "SELECT taskq_submit('new')"), '>', $highest, 'ids go on above those that came');
 is(error_of($replica, "SELECT taskq_create_queue('another'), taskq_register('another'), taskq_grant('another', current_user, '{work}'), taskq_submit('another', tags => '{t}')"),

@@ -54,7 +54,7 @@ SQL
 my $waits = "SET lock_timeout = '20 ms';\n" . $work;
 my @clients = ((map { start_clients($node, $_->[0], $_->[1]) } [ 3, $work ], [ 1, $waits ], [ 3, $unique ]));
 my $effects = sub { $sql->('SELECT count(*) FROM effect') };
-ok(within(20, sub { $effects->() > 50 }), 'clients work');
+ok(within(40, sub { $effects->() > 50 }), 'clients work');
 
 my @commands = (
 	'VACUUM FULL taskq.task', 'REINDEX TABLE taskq.task', 'REINDEX TABLE CONCURRENTLY taskq.task', 'ANALYZE',
@@ -120,7 +120,7 @@ is($sql->("SELECT count(*) FROM (SELECT reference FROM taskq.task WHERE referenc
 	'no reference is there twice');
 is($sql->("SELECT count(*) FROM pg_index WHERE indrelid::regclass::text LIKE 'taskq.%' AND NOT (indisvalid AND indisready AND indislive) AND indexrelid::regclass::text !~ 'ccnew|ccold'"),
 	'0', 'all indexes are valid');
-ok(within(10, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete');
+ok(within(40, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete');
 is($sql->("SELECT pending + running + suspended + blocked FROM taskq.queues WHERE queue = 'flow'"),
 	$sql->("SELECT count(*) FROM taskq.task t JOIN taskq.queue q USING (queue_id) WHERE q.name = 'flow'"), 'the numbers in memory are right');
 amcheck($node);

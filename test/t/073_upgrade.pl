@@ -47,14 +47,14 @@ for my $database (qw(postgres copied elsewhere))
 		$before{$database}, "$database: every row and number, and what says whose it is");
 }
 is($new->safe_psql('postgres', $grants), $rights, 'privileges are as they were');
-ok(within(10, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '' }), 'background workers are at work');
+ok(within(40, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '' }), 'background workers are at work');
 ok(!within(2, sub { worker_pid($new, 'copied') ne '' || $new->safe_psql('copied', "SELECT state FROM taskq.tasks WHERE queue = 'held'") ne 'running' }),
 	'but the copy is still');
 is($new->safe_psql('postgres', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"deadline"', 'roles have their rights');
 is($new->safe_psql('elsewhere', 'SELECT task_id, token FROM apart.taskq_claim(\'other\')'), '1|1', 'the extension in another schema works');
 my ($held, $token) = split /\|/, $new->safe_psql('postgres', "SELECT task_id, token FROM taskq.tasks WHERE queue = 'held'");
 is(error_of($new, "SELECT taskq_extend($held, $token, '100 ms')"), '', 'an old token is good');
-ok(within(10, sub { $new->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE task_id = $held") eq 'pending' }), 'its lease ends');
+ok(within(40, sub { $new->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE task_id = $held") eq 'pending' }), 'its lease ends');
 cmp_ok($new->safe_psql('postgres', "SELECT taskq_submit('q')"), '>', $new->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.archive'), 'ids go on');
 is(error_of($new, 'DROP EXTENSION taskq', 'elsewhere'), '', 'an upgraded extension can be dropped');
 is($new->safe_psql('elsewhere', "SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'as a whole');
@@ -97,8 +97,8 @@ $recovered->start;
 $recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
 is($recovered->safe_psql('postgres', "SELECT count(*), sum(token) FROM taskq.tasks WHERE queue = 'p'"), $point,
 	'recovered: what was there at that point');
-ok(within(10, sub { worker_pid($recovered) ne '' }), 'duties go on');
-ok(within(10, sub { $recovered->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'lease'") eq 'pending' }), 'a lease ends');
+ok(within(40, sub { worker_pid($recovered) ne '' }), 'duties go on');
+ok(within(40, sub { $recovered->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'lease'") eq 'pending' }), 'a lease ends');
 given($recovered->safe_psql('postgres', $work)) for 1 .. 3;
 given($sql->($work));
 is("@twice", '', 'no id was given twice, and no pair of id and token');
