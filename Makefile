@@ -9,8 +9,8 @@
 
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
-FAMILY_GOALS = check-regress check-isolation check-pgtap check-tap \
-	check-lint check-mutants
+FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
+	check-tap check-lint check-mutants
 VARIANT_GOALS = check-cassert check-caches
 PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench lint \
 	format

@@ -2,7 +2,10 @@
  * 16_worker: workers and labels.
  *
  * A registration is a row, so is a name that claims without registering (a
- * label).  Signs of life are in shared memory only.
+ * label).  Signs of life and progress are in shared memory; where that is
+ * not, since the library is not preloaded, they are rows of the tables of
+ * signs.  What these change stands in no index, so that changing a row is a
+ * heap-only update.
  */
 CREATE TABLE taskq.worker_change ();
 COMMENT ON TABLE taskq.worker_change IS
@@ -44,3 +47,44 @@ CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_cat
 COMMENT ON INDEX taskq.worker_label_idx IS 'A label by its name; not unique, so that claims never wait for each other';
 CREATE INDEX worker_past_idx ON taskq.worker (name, worker_id) WHERE state OPERATOR(pg_catalog.<>) 3;
 COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name: a dead worker is told so';
+
+CREATE SEQUENCE taskq.sign_id_seq AS bigint;
+COMMENT ON SEQUENCE taskq.sign_id_seq IS 'Numbers of taskq.worker_sign and taskq.task_sign';
+
+CREATE TABLE taskq.worker_sign (
+    sign_id bigint NOT NULL DEFAULT pg_catalog.nextval('taskq.sign_id_seq'),
+    worker_id integer NOT NULL,
+    turn integer NOT NULL DEFAULT 0,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT worker_sign_pkey PRIMARY KEY (sign_id)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE taskq.worker_sign IS
+    'Signs of life of registered workers, of a server that does not preload the library; of several rows of a worker the newest counts';
+COMMENT ON COLUMN taskq.worker_sign.sign_id IS 'Number of the row';
+COMMENT ON COLUMN taskq.worker_sign.worker_id IS 'The registration';
+COMMENT ON COLUMN taskq.worker_sign.turn IS 'Claims from all of its queues';
+COMMENT ON COLUMN taskq.worker_sign.seen_at IS 'When it gave a sign of life';
+COMMENT ON CONSTRAINT worker_sign_pkey ON taskq.worker_sign IS 'The row to be changed';
+CREATE INDEX worker_sign_worker_idx ON taskq.worker_sign (worker_id);
+COMMENT ON INDEX taskq.worker_sign_worker_idx IS 'The signs of a worker';
+
+CREATE TABLE taskq.task_sign (
+    sign_id bigint NOT NULL DEFAULT pg_catalog.nextval('taskq.sign_id_seq'),
+    task_id bigint NOT NULL,
+    token bigint NOT NULL,
+    told_at timestamp with time zone NOT NULL,
+    progress real,
+    message pg_catalog.text,
+    CONSTRAINT task_sign_pkey PRIMARY KEY (sign_id)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE taskq.task_sign IS
+    'How far running tasks are, on a server that does not preload the library; of several rows of a claim the newest that is not null counts';
+COMMENT ON COLUMN taskq.task_sign.sign_id IS 'Number of the row';
+COMMENT ON COLUMN taskq.task_sign.task_id IS 'The task';
+COMMENT ON COLUMN taskq.task_sign.token IS 'The claim';
+COMMENT ON COLUMN taskq.task_sign.told_at IS 'When it was told';
+COMMENT ON COLUMN taskq.task_sign.progress IS '0 to 1; null when not told';
+COMMENT ON COLUMN taskq.task_sign.message IS 'Words of the worker; null when not told';
+COMMENT ON CONSTRAINT task_sign_pkey ON taskq.task_sign IS 'The row to be changed';
+CREATE INDEX task_sign_task_idx ON taskq.task_sign (task_id);
+COMMENT ON INDEX taskq.task_sign_task_idx IS 'What was told of a task';

@@ -2,7 +2,8 @@
  * 40_worker: workers.
  *
  * Need work on some queue (EXECUTE), and the name must be free or belong to
- * the caller's role.  A heartbeat writes no row.
+ * the caller's role.  A heartbeat writes no row on a server that preloads the
+ * library.
  */
 CREATE FUNCTION taskq_register(
     worker text,
@@ -31,7 +32,7 @@ COMMENT ON FUNCTION taskq_deregister(text) IS
     'The worker leaves; its running tasks go back at once, costing no attempt, and their number is returned';
 
 CREATE FUNCTION taskq.worker_seen(worker_id integer) RETURNS timestamp with time zone
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_worker_seen';
 COMMENT ON FUNCTION taskq.worker_seen(integer) IS
     'When a registered worker gave its last sign of life; null when that is not known';

@@ -21,7 +21,7 @@ CREATE FUNCTION taskq.task_progress(
     OUT progress real,
     OUT message text
 ) RETURNS record
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_task_progress';
 COMMENT ON FUNCTION taskq.task_progress(bigint, bigint) IS
     'What taskq_progress told last of a running task';

@@ -20,6 +20,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
@@ -92,6 +93,31 @@ typedef bool TqIndexUpdate;
 #define tq_compat_index_beginscan(heap, index, snapshot, nkeys)               \
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
+
+/* The number of this backend's transaction, its own count. */
+#if PG_VERSION_NUM >= 170000
+#define TQ_MY_LXID (MyProc->vxid.lxid)
+#else
+#define TQ_MY_LXID (MyProc->lxid)
+#endif
+
+/* When the server's process of that kind was started; 0: there is none. */
+static inline TimestampTz
+tq_compat_backend_start(BackendType type)
+{
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+#if PG_VERSION_NUM >= 160000
+		LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(i);
+#else
+		LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(i);
+#endif
+
+		if (local != NULL && local->backendStatus.st_backendType == type)
+			return local->backendStatus.st_proc_start_timestamp;
+	}
+	return 0;
+}
 
 /* The number of this backend's PGPROC, below MaxBackends. */
 #if PG_VERSION_NUM >= 170000

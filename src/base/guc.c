@@ -31,13 +31,19 @@ define_int(const char *name, const char *short_desc, int *variable, int min,
 							max, context, flags, NULL, NULL, NULL);
 }
 
-/* Sizes of shared memory: only the server's start can set them. */
+/*
+ * Sizes of shared memory: only the server's start can set them.  Without that
+ * memory they mean nothing, and are known so that a configuration file that
+ * has them raises no complaints.
+ */
 static void
 define_at_start(const char *name, const char *short_desc, int *variable,
 				int min, int max)
 {
-	if (process_shared_preload_libraries_in_progress)
-		define_int(name, short_desc, variable, min, max, PGC_POSTMASTER, 0);
+	define_int(name, short_desc, variable, min, max,
+			   process_shared_preload_libraries_in_progress ? PGC_POSTMASTER
+															: PGC_SIGHUP,
+			   0);
 }
 
 void

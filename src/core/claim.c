@@ -24,8 +24,8 @@
 #include "core/dispatch.h"
 #include "core/large.h"
 #include "core/role.h"
+#include "core/sign.h"
 #include "core/worker.h"
-#include "shared/slot.h"
 
 PG_FUNCTION_INFO_V1(taskq_claim);
 
@@ -148,7 +148,7 @@ tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 	count = worker.queue_count;
 	if (names == NULL)
 		names = tq_queue_names(&count);
-	first = count > 0 ? (int) (tq_slot_turn(worker.worker_id) % (uint32) count)
+	first = count > 0 ? (int) (tq_sign_turn(worker.worker_id) % (uint32) count)
 					  : 0;
 	/* what the session knows may be read anew from queue to queue */
 	copies = palloc(sizeof(char *) * (count + 1));

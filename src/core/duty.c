@@ -46,6 +46,7 @@
 #include "core/failure.h"
 #include "core/retention.h"
 #include "core/role.h"
+#include "core/sign.h"
 #include "core/worker.h"
 #include "core/xact.h"
 #include "shared/registry.h"
@@ -85,6 +86,14 @@ static TqStmt stmt_ended = {
 	" WHERE state IN (2, 4) ORDER BY ended_at DESC LIMIT 1000",
 	0,
 	{0},
+	NULL};
+
+static TqStmt stmt_orphans = {
+	"SELECT t.task_id, t.token, t.worker_id"
+	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
+	" WHERE t.state = 3 AND w.state IN (2, 4) ORDER BY t.task_id LIMIT $1",
+	1,
+	{INT4OID},
 	NULL};
 
 static TqStmt stmt_deadline = {
@@ -141,7 +150,10 @@ static TqStmt stmt_roles_gone = {
 static bool  turn_of(const char *what, Duty duty, int limit);
 static bool  still_wanted(void);
 static int64 duty_silent(int limit);
+static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
+static int   find_orphans(TqRunning *found, int limit);
+static int   read_orphans(TqRunning *found, int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
@@ -233,6 +245,8 @@ tq_duty_turn(TimestampTz told)
 	if (now >= retention_due)
 	{
 		(void) turn_of("role names", duty_role_names, 1);
+		while (turn_of("signs", tq_sign_clean, tq_guc_retention_batch))
+			;
 		if (tq_guc_retention > 0)
 		{
 			while (turn_of("retention", tq_retention_expired,
@@ -342,19 +356,22 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 	{
 		const char *name;
 		Duty        duty;
-	} duties[] = {{"leases", duty_ends},
-				  {"liveness", duty_silent},
-				  {"orphans", duty_orphans},
-				  {"deadline", duty_deadline},
-				  {"retention", tq_retention_expired},
-				  {"rotation", tq_retention_rotate},
-				  {"large", tq_retention_large},
-				  {"workers", tq_retention_workers}};
+		int         limit;
+		bool        removes; /* finished tasks, and what belongs to them */
+	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
+				  {"liveness", duty_silent, 10 * BATCH, false},
+				  {"orphans", duty_orphans, 10 * BATCH, false},
+				  {"deadline", duty_deadline, 10 * BATCH, false},
+				  {"roles", duty_role_names, 1, false},
+				  {"signs", tq_sign_clean, 10 * BATCH, false},
+				  {"retention", tq_retention_expired, 10 * BATCH, true},
+				  {"rotation", tq_retention_rotate, 1, true},
+				  {"large", tq_retention_large, 10 * BATCH, true},
+				  {"workers", tq_retention_workers, 10 * BATCH, true}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
 	PreventCommandIfReadOnly("taskq_run_reapers()");
-	tq_shmem_require("taskq_run_reapers()");
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
 	for (int i = 0; i < lengthof(duties); i++)
@@ -362,10 +379,10 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		Datum values[2];
 		bool  nulls[2] = {false, false};
 
-		if (i >= 4 && tq_guc_retention == 0)
-			break;
+		if (duties[i].removes && tq_guc_retention == 0)
+			continue;
 		values[0] = CStringGetTextDatum(duties[i].name);
-		values[1] = Int64GetDatum(duties[i].duty(i == 5 ? 1 : 10 * BATCH));
+		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
 		tuplestore_putvalues(result->setResult, result->setDesc, values,
 							 nulls);
 	}
@@ -376,7 +393,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 static int64
 duty_silent(int limit)
 {
-	TqSlot *slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
+	TqSlot *slots;
 	int     slot_count;
 	int64   now = tq_clock_monotonic();
 	int64   threshold = (int64) tq_guc_dead_threshold * 1000;
@@ -385,6 +402,8 @@ duty_silent(int limit)
 	int64   acted = 0;
 	TqSpi   spi;
 
+	if (!tq_shmem_ready())
+		return duty_silent_by_rows(limit);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_active, NULL, NULL, 0);
@@ -401,6 +420,7 @@ duty_silent(int limit)
 		if (!tq_slot_find(active[i], &last_seen))
 			(void) tq_slot_put(active[i]);
 	}
+	slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
 	slot_count = tq_slot_list(slots, tq_guc_max_workers);
 	for (int i = 0; i < slot_count && acted < limit; i++)
 	{
@@ -416,20 +436,61 @@ duty_silent(int limit)
 	return acted;
 }
 
+/* The same without shared memory. */
+static int64
+duty_silent_by_rows(int limit)
+{
+	int32 *silent = palloc(sizeof(int32) * limit);
+	int    count;
+	int64  acted = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	count =
+		tq_sign_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
+	for (int i = 0; i < count; i++)
+	{
+		if (tq_worker_end(silent[i], TQ_WORKER_DEAD))
+			acted++;
+	}
+	PopActiveSnapshot();
+	pfree(silent);
+	return acted;
+}
+
 /* Tasks held by workers that are dead or have left go back. */
 static int64
 duty_orphans(int limit)
 {
 	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
 	TimestampTz now = tq_clock_dispatch();
-	int32      *ended;
-	uint64      rows;
 	int         count;
 	int64       acted = 0;
 	TqCall      call;
-	TqSpi       spi;
 
 	tq_call_begin(&call, "taskq duties");
+	count = tq_shmem_ready() ? find_orphans(found, limit)
+							 : read_orphans(found, limit);
+	for (int i = 0; i < count; i++)
+	{
+		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
+				 now, false))
+			acted++;
+		else
+			tq_registry_remove(found[i].task_id);
+	}
+	tq_call_end(&call);
+	return acted;
+}
+
+/* In the registry, by rising id. */
+static int
+find_orphans(TqRunning *found, int limit)
+{
+	int32 *ended;
+	uint64 rows;
+	int    count;
+	TqSpi  spi;
+
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_ended, NULL, NULL, 0);
 	ended = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
@@ -441,16 +502,27 @@ duty_orphans(int limit)
 				? 0
 				: tq_registry_of_workers(ended, (int) rows, found, limit);
 	qsort(found, count, sizeof(TqRunning), compare_running);
-	for (int i = 0; i < count; i++)
+	return count;
+}
+
+/* In the table, by rising id. */
+static int
+read_orphans(TqRunning *found, int limit)
+{
+	Datum  arg = Int32GetDatum(limit);
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_orphans, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
 	{
-		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
-				 now, false))
-			acted++;
-		else
-			tq_registry_remove(found[i].task_id);
+		found[i].task_id = tq_spi_int8(i, 1, 0);
+		found[i].token = tq_spi_int8(i, 2, 0);
+		found[i].worker_id = tq_spi_int4(i, 3, 0);
 	}
-	tq_call_end(&call);
-	return acted;
+	tq_spi_leave(&spi);
+	return (int) rows;
 }
 
 /* Leases and time limits that are over. */
@@ -698,6 +770,7 @@ scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
+	tq_sign_load();
 	tq_registry_rebuild_end(begun);
 	return count;
 }

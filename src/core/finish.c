@@ -29,11 +29,9 @@
 #include "core/finish.h"
 #include "core/large.h"
 #include "core/role.h"
+#include "core/sign.h"
 #include "core/submission.h"
 #include "core/worker.h"
-#include "shared/registry.h"
-#include "shared/shmem.h"
-#include "shared/slot.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete);
 PG_FUNCTION_INFO_V1(taskq_fail);
@@ -142,14 +140,13 @@ taskq_progress(PG_FUNCTION_ARGS)
 	TqQueue *queue;
 	TqTask   task;
 
-	tq_shmem_require("taskq_progress()");
 	tq_call_begin(&call, "taskq_progress()");
 	(void) hold(&call, task_id, token, true, &queue, &task);
 	if (message != NULL)
 		message = tq_arg_cut(message, TQ_PROGRESS_MESSAGE);
-	tq_registry_progress(task_id, token, progress, message);
+	tq_sign_progress(task_id, token, progress, message);
 	tq_call_end(&call);
-	tq_slot_beat(task.f.worker_id);
+	tq_sign_beat(task.f.worker_id);
 	return lease_and_cancel(fcinfo, &task);
 }
 
@@ -174,9 +171,9 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 		if (tq_state_touch(&call, queue, &task))
 			break;
 	}
-	tq_registry_progress(task_id, token, progress, NULL);
+	tq_sign_progress(task_id, token, progress, NULL);
 	tq_call_end(&call);
-	tq_slot_beat(task.f.worker_id);
+	tq_sign_beat(task.f.worker_id);
 	return lease_and_cancel(fcinfo, &task);
 }
 
@@ -206,7 +203,7 @@ tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 			continue;
 		if (state != NULL)
 			*state = (TqState) task.f.state;
-		tq_slot_beat(worker_id);
+		tq_sign_beat(worker_id);
 		return 0;
 	}
 }
@@ -236,7 +233,7 @@ tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 			tq_state_touch(call, queue, task))
 			break;
 	}
-	tq_slot_beat(task->f.worker_id);
+	tq_sign_beat(task->f.worker_id);
 	return 0;
 }
 

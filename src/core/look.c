@@ -25,7 +25,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/look.h"
-#include "shared/registry.h"
+#include "core/sign.h"
 
 #define MAX_ROWS 10000 /* of one page of taskq_list */
 
@@ -290,7 +290,7 @@ taskq_may_read_payload(PG_FUNCTION_ARGS)
 }
 
 /*
- * How far a running task is, from shared memory: (progress, message), nulls
+ * How far a running task is: (progress, message), nulls
  * when nothing was told.
  */
 Datum
@@ -305,8 +305,8 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
-		tq_registry_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
-								  &progress, message))
+		tq_sign_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
+							  &progress, message))
 	{
 		values[0] = Float4GetDatum(progress);
 		nulls[0] = progress < 0;

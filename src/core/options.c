@@ -286,6 +286,8 @@ refuse_unbuilt(const OptionDef *def, JsonbValue *value)
 			strcmp(def->only, "false") == 0)
 			return;
 	}
+	if (strcmp(def->name, "notify") == 0)
+		tq_shmem_require("queue option \"notify\"");
 	tq_error_not_built(psprintf("queue option \"%s\"", def->name));
 }
 

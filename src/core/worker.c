@@ -8,7 +8,7 @@
  * what the new one claims.  Names are resolved once in a session and kept
  * until a registration or a death is announced (base/catalog.c).
  *
- * Signs of life are stores into shared memory (shared/slot.c).
+ * Signs of life are in sign.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,6 +31,7 @@
 #include "base/spi.h"
 #include "core/duty.h"
 #include "core/role.h"
+#include "core/sign.h"
 #include "core/worker.h"
 #include "core/xact.h"
 #include "shared/counter.h"
@@ -136,6 +137,14 @@ static TqStmt stmt_end = {
 static TqStmt stmt_name = {
 	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
 
+static TqStmt stmt_asked_of_all = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE worker_id = $1 AND state = 3 AND cancel_requested_at IS NOT NULL"
+	" ORDER BY task_id",
+	1,
+	{INT4OID},
+	NULL};
+
 static TqStmt stmt_asked = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE task_id = ANY ($1) AND worker_id = $2 AND state = 3"
@@ -158,6 +167,7 @@ static void   require_name(const KnownWorker *worker);
 static KnownWorker *require_active(const char *name);
 static void         check_queues(FunctionCallInfo fcinfo, int n);
 static Datum        tasks_asked(int32 worker_id);
+static Datum        all_tasks_asked(int32 worker_id);
 
 Datum
 taskq_register(PG_FUNCTION_ARGS)
@@ -181,16 +191,19 @@ taskq_register(PG_FUNCTION_ARGS)
 		registration.max_running = PG_GETARG_INT32(3);
 		if (registration.max_running < 1)
 			tq_error_invalid("max_running", "must be at least 1", NULL);
+		tq_shmem_require("max_running");
 	}
 	if (tq_arg_bool(fcinfo, 4, false))
+	{
+		tq_shmem_require("bound => true");
 		tq_error_not_built("bound => true");
+	}
 	registration.info = tq_arg_jsonb(fcinfo, 5);
 	if (registration.info != NULL &&
 		VARSIZE(registration.info) > TQ_MAX_SMALL_DOC)
 		tq_error_too_large("info", VARSIZE(registration.info),
 						   TQ_MAX_SMALL_DOC);
 	keep = tq_arg_bool(fcinfo, 6, false);
-	tq_shmem_require("taskq_register()");
 
 	tq_call_begin(&call, "taskq_register()");
 	for (;;)
@@ -222,7 +235,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	/* if this rolls back, the former worker's next beat makes it a slot */
 	if (former->worker_id != 0 && former->worker_id != worker_id)
 		tq_slot_remove(former->worker_id);
-	if (!tq_slot_put(worker_id))
+	if (!tq_sign_alive(worker_id))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many registered workers"),
 						errhint("Increase taskq.max_workers, now %d.",
@@ -242,12 +255,10 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	bool         nulls[4] = {false};
 	Interval    *next;
 
-	tq_shmem_require("taskq_heartbeat()");
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	worker = require_active(name);
-	if (!tq_slot_beat(worker->worker_id))
-		tq_slot_put(worker->worker_id);
+	(void) tq_sign_alive(worker->worker_id);
 
 	next = palloc0(sizeof(Interval));
 	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
@@ -268,7 +279,6 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	int32        worker_id;
 	int64        returned;
 
-	tq_shmem_require("taskq_deregister()");
 	tq_call_begin(&call, "taskq_deregister()");
 	worker = require_active(name);
 	worker_id = worker->worker_id;
@@ -289,7 +299,6 @@ taskq_drain(PG_FUNCTION_ARGS)
 	Datum        arg;
 	TqSpi        spi;
 
-	tq_shmem_require("taskq_drain()");
 	tq_call_begin(&call, "taskq_drain()");
 	worker = require_active(name);
 	arg = Int32GetDatum(worker->worker_id);
@@ -312,7 +321,6 @@ taskq_expire(PG_FUNCTION_ARGS)
 {
 	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	int64        older_than = tq_arg_span(fcinfo, 1, "older_than", 1, 0);
-	int64        now = tq_clock_monotonic();
 	TqCall       call;
 	KnownWorker *worker;
 	int32       *ids;
@@ -324,10 +332,9 @@ taskq_expire(PG_FUNCTION_ARGS)
 
 	if (older_than == 0)
 		tq_error_required("older_than");
-	tq_shmem_require("taskq_expire()");
 	tq_call_begin(&call, "taskq_expire()");
 	worker = require_active(name);
-	(void) tq_slot_beat(worker->worker_id);
+	tq_sign_beat(worker->worker_id);
 	arg = Int32GetDatum(worker->worker_id);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_others, &arg, NULL, 0);
@@ -344,11 +351,11 @@ taskq_expire(PG_FUNCTION_ARGS)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		int64 last_seen;
+		int64 silence;
 
-		/* one without a slot has its full time from now on */
-		if (!may_use_name(roles[i]) || !tq_slot_find(ids[i], &last_seen) ||
-			now - last_seen < older_than)
+		/* one of whom nothing is known has its full time from now on */
+		if (!may_use_name(roles[i]) || !tq_sign_silence(ids[i], &silence) ||
+			silence < older_than)
 			continue;
 		if (tq_worker_end(ids[i], TQ_WORKER_DEAD))
 			expired++;
@@ -366,12 +373,11 @@ taskq_expire(PG_FUNCTION_ARGS)
 Datum
 taskq_worker_seen(PG_FUNCTION_ARGS)
 {
-	int64 last_seen;
+	int64 silence;
 
-	if (PG_ARGISNULL(0) || !tq_slot_find(PG_GETARG_INT32(0), &last_seen))
+	if (PG_ARGISNULL(0) || !tq_sign_silence(PG_GETARG_INT32(0), &silence))
 		PG_RETURN_NULL();
-	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() -
-						  Max(tq_clock_monotonic() - last_seen, 0));
+	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() - silence);
 }
 
 /*
@@ -406,9 +412,7 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_ACTIVE)
 	{
 		require_name(worker);
-		tq_shmem_require("claiming as a registered worker");
-		if (!tq_slot_beat(worker->worker_id))
-			tq_slot_put(worker->worker_id);
+		(void) tq_sign_alive(worker->worker_id);
 		tell(worker, result);
 	}
 	else if (worker->worker_id == 0 || worker->state == TQ_WORKER_GONE)
@@ -435,9 +439,7 @@ tq_worker_registered(const char *name, TqWorker *result)
 {
 	KnownWorker *worker = require_active(name);
 
-	tq_shmem_require("claiming as a registered worker");
-	if (!tq_slot_beat(worker->worker_id))
-		tq_slot_put(worker->worker_id);
+	(void) tq_sign_alive(worker->worker_id);
 	tell(worker, result);
 	result->worker_id = worker->worker_id;
 }
@@ -691,7 +693,7 @@ check_queues(FunctionCallInfo fcinfo, int n)
 
 /*
  * The worker's tasks that were asked to stop, as bigint[].  Tables are read
- * only when shared memory says that there may be one.
+ * only when shared memory, where it is, says that there may be one.
  */
 static Datum
 tasks_asked(int32 worker_id)
@@ -704,6 +706,8 @@ tasks_asked(int32 worker_id)
 	TqSpi      spi;
 	uint64     rows;
 
+	if (!tq_shmem_ready())
+		return all_tasks_asked(worker_id);
 	if (!tq_slot_asked(worker_id, false))
 		return PointerGetDatum(result);
 	tq_slot_asked(worker_id, true);
@@ -726,5 +730,26 @@ tasks_asked(int32 worker_id)
 		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
 								 TYPALIGN_DOUBLE);
 	pfree(running);
+	return PointerGetDatum(result);
+}
+
+/* The same by reading all tasks. */
+static Datum
+all_tasks_asked(int32 worker_id)
+{
+	Datum      arg = Int32GetDatum(worker_id);
+	Datum     *ids;
+	ArrayType *result;
+	uint64     rows;
+	TqSpi      spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_asked_of_all, &arg, NULL, 0);
+	ids = MemoryContextAlloc(spi.caller, sizeof(Datum) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
+	tq_spi_leave(&spi);
+	result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
+							 TYPALIGN_DOUBLE);
 	return PointerGetDatum(result);
 }

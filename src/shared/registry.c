@@ -20,6 +20,9 @@
  * Locks: the partition lock of a task's hash value guards its entry;
  * database flags have a spinlock.
  *
+ * Without the library in shared_preload_libraries there is no registry: it
+ * has no entries and is never complete.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -124,6 +127,8 @@ tq_registry_wipe(void)
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
 
+	if (registry == NULL)
+		return;
 	lock_all(LW_EXCLUSIVE);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
@@ -237,6 +242,8 @@ tq_registry_rebuild_begin(void)
 	DatabaseFlag *flag;
 	uint64        begun = 0;
 
+	if (registry == NULL)
+		return 0;
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
 	if (flag != NULL)
@@ -250,6 +257,8 @@ tq_registry_rebuild_end(uint64 begun)
 {
 	DatabaseFlag *flag;
 
+	if (registry == NULL)
+		return;
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
 	if (flag != NULL)
@@ -270,6 +279,8 @@ tq_registry_due(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 	int             count = 0;
 
 	*next = DT_NOEND;
+	if (registry == NULL)
+		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
@@ -296,6 +307,8 @@ tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
 	Entry          *entry;
 	int             n = 0;
 
+	if (registry == NULL)
+		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
@@ -316,6 +329,8 @@ tq_registry_list(TqRunning *found, int max)
 	Entry          *entry;
 	int             count = 0;
 
+	if (registry == NULL)
+		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
@@ -349,6 +364,8 @@ tq_registry_asked(int duty)
 	DatabaseFlag *flag;
 	bool          asked = false;
 
+	if (registry == NULL)
+		return false;
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
 	if (flag != NULL)
@@ -380,6 +397,8 @@ tq_registry_timers(void)
 	DatabaseFlag *flag;
 	uint64        timers;
 
+	if (registry == NULL)
+		return 0;
 	SpinLockAcquire(&registry->mutex);
 	flag = flag_of_database();
 	timers = flag != NULL ? flag->timers : 0;
@@ -442,6 +461,8 @@ tq_registry_has(int64 task_id)
 	uint32   hash = hash_of(&key);
 	bool     found;
 
+	if (registry == NULL)
+		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
 	hash_search_with_hash_value(entries, &key, hash, HASH_FIND, &found);
 	LWLockRelease(lock_of(hash));

@@ -111,6 +111,8 @@ tq_slot_put(int32 worker_id)
 	SlotEntry *entry;
 	bool       found;
 
+	if (slots == NULL)
+		return false;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* The hash hands out spare entries beyond its size: count ourselves. */
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
@@ -196,6 +198,8 @@ tq_slot_asked(int32 worker_id, bool clear)
 	SlotEntry *entry;
 	bool       asked = false;
 
+	if (slots == NULL)
+		return false;
 	LWLockAcquire(lock, LW_SHARED);
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
 	if (entry != NULL)
@@ -213,6 +217,8 @@ tq_slot_turn(int32 worker_id)
 	SlotEntry *entry;
 	uint32     turn = 0;
 
+	if (slots == NULL)
+		return 0;
 	LWLockAcquire(lock, LW_SHARED);
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
 	if (entry != NULL)

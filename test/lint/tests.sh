@@ -52,6 +52,9 @@ none 'every isolation test has an expected result' \
 	"$(without_expected "$isolation" test/isolation/expected)"
 none 'every expected result has a test' \
 	"$(orphans "$regress" expected; orphans "$isolation" test/isolation/expected)"
+none 'what differs without preloading is of regression tests' \
+	"$({ names test/unloaded .patch; cat test/unloaded/left_out; } |
+		grep -vxF -e "$regress")"
 none 'no regression test has the name of a part' \
 	"$(ls sql/*.sql 2>/dev/null | grep -v '^sql/taskq--')"
 none 'a file of TAP or pgTAP tests lies where it is run' \

@@ -5,7 +5,7 @@ SELECT plan(31);
 -- Tables.
 SELECT tables_are('taskq', ARRAY[
     'instance', 'role', 'queue_change', 'queue', 'lane', 'queue_grant',
-    'worker_change', 'worker', 'task', 'large', 'archive',
+    'worker_change', 'worker', 'worker_sign', 'task_sign', 'task', 'large', 'archive',
     'archive_00', 'archive_01', 'archive_02', 'archive_03', 'archive_04',
     'archive_05', 'archive_06', 'archive_07', 'archive_08', 'archive_09',
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',

@@ -72,25 +72,50 @@ count_regress() {
 
 # The release build, as a user would see it
 run_regress() {
-	local dir=$TASKQ_TMP/regress names status files
-	names=$(asked_for regress)
+	regress_on regress
+}
+
+# The same on a server that does not preload the library
+run_unloaded() {
+	regress_on unloaded "shared_preload_libraries = ''"
+}
+
+# make_unloaded DIRECTORY: tests and results there become what they are without
+# preloading; test/unloaded has the differences, and what is left out
+make_unloaded() {
+	local patch
+	for patch in "$TASKQ_SRC"/test/unloaded/*.patch; do
+		patch -s -F 0 -p1 -d "$1" <"$patch" ||
+			die "${patch#"$TASKQ_SRC"/} does not go with its test any more"
+	done
+	grep -vxF -f <(sed 's/^/test: /' "$TASKQ_SRC/test/unloaded/left_out") \
+		"$TASKQ_SRC/test/regress_schedule" >"$1/test/regress_schedule"
+}
+
+# regress_on FAMILY [SETTING...]
+regress_on() {
+	local family=$1 dir=$TASKQ_TMP/$1 names status files
+	names=$(asked_for "$family")
 	pick_files "$TASKQ_SRC/test/sql" .sql "$names"
 	use_build release
-	start_server regress
-	mkdir "$dir/out"
-	ln -s "$TASKQ_SRC/expected" "$dir/out/expected"
+	start_server "$@"
+	mkdir -p "$dir/out/test"
+	cp -R "$TASKQ_SRC/expected" "$dir/out"
+	cp -R "$TASKQ_SRC/test/sql" "$TASKQ_SRC/test/regress_schedule" \
+		"$dir/out/test"
+	[ "$family" != unloaded ] || make_unloaded "$dir/out"
 	# shellcheck disable=SC2046,SC2086  # lists of words
 	(cd "$dir/out" && "$PGXS/src/test/regress/pg_regress" --bindir="$BIN" \
 		--host="$SOCKETS" --port=5432 --user=postgres --dbname=regression \
-		--inputdir="$TASKQ_SRC/test" --max-concurrent-tests=1 \
+		--inputdir="$dir/out/test" --max-concurrent-tests=1 \
 		$(if [ -n "$names" ]; then
 			regress_names "$names"
 		else
-			say "--schedule=$TASKQ_SRC/test/regress_schedule"
+			say "--schedule=$dir/out/test/regress_schedule"
 		fi)) >"$dir/out/output" 2>&1 </dev/null
 	status=$?
-	stop_server regress
-	count_regress regress "$dir/out/output" $status "$dir/server.log" \
+	stop_server "$family"
+	count_regress "$family" "$dir/out/output" $status "$dir/server.log" \
 		"${files[@]}"
 }
 

@@ -3,7 +3,7 @@
 # Its directory is TASKQ_TMP/NAME: data, the socket, the log.  There is no
 # network, so the port means nothing.
 
-# start_server NAME: with the programs in BIN; sets SOCKETS
+# start_server NAME [SETTING...]: with the programs in BIN; sets SOCKETS
 start_server() {
 	local dir=$TASKQ_TMP/$1
 	SOCKETS=$dir
@@ -13,6 +13,7 @@ start_server() {
 		cat "$TASKQ_SRC/test/run/server.conf"
 		say "unix_socket_directories = '$dir'"
 		say "cluster_name = 'taskq $1'"
+		printf '%s\n' "${@:2}"
 	} >>"$dir/data/postgresql.conf"
 	if ! "$BIN/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -s start \
 		>"$dir/pg_ctl.log" 2>&1; then
