@@ -134,5 +134,7 @@ SELECT s.name,
             WHEN s.vartype OPERATOR(pg_catalog.=) 'bool' THEN 'on, off'
        END AS range
   FROM pg_catalog.pg_settings s
- WHERE pg_catalog.starts_with(s.name, 'taskq.');
+ WHERE pg_catalog.starts_with(s.name, 'taskq.')
+   -- known once the library is loaded, which this function sees to
+   AND taskq.state_name(1::smallint) IS NOT NULL;
 COMMENT ON VIEW taskq.settings IS 'Settings of the extension';

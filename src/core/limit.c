@@ -91,7 +91,7 @@ tq_limit_require(const TqLimit *limit)
 {
 	const TqOptions *options = &limit->queue->options;
 
-	if (options->max_running > 0)
+	if (options->max_running > 0 || limit->worker_max > 0)
 		tq_shmem_require("max_running");
 	if (options->rate.count > 0)
 		tq_shmem_require("rate_limit");
