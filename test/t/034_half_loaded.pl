@@ -121,6 +121,19 @@ $primary->safe_psql('bare', "SET allow_system_table_mods = on; UPDATE pg_proc SE
 $primary->safe_psql('bare', 'ALTER EXTENSION taskq DROP TABLE taskq.worker_sign; DROP TABLE taskq.worker_sign CASCADE; ALTER TABLE taskq.task ADD COLUMN more int');
 is(error_of($primary, "SELECT taskq_submit('b')", 'bare'), '55000', 'objects of another version');
 is(error_of($primary, 'DROP DATABASE bare WITH (FORCE)'), '', 'the database can be dropped');
+
+# --- pg_cron calls the duties, once a minute
+if ($ENV{LONG})
+{
+	$set->($primary, 'shared_preload_libraries', 'pg_cron');
+	$set->($primary, 'session_preload_libraries', '');
+	$set->($primary, 'cron.host', $primary->host);
+	$primary->restart;
+	my $lost = $primary->safe_psql('postgres', "SELECT FROM taskq_submit('cron'); SELECT task_id FROM taskq_claim('cron', lease => '1 ms')");
+	$primary->safe_psql('postgres', "CREATE EXTENSION pg_cron; SELECT cron.schedule('* * * * *', 'SELECT taskq_run_reapers()')");
+	ok(within(130, sub { $primary->safe_psql('postgres', "SELECT state FROM taskq_get($lost)") eq 'pending' }), 'pg_cron calls the duties')
+	  or diag $primary->safe_psql('postgres', 'SELECT status, return_message FROM cron.job_run_details');
+}
 my $log = slurp_file($primary->logfile);
 unlike($log, qr/\] XX\w{3} |PANIC|terminated by signal/, 'nothing crashed, no internal error');
 $primary->stop('fast');
