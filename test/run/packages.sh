@@ -15,6 +15,9 @@ has() {
 		include:*) dir=$("$PG_CONFIG" --includedir 2>/dev/null) &&
 			[ -e "$dir/${1#*:}" ] ;;
 		command:*) have "${1#*:}" ;;
+		python:*) /usr/bin/python3 -c "import ${1#*:}" >/dev/null 2>&1 ;;
+		# npm fetches what package-lock.json names; else Debian's package does
+		node:*) have npm || [ -d "/usr/share/nodejs/${1#*:}" ] ;;
 	esac
 }
 
@@ -55,9 +58,23 @@ needs() {
 	LIST
 }
 
+# What single tests need, which are skipped without it: the examples in other
+# languages, and a pooler.
+needs_some() {
+	cat <<-LIST
+		file:/usr/sbin/pgbouncer pgbouncer
+		python:psycopg python3-psycopg
+		command:node nodejs
+		node:pg node-pg
+		command:javac default-jdk-headless
+		file:/usr/share/java/postgresql.jar libpostgresql-jdbc-java
+	LIST
+}
+
+# missing_packages LIST GOAL: LIST is needs or needs_some
 missing_packages() {
 	local need package
-	needs "$1" | while read -r need package; do
+	"$@" | while read -r need package; do
 		has "$need" || say "$package"
 	done | sort -u | tr '\n' ' '
 }
@@ -78,6 +95,21 @@ apt_install() {
 		--no-install-recommends -o Dpkg::Options::=--force-confold "$@"
 }
 
+# Installs packages and starts no service of theirs: a machine that has no
+# policy for that gets one for as long as it takes.
+apt_install_stopped() {
+	# shellcheck disable=SC2016  # for the other shell
+	as_admin env DEBIAN_FRONTEND=noninteractive sh -c '
+		policy=/usr/sbin/policy-rc.d
+		if [ ! -e $policy ]; then
+			trap "rm -f $policy" EXIT
+			trap "exit 1" INT TERM HUP
+			printf "#!/bin/sh\nexit 101\n" >$policy && chmod 755 $policy
+		fi
+		apt-get install -y -q --no-install-recommends \
+			-o Dpkg::Options::=--force-confold "$@"' apt "$@"
+}
+
 # The server's package would make and start a cluster of the system's own.
 prevent_cluster() {
 	[ ! -e /etc/postgresql-common/createcluster.conf ] || return 0
@@ -89,7 +121,7 @@ prevent_cluster() {
 # need_packages GOAL
 need_packages() {
 	local missing
-	missing=$(missing_packages "$1")
+	missing=$(missing_packages needs "$1")
 	[ -n "$missing" ] || return 0
 	have apt-get && { is_root || have sudo; } ||
 		die "these Debian packages are missing: $missing"
@@ -99,7 +131,25 @@ need_packages() {
 	{ apt_install $missing ||
 		{ as_admin apt-get update -q && apt_install $missing; }; } \
 		>"$TASKQ_TMP/apt.log" 2>&1 </dev/null || tail -n 20 "$TASKQ_TMP/apt.log"
-	missing=$(missing_packages "$1")
+	missing=$(missing_packages needs "$1")
 	[ -z "$missing" ] ||
 		die "these Debian packages are missing and could not be installed: $missing"
+}
+
+# some_packages: those of needs_some, as far as they can be had
+some_packages() {
+	local missing
+	missing=$(missing_packages needs_some)
+	[ -n "$missing" ] || return 0
+	if have apt-get && { is_root || have sudo; }; then
+		say "installing $missing"
+		# shellcheck disable=SC2086  # a list of words
+		{ apt_install_stopped $missing ||
+			{ as_admin apt-get update -q && apt_install_stopped $missing; }; } \
+			>"$TASKQ_TMP/apt.log" 2>&1 </dev/null ||
+			tail -n 20 "$TASKQ_TMP/apt.log"
+		missing=$(missing_packages needs_some)
+	fi
+	[ -z "$missing" ] ||
+		say "tests are skipped for want of the Debian packages $missing"
 }

@@ -1,0 +1,122 @@
+#!/usr/bin/env node
+/*
+ * A complete taskq worker for Node, with pg.
+ *
+ *     npm ci && node worker.js QUEUE WORKER     the server: PGHOST, PGPORT, ...
+ * A task's payload is {"n": 17}; its square is written into done_work.  "ms"
+ * makes it take that long, "fail" makes it fail.
+ * pg gives bigint as text.  Leave it so: a token may be larger than 2^53. */
+'use strict';
+const { Client, DatabaseError } = require('pg');
+const { setTimeout: sleep } = require('timers/promises');
+
+const [queue, worker] = process.argv.slice(2);
+const leaving = new AbortController(); // take no more tasks
+const finished = new AbortController(); // no more heartbeats either
+let task; // in hand: { id, token, payload, dropped }
+let main; // the connection for everything but heartbeats
+
+// Nobody knows what became of a statement when the connection was lost: the
+// error is then not the server's, or says that the session was ended (57P01).
+const lost = (e) => !(e instanceof DatabaseError) || /^(08|57P)/.test(e.code);
+
+// keep: we go on, with our tasks.  Else what we seem to hold goes back at once.
+async function connect(keep) {
+  const c = new Client({ application_name: worker });
+  c.on('error', () => {}); // the next query says it, too
+  await c.connect();
+  await c.query('SELECT taskq_register($1, ARRAY[$2], keep => $3)', [worker, queue, keep]);
+  return c;
+}
+
+// On a connection of its own: we live, however long a task takes.  But work
+// that computes for long without an await belongs into a worker thread.
+async function heartbeats() {
+  for (let c, pause; ; await sleep(pause, null, { signal: finished.signal }).catch(() => {})) {
+    if (finished.signal.aborted) return c?.end();
+    try {
+      c ??= await connect(true);
+      const { rows: [beat] } = await c.query('SELECT cancel, drain, extract(epoch FROM next_in)'
+        + '::float8 * 1000 AS pause FROM taskq_heartbeat($1)', [worker]);
+      pause = beat.pause;
+      if (task && beat.cancel.includes(task.id)) task.dropped.abort();
+      if (beat.drain) leaving.abort(); // somebody wants us to leave
+    } catch (e) {
+      if (e.code === 'TQ007') task?.dropped.abort(); // silent for too long: it is
+      c?.end().catch(() => {}); // somebody else's.  Connect and register anew
+      [c, pause] = [null, 200];
+    }
+  }
+}
+
+// Call work(connection) in a transaction, again until the answer is known.
+async function transaction(work) {
+  for (;;) {
+    try {
+      main ??= await connect(Boolean(task));
+      await main.query('BEGIN');
+      const result = await work(main);
+      await main.query('COMMIT');
+      return result;
+    } catch (e) {
+      if (!lost(e)) {
+        await main?.query('ROLLBACK').catch(() => {});
+        if (e.code === '40001' || e.code === '40P01') continue; // just once more
+        throw e;
+      }
+      // To repeat it is right: a claim that we never heard of goes back when we
+      // register with empty hands, and a finishing call cannot count twice.
+      console.error(`${worker}: connection lost: ${e.message}`);
+      main?.end().catch(() => {});
+      main = null;
+      if (leaving.signal.aborted && !task) process.exit(1);
+      await sleep(200);
+    }
+  }
+}
+
+// The work itself, here mostly waiting.  Yours gives the signal on, or looks at it.
+async function compute(payload, signal) {
+  if (payload.fail) throw new Error('told to fail');
+  await sleep(payload.ms ?? 0, null, { signal });
+  return (BigInt(payload.n) ** 2n).toString();
+}
+
+async function doTask({ id, token, payload, dropped }) {
+  try {
+    const square = await compute(payload, dropped.signal);
+    await transaction(async (c) => { // who lost the task writes nothing:
+      await c.query('SELECT taskq_complete($1, $2, $3)', [id, token, { square }]);
+      await c.query('INSERT INTO done_work VALUES ($1, $2, $3, $4)', [id, payload.n, square, worker]);
+    });
+  } catch (e) {
+    if (e.code === 'TQ001') throw e; // not ours any more, and nothing was written
+    const retryable = !(e instanceof TypeError); // a payload without "n" stays so
+    const call = 'SELECT taskq_fail($1, $2, $3, retryable => $4)';
+    await transaction((c) => c.query(call, [id, token, e.message, retryable]));
+  }
+}
+
+async function run() {
+  process.on('SIGTERM', () => leaving.abort());
+  await transaction(() => {}); // connect and register
+  const beating = heartbeats();
+  for (let idle = 50; !leaving.signal.aborted; task = null) {
+    try {
+      const { rows: [row] } = await transaction((c) => c.query(
+        'SELECT task_id AS id, token, payload FROM taskq_claim($1, $2)', [queue, worker]));
+      idle = row ? 50 : Math.min(2 * idle, 1000); // it looks ever less often
+      task = row && { ...row, dropped: new AbortController() };
+      if (row) await doTask(task);
+      else await sleep(idle, null, { signal: leaving.signal }).catch(() => {});
+    } catch (e) { // TQ007: the heartbeats register us again
+      if (e.code !== 'TQ001' && e.code !== 'TQ007') throw e;
+    }
+  }
+  finished.abort();
+  await beating;
+  await transaction((c) => c.query('SELECT taskq_deregister($1)', [worker]));
+  await main.end();
+}
+
+run().catch((e) => { console.error(e); process.exit(1); });

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""A complete taskq worker in Python, with psycopg 3.
+
+    worker.py QUEUE WORKER      the server: PGHOST, PGPORT, PGDATABASE, PGUSER
+
+A task's payload is {"n": 17}; its square is written into done_work.  "ms" makes
+it take that long, "fail" makes it fail."""
+import signal, sys, threading, time
+import psycopg
+from psycopg.types.json import Jsonb
+
+queue, name = sys.argv[1:]
+stop = threading.Event()        # take no more tasks
+finished = threading.Event()    # no more heartbeats either
+dropped = threading.Event()     # the task in hand is cancelled, or lost
+task_id = None                  # the task in hand
+conn = None                     # the main thread's connection
+
+
+def connect(keep):
+    """keep: we go on, with our tasks.  Else what we seem to hold goes back at once."""
+    # behind a pooler in transaction mode also: prepare_threshold=None
+    c = psycopg.connect("", autocommit=True, application_name=name)
+    c.execute("SELECT taskq_register(%s, ARRAY[%s], keep => %s)", (name, queue, keep))
+    return c
+
+
+def heartbeats():
+    """In a thread, with a connection of its own: we live, however long a task takes."""
+    beats, pause = None, 0
+    while not finished.wait(pause):
+        try:
+            beats = beats or connect(keep=True)
+            cancel, drain, pause = beats.execute(
+                "SELECT cancel, drain, extract(epoch FROM next_in)::float8"
+                " FROM taskq_heartbeat(%s)", (name,)).fetchone()
+            if task_id in cancel:
+                dropped.set()
+            if drain:           # somebody wants us to leave
+                stop.set()
+        except psycopg.Error as error:
+            if error.sqlstate == "TQ007":   # we were silent for too long:
+                dropped.set()               # our task is somebody else's
+            beats, pause = None, 0.2        # connect and register anew
+
+
+def transaction(work):
+    """Call work(connection) in a transaction, again until the answer is known."""
+    global conn
+    while True:
+        try:
+            conn = conn or connect(keep=task_id is not None)
+            with conn.transaction():
+                return work(conn)
+        except psycopg.OperationalError as error:
+            if error.sqlstate in ("40001", "40P01"):
+                continue        # others were in the way: the same once more
+            if not (error.sqlstate or "08000").startswith(("08", "57P")):
+                raise
+            # Nobody knows whether it was committed.  To repeat it is right: a claim
+            # that we never heard of goes back when we register with empty hands,
+            # and a finishing call cannot count twice.
+            conn = None
+            print(f"{name}: connection lost: {error}", file=sys.stderr)
+            if stop.is_set() and task_id is None:
+                sys.exit(1)     # nobody is there to say goodbye to
+            time.sleep(0.2)
+
+
+def compute(payload):
+    """The work itself, here mostly waiting.  Yours looks at dropped now and then."""
+    if payload.get("fail"):
+        raise RuntimeError("told to fail")
+    if dropped.wait(payload.get("ms", 0) / 1000):
+        raise RuntimeError("cancelled")
+    return payload["n"] ** 2
+
+
+def do_task(token, payload):
+    try:
+        square = compute(payload)
+
+        def complete(c):        # first, so that who lost the task writes nothing
+            c.execute("SELECT taskq_complete(%s, %s, %s)", (task_id, token, Jsonb({"square": square})))
+            c.execute("INSERT INTO done_work VALUES (%s, %s, %s, %s)", (task_id, payload["n"], square, name))
+        transaction(complete)
+    except Exception as error:
+        if getattr(error, "sqlstate", None) == "TQ001":
+            raise               # not ours any more, and nothing was written
+        retryable = not isinstance(error, KeyError)     # "n" will not appear
+        call = "SELECT taskq_fail(%s, %s, %s, retryable => %s)"
+        args = (task_id, token, repr(error), retryable)
+        transaction(lambda c: c.execute(call, args))
+
+
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+transaction(lambda c: None)     # connect and register
+beating = threading.Thread(target=heartbeats, daemon=True)
+beating.start()
+idle = 0.1
+while not stop.is_set():
+    try:
+        row = transaction(lambda c: c.execute(
+            "SELECT task_id, token, payload FROM taskq_claim(%s, %s)", (queue, name)).fetchone())
+        if row:
+            dropped.clear()
+            task_id, idle = row[0], 0.1
+            do_task(*row[1:])
+        else:                   # an idle worker looks ever less often
+            stop.wait(idle)
+            idle = min(2 * idle, 1)
+    except psycopg.Error as error:
+        if error.sqlstate not in ("TQ001", "TQ007"):
+            raise               # TQ007: the heartbeats register us again
+    task_id = None
+finished.set()
+beating.join(5)
+transaction(lambda c: c.execute("SELECT taskq_deregister(%s)", (name,)))

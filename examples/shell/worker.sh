@@ -1,0 +1,124 @@
+#!/bin/sh
+# A complete taskq worker in shell, with psql.
+#	worker.sh QUEUE WORKER		the server: PGHOST, PGPORT, PGDATABASE, PGUSER
+# A task's payload is {"n": 17}; its square is written into done_work.  "ms"
+# makes it take that long, "fail" makes it fail.  Each call is a psql of its own,
+# so there is no connection that could be lost between two of them.
+set -u
+queue=$1 worker=$2 stop='' task='' error=error
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'stop=1' TERM
+
+# sql TEXT [NAME=VALUE ...]: run it, in one transaction if there are BEGIN and
+# COMMIT; the values stand in the text as :'NAME', which quotes them.  The answer
+# is in $answer, columns between tabs.  False: the error's SQLSTATE is in $code.
+sql() {
+	text=$1
+	shift
+	for value in "$@"; do
+		set -- "$@" -v "$value"
+		shift
+	done
+	answer=$(printf '%s\n' "$text" | psql -X -q -At -F '	' -v ON_ERROR_STOP=1 \
+		-v VERBOSITY=sqlstate -v worker="$worker" -v queue="$queue" "$@" 2>"$tmp/$error")
+	case $? in
+		0) code=; return 0 ;;
+		3) code=$(sed -n 's/.*ERROR:  *//p' "$tmp/$error") ;;
+		*) code=lost ;;		# psql could not connect, or not to the end
+	esac
+	return 1
+}
+
+# register WHETHER: true goes on with our tasks.  With false the server sends
+# back at once what it thinks we hold.
+register() {
+	sql "SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'keep')" keep="$1"
+}
+
+# again TEXT ...: sql, until the answer is known.  When the connection was lost
+# nobody knows what became of the statement.  To repeat it is right: a claim that
+# we never heard of goes back when we register with empty hands, and a finishing
+# call cannot count twice.
+again() {
+	until sql "$@"; do
+		case $code in
+			40001 | 40P01) ;;	# others were in the way: the same once more
+			lost)
+				cat "$tmp/$error" >&2
+				while sleep 0.2; do
+					[ -z "$stop" ] || [ -n "$task" ] || exit 1
+					[ -n "$task" ] || register false && break
+				done
+				;;
+			*) return 1 ;;
+		esac
+	done
+}
+
+# Beside all else: we live, however long a task takes, until our shell has gone.
+heartbeats() {
+	pause=0.1 error=beat_error
+	while sleep "$pause" && kill -0 $$ 2>/dev/null; do
+		if sql "SELECT extract(epoch FROM next_in), drain, cancel FROM taskq_heartbeat(:'worker')"; then
+			pause=${answer%%	*}
+			case $answer in *'	t	'*) kill -TERM $$ ;; esac	# we are to leave
+			for id in $(printf '%s' "${answer##*	}" | tr '{},' '   '); do
+				[ ! -e "$tmp/task.$id" ] || kill "$(cat "$tmp/task.$id")"
+			done
+		else
+			pause=0.2
+			[ "$code" != TQ007 ] || register true	# we were silent for too long
+		fi
+	done
+}
+
+# The work itself: a program, whose process a heartbeat may end
+compute() {
+	[ "$3" != true ] || { echo 'told to fail'; return 1; }
+	[ "$1" != none ] || { echo 'n is no number'; return 2; }
+	# shellcheck disable=SC2016
+	sh -c 'echo $$ >"$0"; exec "$@"' "$tmp/task.$task" \
+		sleep "$(printf '%d.%03d' $(($2 / 1000)) $(($2 % 1000)))" || return
+	echo $(($1 * $1))
+}
+
+# do_task ID TOKEN N MS FAIL
+do_task() {
+	task=$1
+	words=$(compute "$3" "$4" "$5")
+	status=$? code=
+	rm -f "$tmp/task.$task"
+	# complete first, so that who lost the task writes nothing
+	if [ $status = 0 ] && again "BEGIN;
+		SELECT taskq_complete(:'task', :'token', jsonb_build_object('square', :'square'::numeric));
+		INSERT INTO done_work VALUES (:'task', :'n', :'square', :'worker');
+		COMMIT" task="$task" token="$2" n="$3" square="$words"; then
+		:
+	elif [ "$code" != TQ001 ]; then	# TQ001: not ours any more
+		again "SELECT taskq_fail(:'task', :'token', :'words', retryable => :'retryable')" \
+			task="$task" token="$2" retryable="$([ $status = 2 ] && echo false || echo true)" \
+			words="${words:-ended} (status $status${code:+, SQLSTATE $code})"
+	fi
+	task=''
+}
+
+again "SELECT taskq_register(:'worker', ARRAY[:'queue'])" || exit 1
+heartbeats &
+beating=$!
+idle=0.1
+while [ -z "$stop" ]; do
+	if again "SELECT task_id, token,
+		coalesce(substring(payload->>'n' FROM '^[0-9]{1,9}$'), 'none'),
+		coalesce(substring(payload->>'ms' FROM '^[0-9]{1,9}$'), '0'), payload->>'fail'
+		FROM taskq_claim(:'queue', :'worker')" && [ -n "$answer" ]; then
+		idle=0.1
+		# shellcheck disable=SC2086	# words without blanks and wildcards
+		do_task $answer ''
+	else
+		sleep $idle		# an idle worker looks less often
+		idle=0.5
+	fi
+done
+kill $beating && wait $beating
+again "SELECT taskq_deregister(:'worker')"

@@ -1,0 +1,347 @@
+# The example workers in C, Python, Node, Java and shell, two of each: one is
+# killed and one frozen while they hold tasks.  Every task is done once, with one
+# row written by the transaction that completed it; what fails dies after its
+# attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
+# tasks are borne; SIGTERM lets the task in hand end and nothing else begin.
+use strict;
+use warnings;
+use File::Copy;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $TASKS = 200;
+my $BOUND = 90;    # seconds, for anything
+
+my $examples = "$FindBin::Bin/../../examples";
+my $made = "$PostgreSQL::Test::Utils::tmp_check/made_060";
+mkdir $made;
+
+# JDBC knows no Unix sockets.
+my $node = start_node(
+	'languages',
+	'listen_addresses' => "'127.0.0.1'",
+	'taskq.stale_threshold' => "'600ms'",
+	'taskq.dead_threshold' => "'3s'",
+	'taskq.reaper_interval' => "'200ms'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->(slurp_file("$examples/done_work.sql"));
+# Two tries of 1013 meet others, and what comes of 1014 is not allowed.
+$sql->(q{
+CREATE SEQUENCE meeting;
+CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.n = 1013 THEN
+		CASE nextval('meeting')
+			WHEN 1 THEN RAISE EXCEPTION 'somebody was faster' USING ERRCODE = '40001';
+			WHEN 2 THEN RAISE EXCEPTION 'each waits for the other' USING ERRCODE = '40P01';
+			ELSE NULL;
+		END CASE;
+	ELSIF NEW.n = 1014 THEN
+		RAISE EXCEPTION 'not 1014' USING ERRCODE = '23514';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER meet BEFORE INSERT ON done_work FOR EACH ROW EXECUTE FUNCTION meet();
+});
+
+$ENV{PGHOST} = $node->host;
+$ENV{PGPORT} = $node->port;
+$ENV{PGDATABASE} = 'postgres';
+$ENV{PGUSER} = getpwuid($<);
+
+# made(COMMAND...): does it succeed?  What it said is in a file.
+sub made
+{
+	my $log = "$made/log";
+	return 1 if IPC::Run::run([@_], '<', \undef, '>', $log, '2>&1');
+	diag "@_: ", slurp_file($log);
+	return 0;
+}
+
+sub there { return scalar grep { -x "$_/$_[0]" } split /:/, $ENV{PATH} }
+
+# The command of a worker, without its queue and name; or none when something
+# is missing.
+sub c
+{
+	return made('make', '-s', '-C', "$examples/c", "OUT=$made", "CFLAGS=-O1 -I$ENV{TASKQ_INCLUDE}",
+		"LDFLAGS=-L$ENV{TASKQ_LIB}")
+	  ? "$made/worker" : ();
+}
+
+# Debian's psycopg belongs to Debian's Python.
+sub python
+{
+	my ($python) = grep { system("$_ -c 'import psycopg' 2>/dev/null") == 0 } '/usr/bin/python3', 'python3';
+	return $python ? ($python, "$examples/python/worker.py") : ();
+}
+
+# npm's pg as in the lock file, or else Debian's
+sub node
+{
+	return () unless there('node');
+	mkdir "$made/node";
+	copy("$examples/node/$_", "$made/node") for qw(worker.js package.json package-lock.json);
+	my $npm = there('npm') && made('npm', 'ci', '--prefix', "$made/node", '--no-audit', '--no-fund');
+	note 'pg from ', $npm ? 'npm' : 'Debian';
+	return () unless $npm || -d '/usr/share/nodejs/pg';
+	$ENV{NODE_PATH} = '/usr/share/nodejs' unless $npm;
+	return ('node', "$made/node/worker.js");
+}
+
+sub java
+{
+	my $jdbc = '/usr/share/java/postgresql.jar';
+	return () unless there('javac') && -e $jdbc;
+	return () unless made('javac', '-Xlint:all', '-Werror', '-d', $made, "$examples/java/Worker.java");
+	return ('java', '-XX:TieredStopAtLevel=1', '-Xshare:auto', '-Xmx64m', '-cp', "$made:$jdbc", 'Worker');
+}
+
+sub shell { return "$examples/shell/worker.sh" }
+
+# Workers: those that run, by name.  Each is the leader of a process group and
+# ends with this test.
+my %pid;
+
+sub start_worker
+{
+	my ($name, $queue, @command) = @_;
+	my $log = "$PostgreSQL::Test::Utils::log_path/060_languages_$name.txt";
+	my @url = $queue eq 'java'
+	  ? 'jdbc:postgresql://127.0.0.1:' . $node->port . '/postgres?user=' . getpwuid($<) : ();
+	my $child = fork // die "could not fork: $!";
+
+	if ($child == 0)
+	{
+		eval {
+			setpgrp;
+			open STDOUT, '>>', $log or die;
+			open STDERR, '>&', \*STDOUT or die;
+			$ENV{PGAPPNAME} = $name;
+			exec 'setpriv', '--pdeathsig', 'KILL', '--', @command, $queue, $name, @url;
+		};
+		POSIX::_exit(1);
+	}
+	$pid{$name} = $child;
+	return;
+}
+
+# the process alone; what it has started must end by itself
+sub kill_worker
+{
+	my ($name) = @_;
+	my $child = delete $pid{$name};
+	kill 'KILL', $child;
+	kill 'CONT', -$child;
+	waitpid $child, 0;
+	return;
+}
+
+# reported(NAME): the exit status, when it ends in time
+sub exit_of
+{
+	my ($name) = @_;
+	my $child = delete $pid{$name};
+	my $ended = within(20, sub { waitpid($child, POSIX::WNOHANG()) == $child });
+	my $status = $?;
+
+	kill 'KILL', -$child unless $ended;
+	waitpid $child, 0 unless $ended;
+	return $ended ? $status : 'never';
+}
+
+END
+{
+	my $status = $?;
+	kill 'KILL', -$_ for values %pid;
+	$? = $status;
+}
+
+# Without what was expected the rest of a language makes no sense.
+sub must
+{
+	my ($good, $what) = @_;
+	ok($good, $what) or die "$what: no\n";
+	return;
+}
+
+# comes(QUERY, VALUE): in time
+sub comes
+{
+	my ($query, $value) = @_;
+	my $is = '';
+	my $came = within($BOUND, sub {
+		$is = $sql->($query);
+		select undef, undef, undef, 0.05 if $is ne $value;
+		return $is eq $value;
+	});
+	diag "$query: $is" unless $came;
+	return $came;
+}
+
+sub submit
+{
+	my ($queue, $payload, $more) = @_;
+	return $sql->("SELECT taskq_submit('$queue', '$payload'" . ($more ? ", $more" : '') . ')');
+}
+
+sub state_is
+{
+	my ($id, $state) = @_;
+	return comes("SELECT state FROM taskq_get($id)", $state);
+}
+
+# freeze(NAME): while it holds a task and has sent nothing that would end it
+sub freeze
+{
+	my ($name) = @_;
+	return within($BOUND, sub {
+		kill 'STOP', -$pid{$name};
+		return 1 if $sql->("SELECT running, (SELECT count(*) FROM pg_stat_activity"
+			  . " WHERE application_name = '$name' AND state <> 'idle')"
+			  . " FROM taskq.workers WHERE worker = '$name'") eq '1|0';
+		kill 'CONT', -$pid{$name};
+		select undef, undef, undef, 0.02;
+		return 0;
+	});
+}
+
+sub check_kill
+{
+	my ($q, @command) = @_;
+	my ($killed, $frozen) = ("$q-killed", "$q-frozen");
+
+	start_worker($_, $q, @command) for $killed, $frozen;
+	must(comes("SELECT count(*) >= 20 FROM done_work WHERE worker IN ('$killed', '$frozen')", 't'), 'they work');
+	must(freeze($killed) && freeze($frozen), 'both hold a task');
+	my $held = $sql->("SELECT string_agg(task_id::text, ',' ORDER BY task_id) FROM taskq.tasks"
+		  . " WHERE queue = '$q' AND state = 'running'");
+	like($held, qr/^\d+,\d+$/, 'two tasks run');
+	kill_worker($killed);
+	must(comes("SELECT string_agg(state, ',') FROM taskq.workers WHERE worker IN ('$killed', '$frozen')", 'dead,dead'),
+		'the killed one and the frozen one are declared dead');
+	must(comes("SELECT count(*) FROM taskq.tasks WHERE task_id IN ($held) AND state = 'pending'", 2),
+		'their tasks are back');
+	kill 'CONT', -$pid{$frozen};
+	must(comes("SELECT pending + running FROM taskq.queues WHERE queue = '$q'", '0'), 'the one that is left does all');
+	is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = '$q' GROUP BY 1"), "done|$TASKS", 'each is done');
+	is($sql->('SELECT count(*), count(d), bool_and(d.square = d.n * d.n AND d.n = (t.payload->>\'n\')::int)'
+			  . " FROM taskq.tasks t LEFT JOIN done_work d USING (task_id) WHERE t.queue = '$q'"),
+		"$TASKS|$TASKS|t", 'with one row of the right content');
+	is($sql->("SELECT min(attempt), max(attempt) FROM taskq.tasks WHERE task_id IN ($held)"), '2|2',
+		'those that were held at the second attempt');
+	return $frozen;
+}
+
+sub check_faults
+{
+	my ($q) = @_;
+	my $fails = submit($q, '{"fail": true}', 'max_attempts => 2');
+	my $never = submit($q, '{}');
+	my $refused = submit($q, '{"n": 1014}', 'max_attempts => 2');
+
+	$sql->('ALTER SEQUENCE meeting RESTART');
+	my $meets = submit($q, '{"n": 1013}');
+	must(state_is($fails, 'dead'), 'a task that fails is dead');
+	is($sql->("SELECT reason, attempt, error LIKE '%told to fail%' FROM taskq_get($fails)"), 'exhausted|2|t',
+		'after its attempts');
+	must(state_is($never, 'dead'), 'one that makes no sense');
+	is($sql->("SELECT reason, attempt FROM taskq_get($never)"), 'rejected|1', 'at once');
+	must(state_is($meets, 'done'), 'one that met others is done');
+	is($sql->("SELECT errors IS NULL, attempt FROM taskq_get($meets)"), 't|1', 'in the same attempt');
+	is($sql->('SELECT last_value FROM meeting'), '3', 'at the third try');
+	must(state_is($refused, 'dead'), 'a result that the table refuses is a failure');
+	is($sql->("SELECT count(*) FROM done_work WHERE task_id IN ($fails, $never, $refused)"), '0', 'nothing was written');
+	return;
+}
+
+sub check_cancel
+{
+	my ($q) = @_;
+	my $long = submit($q, '{"n": 1, "ms": 600000}');
+
+	must(state_is($long, 'running'), 'a long task runs');
+	is($sql->("SELECT taskq_cancel($long)"), 'requested', 'and is to stop');
+	must(state_is($long, 'cancelled'), 'which it does');
+	# taken away: the worker hears of it when it wants to complete
+	my $taken = submit($q, '{"n": 2, "ms": 500}');
+	must(state_is($taken, 'running'), 'another one runs');
+	is($sql->("SELECT taskq_cancel($taken, force => true)"), 'cancelled', 'and is taken away');
+	my $next = submit($q, '{"n": 3}');
+	must(state_is($next, 'done'), 'the next one is done');
+	is($sql->("SELECT count(*) FROM done_work WHERE task_id IN ($long, $taken)"), '0', 'nothing was written by those');
+	return;
+}
+
+sub check_connection
+{
+	my ($q, $name) = @_;
+	my $cut = submit($q, '{"n": 4, "ms": 500}');
+
+	must(state_is($cut, 'running'), 'a task runs');
+	$sql->(q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
+	must(state_is($cut, 'done'), 'all connections are cut, and it is done');
+	my $next = submit($q, '{"n": 5}');
+	must(state_is($next, 'done'), 'so is the next one');
+	is($sql->("SELECT count(*), bool_and(worker = '$name') FROM done_work WHERE task_id IN ($cut, $next)"), '2|t',
+		'each with one row');
+	$node->restart;
+	$next = submit($q, '{"n": 6}');
+	must(state_is($next, 'done'), 'and one after a restart of the server');
+	return;
+}
+
+sub check_stop
+{
+	my ($q, $name) = @_;
+	my $last = submit($q, '{"n": 7, "ms": 1000}');
+
+	must(state_is($last, 'running'), 'a task runs');
+	my $later = submit($q, '{"n": 8}');
+	kill 'TERM', $pid{$name};
+	is(exit_of($name), 0, 'SIGTERM ends the worker with status 0');
+	is($sql->("SELECT state, attempt FROM taskq_get($last)"), 'done|1', 'after it has done what it had begun');
+	is($sql->("SELECT state, attempt FROM taskq_get($later)"), 'pending|0', 'and nothing else');
+	is($sql->("SELECT running FROM taskq.queues WHERE queue = '$q'"), '0', 'nothing runs');
+	is($sql->("SELECT count(*) FROM taskq.workers WHERE worker = '$name' AND state <> 'dead'"), '0', 'it has deregistered');
+	return;
+}
+
+sub check_language
+{
+	my ($q, @command) = @_;
+
+	$sql->("SELECT taskq_create_queue('$q', '{\"max_attempts\": 5, \"retry\": \"fixed\", \"retry_base\": \"10 ms\"}')");
+	$sql->("SELECT count(*) FROM taskq_submit_many('$q', ARRAY(SELECT jsonb_build_object('n', i, 'ms', 20)"
+		  . " FROM generate_series(1, $TASKS) AS i))");
+	my $name = check_kill($q, @command);
+	check_faults($q);
+	check_cancel($q);
+	check_connection($q, $name);
+	check_stop($q, $name);
+	return;
+}
+
+for my $language (['c', \&c], ['python', \&python], ['node', \&node], ['java', \&java], ['shell', \&shell])
+{
+	my ($name, $made_of) = @$language;
+	next if $ENV{TASKQ_LANGUAGES} && $ENV{TASKQ_LANGUAGES} !~ /\b$name\b/;
+	subtest $name => sub {
+		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
+		eval { check_language($name, @command); 1 } or fail($@);
+		kill 'KILL', -$_ for values %pid;
+		waitpid $_, 0 for values %pid;
+		%pid = ();
+	};
+}
+
+sound($node);
+$node->stop('fast');
+done_testing();
