@@ -5,7 +5,7 @@
  *     npm ci && node worker.js QUEUE WORKER     the server: PGHOST, PGPORT, ...
  * A task's payload is {"n": 17}; its square is written into done_work.  "ms"
  * makes it take that long, "fail" makes it fail.
- * pg gives bigint as text.  Leave it so: a token may be larger than 2^53. */
+ * pg gives bigint as text.  Leave it so: nothing keeps tokens below 2^53. */
 'use strict';
 const { Client, DatabaseError } = require('pg');
 const { setTimeout: sleep } = require('timers/promises');

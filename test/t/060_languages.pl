@@ -1,4 +1,5 @@
-# The example workers in C, Python, Node, Java and shell, two of each: one is
+# The snippets of doc/languages.md, and
+# the example workers in C, Python, Node, Java and shell, two of each: one is
 # killed and one frozen while they hold tasks.  Every task is done once, with one
 # row written by the transaction that completed it; what fails dies after its
 # attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
@@ -105,6 +106,12 @@ sub java
 
 sub shell { return "$examples/shell/worker.sh" }
 
+sub jdbc_url
+{
+	my ($name) = @_;
+	return 'jdbc:postgresql://127.0.0.1:' . $node->port . "/postgres?user=$ENV{PGUSER}&ApplicationName=$name";
+}
+
 # Workers: those that run, by name.  Each is the leader of a process group and
 # ends with this test.
 my %pid;
@@ -113,8 +120,7 @@ sub start_worker
 {
 	my ($name, $queue, @command) = @_;
 	my $log = "$PostgreSQL::Test::Utils::log_path/060_languages_$name.txt";
-	my @url = $queue eq 'java'
-	  ? 'jdbc:postgresql://127.0.0.1:' . $node->port . '/postgres?user=' . getpwuid($<) : ();
+	my @url = $queue eq 'java' ? jdbc_url($name) : ();
 	my $child = fork // die "could not fork: $!";
 
 	if ($child == 0)
@@ -329,12 +335,40 @@ sub check_language
 	return;
 }
 
+# The snippet of doc/languages.md in a language
+sub snippet_says
+{
+	my ($q, $fence, $file, @command) = @_;
+	my ($text) = slurp_file("$FindBin::Bin/../../doc/languages.md") =~ /^```$fence\n(.*?)^```/ms;
+	my ($out, $err) = ('', '');
+
+	append_to_file("$made/$file", $text);
+	if ($fence eq 'c')
+	{
+		made('gcc', '-Wall', '-Werror', "-I$ENV{TASKQ_INCLUDE}", '-o', "$made/snippet", "$made/$file",
+			"-L$ENV{TASKQ_LIB}", '-lpq');
+		@command = "$made/snippet";
+	}
+	IPC::Run::run([@command], '<', \undef, '>', \$out, '2>', \$err);
+	is($out . $err, "TQ001\n", 'the snippet says what the page tells');
+	is($sql->("SELECT state, result FROM taskq_list('snippet_$q')"), 'done|[1, 2]', 'and its task is done');
+	return;
+}
+
+my %snippet = (
+	c => sub { snippet_says('c', 'c', 'snippet.c') },
+	python => sub { snippet_says('python', 'python', 'snippet.py', shift, "$made/snippet.py") },
+	node => sub { snippet_says('node', 'js', 'node/snippet.js', 'node', "$made/node/snippet.js") },
+	java => sub { snippet_says('java', 'java', 'Snippet.java', @_[ 0 .. 5 ], "$made/Snippet.java", jdbc_url('snippet')) },
+	shell => sub { snippet_says('shell', 'sh', 'snippet.sh', 'sh', "$made/snippet.sh") });
+
 for my $language (['c', \&c], ['python', \&python], ['node', \&node], ['java', \&java], ['shell', \&shell])
 {
 	my ($name, $made_of) = @$language;
 	next if $ENV{TASKQ_LANGUAGES} && $ENV{TASKQ_LANGUAGES} !~ /\b$name\b/;
 	subtest $name => sub {
 		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
+		$snippet{$name}->(@command);
 		eval { check_language($name, @command); 1 } or fail($@);
 		kill 'KILL', -$_ for values %pid;
 		waitpid $_, 0 for values %pid;
