@@ -66,6 +66,9 @@ needs_some() {
 		python:psycopg python3-psycopg
 		command:node nodejs
 		node:pg node-pg
+	LIST
+	# Java's packages cannot be installed where /proc is not mounted
+	[ ! -e /proc/self ] || cat <<-LIST
 		command:javac default-jdk-headless
 		file:/usr/share/java/postgresql.jar libpostgresql-jdbc-java
 	LIST

@@ -276,7 +276,7 @@ sub check_cancel
 	is($sql->("SELECT taskq_cancel($long)"), 'requested', 'and is to stop');
 	must(state_is($long, 'cancelled'), 'which it does');
 	# taken away: the worker hears of it when it wants to complete
-	my $taken = submit($q, '{"n": 2, "ms": 500}');
+	my $taken = submit($q, '{"n": 2, "ms": 1500}');
 	must(state_is($taken, 'running'), 'another one runs');
 	is($sql->("SELECT taskq_cancel($taken, force => true)"), 'cancelled', 'and is taken away');
 	my $next = submit($q, '{"n": 3}');
@@ -288,7 +288,7 @@ sub check_cancel
 sub check_connection
 {
 	my ($q, $name) = @_;
-	my $cut = submit($q, '{"n": 4, "ms": 500}');
+	my $cut = submit($q, '{"n": 4, "ms": 1500}');
 
 	must(state_is($cut, 'running'), 'a task runs');
 	$sql->(q{SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -307,7 +307,7 @@ sub check_connection
 sub check_stop
 {
 	my ($q, $name) = @_;
-	my $last = submit($q, '{"n": 7, "ms": 1000}');
+	my $last = submit($q, '{"n": 7, "ms": 1500}');
 
 	must(state_is($last, 'running'), 'a task runs');
 	my $later = submit($q, '{"n": 8}');
