@@ -182,12 +182,12 @@ CREATE TABLE taskq.archive_keep PARTITION OF taskq.archive
 COMMENT ON TABLE taskq.archive_keep IS 'Finished tasks with a retention of their own';
 COMMENT ON CONSTRAINT archive_keep_pkey ON taskq.archive_keep IS 'A finished task by its id';
 
-CREATE INDEX archive_queue_idx ON taskq.archive (queue_id, task_id);
-COMMENT ON INDEX taskq.archive_queue_idx IS 'Listing the finished tasks of a queue';
+CREATE INDEX archive_queue_idx ON taskq.archive (queue_id, state, task_id);
+COMMENT ON INDEX taskq.archive_queue_idx IS 'Listing the finished tasks of a queue, of each state in the order of their ids';
 CREATE INDEX archive_finished_idx ON taskq.archive (finished_at);
 COMMENT ON INDEX taskq.archive_finished_idx IS 'When a leaf''s newest row finished';
-CREATE INDEX archive_state_idx ON taskq.archive (queue_id, state, task_id) WHERE state OPERATOR(pg_catalog.<>) 5;
-COMMENT ON INDEX taskq.archive_state_idx IS 'Listing dead and cancelled tasks';
+CREATE INDEX archive_state_idx ON taskq.archive (state, task_id) WHERE state OPERATOR(pg_catalog.<>) 5;
+COMMENT ON INDEX taskq.archive_state_idx IS 'Listing dead and cancelled tasks of all queues';
 CREATE INDEX archive_reference_idx ON taskq.archive (queue_id, reference) WHERE reference IS NOT NULL;
 COMMENT ON INDEX taskq.archive_reference_idx IS 'Look-up by reference';
 CREATE INDEX archive_key_idx ON taskq.archive (queue_id, key, task_id) WHERE key IS NOT NULL;

@@ -1,27 +1,34 @@
 /*
  * 50_views: what everybody may look at, as far as rights allow.
  */
-CREATE VIEW taskq.tasks WITH (security_barrier) AS
-SELECT a.task_id, a.queue, a.state, a.reason,
-       CASE WHEN p.allowed THEN a.message END AS message,
-       a.priority, a.attempt, a.max_attempts, a.token, a.version, a.key,
-       a.reference, a.tags,
-       CASE WHEN p.allowed THEN a.payload END AS payload,
-       CASE WHEN p.allowed THEN a.data END AS data,
-       CASE WHEN p.allowed THEN a.headers END AS headers,
-       a.correlation_id,
-       CASE WHEN p.allowed THEN a.result END AS result,
-       CASE WHEN p.allowed THEN a.error END AS error,
-       CASE WHEN p.allowed THEN a.errors END AS errors,
-       CASE WHEN p.allowed THEN a.checkpoint END AS checkpoint,
-       a.progress, a.worker, a.created_at, a.run_at, a.deadline,
-       a.claimed_at, a.lease_until, a.finished_at, a.cancel_requested_at,
-       a.submitted_by, a.run_as, a.descent, a.recreated_as, a.workflow_id,
-       a.step
-  FROM taskq.task_all a
- CROSS JOIN LATERAL (SELECT taskq.may_read_payload(a.queue_id) AS allowed) p
- WHERE taskq.may_read(a.queue_id);
+CREATE VIEW taskq.tasks AS
+SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
+       s.attempt, s.max_attempts, s.token, s.version, s.key, s.reference,
+       s.tags, s.payload, s.data, s.headers, s.correlation_id, s.result,
+       s.error, s.errors, s.checkpoint, s.progress, s.worker, s.created_at,
+       s.run_at, s.deadline, s.claimed_at, s.lease_until, s.finished_at,
+       s.cancel_requested_at, s.submitted_by, s.run_as, s.descent,
+       s.recreated_as, s.workflow_id, s.step
+  FROM taskq.task_scan s, (SELECT) AS not_updatable;
 COMMENT ON VIEW taskq.tasks IS 'Tasks, live and finished, that current_user may read';
+
+CREATE VIEW taskq.running AS
+SELECT s.task_id, s.queue, s.worker, s.attempt, s.max_attempts, s.token,
+       s.claimed_at, s.lease_until, s.worker_seen, s.progress,
+       s.progress_message AS message, s.cancel_requested_at, s.priority,
+       s.key, s.reference, s.correlation_id
+  FROM taskq.task_scan s, (SELECT) AS not_updatable
+ WHERE s.state OPERATOR(pg_catalog.=) 'running';
+COMMENT ON VIEW taskq.running IS
+    'Running tasks that current_user may read: who holds them, since when, until when, and how far they are';
+
+CREATE VIEW taskq.dead AS
+SELECT s.task_id, s.queue, s.reason, s.error, s.message, s.attempt,
+       s.max_attempts, s.finished_at, s.created_at, s.worker, s.priority,
+       s.key, s.reference, s.correlation_id
+  FROM taskq.task_scan s, (SELECT) AS not_updatable
+ WHERE s.state OPERATOR(pg_catalog.=) 'dead';
+COMMENT ON VIEW taskq.dead IS 'Dead tasks that current_user may read, and what they died of';
 
 CREATE FUNCTION taskq.queue_numbers(
     queue_id integer,

@@ -72,8 +72,8 @@ END
 $$;
 
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
-GRANT SELECT ON taskq.tasks, taskq.queues, taskq.workers, taskq.history,
-    taskq.settings TO PUBLIC;
+GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
+    taskq.workers, taskq.history, taskq.settings TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),

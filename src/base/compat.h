@@ -119,6 +119,20 @@ tq_compat_backend_start(BackendType type)
 	return 0;
 }
 
+/* A path of a foreign table. */
+#if PG_VERSION_NUM >= 180000
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
+	create_foreignscan_path(root, rel, NULL, rows, 0, startup, total, keys,    \
+							outer, NULL, NIL, private)
+#define tq_compat_pathkey_is_falling(key) ((key)->pk_cmptype == COMPARE_GT)
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
+	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,       \
+							outer, NULL, NIL, private)
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
+	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,       \
+							outer, NULL, private)
+#define tq_compat_pathkey_is_falling(key)                                     \
+	((key)->pk_strategy == BTGreaterStrategyNumber)
 /* The number of this backend's PGPROC, below MaxBackends. */
 #if PG_VERSION_NUM >= 170000
 #define TQ_MY_PROC_NUMBER MyProcNumber

@@ -86,6 +86,19 @@ tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 }
 
 /*
+ * Run a SELECT against what the active snapshot sees, and nothing newer.
+ */
+uint64
+tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
+{
+	prepare(stmt);
+	return check_result(stmt,
+						SPI_execute_plan(stmt->plan, (Datum *) args,
+										 null_map(stmt, nulls), true, limit),
+						SPI_OK_SELECT);
+}
+
+/*
  * Run a SELECT planned for these very arguments: for statements whose
  * conditions are switched by arguments.
  */

@@ -39,6 +39,8 @@ extern uint64 tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls,
 						 int expected, long limit);
 extern uint64 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
+extern uint64 tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls,
+						  long limit);
 extern uint64 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  bool read_only);
 extern Datum  tq_spi_get(uint64 row, int column, bool *isnull);

@@ -49,6 +49,7 @@ static TqStmt stmt_drop = {
 static TqStmt stmt_drop_all = {
 	"DELETE FROM taskq.large WHERE task_id = $1", 1, {INT8OID}, NULL};
 
+static bool get(TqTask *task, TqColumn col, Datum *value, bool fresh);
 static bool is_raw(TqColumn col);
 static Size width_of(const TqTask *task, TqColumn col);
 static void move_out(TqTask *task, TqColumn col);
@@ -79,9 +80,23 @@ tq_large_drop(TqTask *task, TqColumn col)
 bool
 tq_large_get(TqTask *task, TqColumn col, Datum *value)
 {
-	TqSpi spi;
-	Datum args[2];
-	bool  isnull = true;
+	return get(task, col, value, true);
+}
+
+/* The same, as the active snapshot sees it. */
+bool
+tq_large_look(TqTask *task, TqColumn col, Datum *value)
+{
+	return get(task, col, value, false);
+}
+
+static bool
+get(TqTask *task, TqColumn col, Datum *value, bool fresh)
+{
+	uint64 rows;
+	TqSpi  spi;
+	Datum  args[2];
+	bool   isnull = true;
 
 	if ((task->f.large & TQ_LARGE_BIT(col)) == 0)
 	{
@@ -91,7 +106,9 @@ tq_large_get(TqTask *task, TqColumn col, Datum *value)
 	args[0] = Int64GetDatum(task->f.task_id);
 	args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
 	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_get, args, NULL, SPI_OK_SELECT, 1) > 0)
+	rows = fresh ? tq_spi_run(&stmt_get, args, NULL, SPI_OK_SELECT, 1)
+				 : tq_spi_read(&stmt_get, args, NULL, 1);
+	if (rows > 0)
 	{
 		Datum found = tq_spi_get(0, is_raw(col) ? 2 : 1, &isnull);
 

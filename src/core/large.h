@@ -12,6 +12,7 @@
 extern void tq_large_put(TqTask *task, TqColumn col, Datum value);
 extern void tq_large_drop(TqTask *task, TqColumn col);
 extern bool tq_large_get(TqTask *task, TqColumn col, Datum *value);
+extern bool tq_large_look(TqTask *task, TqColumn col, Datum *value);
 extern void tq_large_load(TqTask *task, TqColumn first, TqColumn last);
 extern void tq_large_store(TqTask *task);
 extern void tq_large_remove_all(int64 task_id);

@@ -728,6 +728,33 @@ tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 	return answer;
 }
 
+/* What is in the bucket of a queue's rate; false when it is not known. */
+bool
+tq_counter_tokens(int32 queue_id, const TqRate *rate, double *tokens)
+{
+	Counter *counter;
+	bool     known = false;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(TQ_OWNER_QUEUE, queue_id);
+	if (counter != NULL)
+	{
+		double since;
+
+		SpinLockAcquire(&counter->mutex);
+		known = counter->rate.count == rate->count &&
+				counter->rate.per == rate->per;
+		since = (double) (tq_clock_monotonic() - counter->filled_at);
+		*tokens = counter->level + since * rate->count / rate->per;
+		SpinLockRelease(&counter->mutex);
+		*tokens = Min(*tokens, rate->count);
+	}
+	LWLockRelease(shared->lock);
+	return known;
+}
+
 /*
  * A claim was not made, or rolled back: the bucket is as if it had not been
  * taken.  When it has been full since, it would have been full without it,

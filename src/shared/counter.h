@@ -79,6 +79,8 @@ extern bool   tq_counter_used_end(TqOwner owner, int32 id, uint64 begun,
 extern bool   tq_counter_used_known(TqOwner owner, int32 id);
 extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate,
 								 int64 *taken_at);
+extern bool      tq_counter_tokens(int32 queue_id, const TqRate *rate,
+								   double *tokens);
 extern void      tq_counter_put_back(int32 queue_id, int64 taken_at);
 
 #endif /* TQ_COUNTER_H */

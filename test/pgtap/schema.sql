@@ -16,7 +16,7 @@ SELECT tables_are('taskq', ARRAY[
     'transition_11', 'transition_12', 'transition_13', 'transition_14',
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
-    'tasks', 'task_all', 'queues', 'workers', 'settings', 'history',
+    'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
     'table_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
