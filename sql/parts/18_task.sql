@@ -110,8 +110,8 @@ CREATE INDEX task_workflow_idx ON taskq.task (workflow_id) WHERE workflow_id IS 
 COMMENT ON INDEX taskq.task_workflow_idx IS 'Steps of a workflow';
 CREATE INDEX task_correlation_idx ON taskq.task (correlation_id) WHERE correlation_id IS NOT NULL;
 COMMENT ON INDEX taskq.task_correlation_idx IS 'Look-up by correlation id';
-CREATE INDEX task_wake_idx ON taskq.task (wake_at) WHERE wake_at IS NOT NULL;
-COMMENT ON INDEX taskq.task_wake_idx IS 'The earliest due time, for the timer';
+CREATE INDEX task_wake_idx ON taskq.task (wake_at) INCLUDE (queue_id) WHERE wake_at IS NOT NULL;
+COMMENT ON INDEX taskq.task_wake_idx IS 'The earliest due time, for the timer; how many tasks of a queue are not due';
 
 CREATE TABLE taskq.large (
     task_id bigint NOT NULL,

@@ -196,6 +196,8 @@ CREATE INDEX archive_correlation_idx ON taskq.archive (correlation_id) WHERE cor
 COMMENT ON INDEX taskq.archive_correlation_idx IS 'Look-up by correlation id';
 CREATE INDEX archive_workflow_idx ON taskq.archive (workflow_id) WHERE workflow_id IS NOT NULL;
 COMMENT ON INDEX taskq.archive_workflow_idx IS 'Steps of a workflow';
+CREATE INDEX archive_recreated_idx ON taskq.archive (recreated_as) WHERE recreated_as IS NOT NULL;
+COMMENT ON INDEX taskq.archive_recreated_idx IS 'Where a recreated task comes from';
 CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
 COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'The retention duty';
 
@@ -211,3 +213,30 @@ COMMENT ON COLUMN taskq.archive_rotation.only_row IS 'Always true';
 COMMENT ON COLUMN taskq.archive_rotation.bucket IS 'Number of the leaf';
 COMMENT ON COLUMN taskq.archive_rotation.since IS 'Since when';
 COMMENT ON CONSTRAINT archive_rotation_pkey ON taskq.archive_rotation IS 'One row';
+
+/* How many there are; core/finished.c tells how they are counted. */
+CREATE TABLE taskq.finished_count (
+    bucket smallint NOT NULL,
+    queue_id integer NOT NULL,
+    done bigint NOT NULL,
+    dead bigint NOT NULL,
+    CONSTRAINT finished_count_pkey PRIMARY KEY (bucket, queue_id)
+);
+COMMENT ON TABLE taskq.finished_count IS 'Finished tasks of each queue in each leaf, as they were counted last';
+COMMENT ON COLUMN taskq.finished_count.bucket IS 'The leaf';
+COMMENT ON COLUMN taskq.finished_count.queue_id IS 'The queue';
+COMMENT ON COLUMN taskq.finished_count.done IS 'Tasks that are done';
+COMMENT ON COLUMN taskq.finished_count.dead IS 'Tasks that are dead';
+COMMENT ON CONSTRAINT finished_count_pkey ON taskq.finished_count IS 'One row for each queue that has tasks in the leaf';
+
+CREATE TABLE taskq.finished_leaf (
+    bucket smallint NOT NULL,
+    counted_at timestamp with time zone NOT NULL,
+    sign pg_catalog.text NOT NULL,
+    CONSTRAINT finished_leaf_pkey PRIMARY KEY (bucket)
+);
+COMMENT ON TABLE taskq.finished_leaf IS 'When each leaf of the archive was counted; its lock is held by who counts';
+COMMENT ON COLUMN taskq.finished_leaf.bucket IS 'The leaf';
+COMMENT ON COLUMN taskq.finished_leaf.counted_at IS 'When';
+COMMENT ON COLUMN taskq.finished_leaf.sign IS 'What the server''s statistics said of it then';
+COMMENT ON CONSTRAINT finished_leaf_pkey ON taskq.finished_leaf IS 'One row for each leaf';

@@ -109,3 +109,10 @@ CREATE FUNCTION taskq_list(
     AS 'MODULE_PATHNAME', 'taskq_list';
 COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) IS
     'Tasks in the order of their ids, after one, up to max_rows (10000), filtered by what is given';
+
+CREATE FUNCTION taskq_lineage(task_id bigint)
+    RETURNS SETOF taskq.lineage
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_lineage';
+COMMENT ON FUNCTION taskq_lineage(bigint) IS
+    'Where a task comes from and what came of it: recreated_from, recreated_as, dead_letter_of, dead_letter, same_correlation';

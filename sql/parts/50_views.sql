@@ -37,13 +37,17 @@ CREATE FUNCTION taskq.queue_numbers(
     OUT blocked bigint,
     OUT running bigint,
     OUT suspended bigint,
+    OUT done bigint,
+    OUT dead bigint,
+    OUT counted_at timestamp with time zone,
     OUT oldest_ready_age interval,
-    OUT active_workers bigint
+    OUT active_workers bigint,
+    OUT rates jsonb
 ) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_queue_numbers';
 COMMENT ON FUNCTION taskq.queue_numbers(integer) IS
-    'Live tasks of a queue that current_user may read, as they are now and with what this transaction has done; nulls for others';
+    'Tasks of a queue that current_user may read: live ones as they are now and with what this transaction has done, finished ones as of counted_at; nulls for others';
 
 CREATE VIEW taskq.queues WITH (security_barrier) AS
 SELECT q.name COLLATE "default" AS queue,
@@ -56,30 +60,32 @@ SELECT q.name COLLATE "default" AS queue,
        l.blocked,
        l.running,
        l.suspended,
-       coalesce(f.done, 0) AS done,
-       coalesce(f.dead, 0) AS dead,
-       pg_catalog.clock_timestamp() AS counted_at,
+       l.done,
+       l.dead,
+       l.counted_at,
        l.oldest_ready_age,
        l.active_workers,
-       q.options
+       NULL::bigint AS waiters,
+       q.options,
+       l.rates
   FROM taskq.queue q
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) q.owner_role
  CROSS JOIN LATERAL taskq.queue_numbers(q.queue_id) l
- CROSS JOIN LATERAL (
-       SELECT pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 5) AS done,
-              pg_catalog.count(*) FILTER (WHERE a.state OPERATOR(pg_catalog.=) 6) AS dead
-         FROM taskq.archive a
-        WHERE a.queue_id OPERATOR(pg_catalog.=) q.queue_id) f
  WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
    AND taskq.may_read(q.queue_id);
 COMMENT ON VIEW taskq.queues IS
-    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready';
+    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready, waiters when it is not known';
 
 CREATE FUNCTION taskq.may_see_worker(role_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_see_worker';
 COMMENT ON FUNCTION taskq.may_see_worker(integer) IS
     'May current_user see workers that the role registered?';
+
+CREATE FUNCTION taskq.worker_running(worker_id integer) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_worker_running';
+COMMENT ON FUNCTION taskq.worker_running(integer) IS 'How many tasks a worker holds';
 
 CREATE VIEW taskq.workers WITH (security_barrier) AS
 SELECT w.name COLLATE "default" AS worker,
@@ -91,9 +97,7 @@ SELECT w.name COLLATE "default" AS worker,
        END AS state,
        w.queues,
        w.tags,
-       (SELECT pg_catalog.count(*) FROM taskq.task t
-         WHERE t.worker_id OPERATOR(pg_catalog.=) w.worker_id
-           AND t.state OPERATOR(pg_catalog.=) 3) AS running,
+       taskq.worker_running(w.worker_id) AS running,
        w.max_running,
        false AS bound,
        r.name COLLATE "default" AS role,

@@ -29,6 +29,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_get', 4),
     ('taskq_get_many', 4),
     ('taskq_list', 4),
+    ('taskq_lineage', 4),
     ('taskq_cancel', 8),
     ('taskq_retry', 8),
     ('taskq_recreate', 8),
@@ -77,6 +78,7 @@ GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
+    taskq.worker_running(integer),
     taskq.queue_numbers(integer),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;

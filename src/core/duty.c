@@ -44,6 +44,7 @@
 #include "base/spi.h"
 #include "core/duty.h"
 #include "core/failure.h"
+#include "core/finished.h"
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/sign.h"
@@ -234,6 +235,7 @@ tq_duty_turn(TimestampTz told)
 			;
 		while (turn_of("orphans", duty_orphans, BATCH))
 			;
+		(void) turn_of("numbers", tq_finished_count, 1);
 		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
 	}
 	if (now >= deadline_due || tq_registry_asked(TQ_ASK_DEADLINES))
@@ -386,6 +388,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, values,
 							 nulls);
 	}
+	(void) tq_finished_count(1);
 	return (Datum) 0;
 }
 

@@ -28,6 +28,7 @@
 #include "access/relscan.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "storage/bufmgr.h"
@@ -58,6 +59,7 @@ typedef enum Which
 	BY_REFERENCE,
 	BY_KEY,
 	BY_CORRELATION,
+	BY_RECREATED,
 	BY_POSITION, /* the dispatch index, of taskq.task */
 	INDEXES
 } Which;
@@ -70,6 +72,7 @@ static const char *const index_names[INDEXES][2] = {
 	[BY_REFERENCE] = {"reference_idx", "queue_id_reference_idx"},
 	[BY_KEY] = {"key_idx", "queue_id_key_task_id_idx"},
 	[BY_CORRELATION] = {"correlation_idx", "correlation_id_idx"},
+	[BY_RECREATED] = {NULL, "recreated_as_idx"},
 	[BY_POSITION] = {"dispatch_idx", NULL}};
 
 typedef struct Table
@@ -239,6 +242,50 @@ tq_find_page(TqFind *find, const TqFilter *filter, int max, TqFound **found)
 	return search.page.count;
 }
 
+/*
+ * Finished tasks of a queue and a state, counted up to max.  Rows are only
+ * looked at where not all of a page can be seen by everybody.
+ */
+int64
+tq_find_count(TqFind *find, int32 queue_id, TqState state, int64 max)
+{
+	Buffer map = InvalidBuffer;
+	int64  count = 0;
+
+	for (int leaf = 0; leaf <= TQ_LEAF_KEEP && count < max; leaf++)
+	{
+		Table        *table = open_table(find, leaf);
+		Range         range;
+		IndexScanDesc scan;
+		ItemPointer   tid;
+
+		if (RelationGetNumberOfBlocks(table->rel) == 0)
+			continue;
+		range_init(&range, BY_STATE);
+		range_int4(&range, queue_id);
+		range_int2(&range, (int16) state);
+		scan = tq_compat_index_beginscan(table->rel,
+										 open_index(find, leaf, BY_STATE),
+										 find->snapshot, range.nkeys);
+		scan->xs_want_itup = true;
+		index_rescan(scan, range.keys, range.nkeys, NULL, 0);
+		while (count < max &&
+			   (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+		{
+			if (VM_ALL_VISIBLE(table->rel, ItemPointerGetBlockNumber(tid),
+							   &map) ||
+				index_fetch_heap(scan, table->slot))
+				count++;
+		}
+		ExecClearTuple(table->slot);
+		index_endscan(scan);
+		if (BufferIsValid(map))
+			ReleaseBuffer(map);
+		map = InvalidBuffer;
+	}
+	return count;
+}
+
 /* Read a task that was found; in the current memory context. */
 void
 tq_find_read(TqFind *find, const TqFound *found, TqTask *task)
@@ -346,6 +393,16 @@ search_table(Search *search, int table)
 			range_int8(&range, filter->ids[i]);
 			(void) walk(search, table, &range, PG_INT64_MAX);
 		}
+	}
+	else if (filter->recreated_as != 0)
+	{
+		Range range;
+
+		if (table == TQ_FOUND_LIVE)
+			return;
+		range_init(&range, BY_RECREATED);
+		range_int8(&range, filter->recreated_as);
+		(void) walk(search, table, &range, PG_INT64_MAX);
 	}
 	else if (filter->reference != NULL || filter->key != NULL ||
 			 filter->correlation_id != NULL)

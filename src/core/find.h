@@ -21,7 +21,8 @@ typedef struct TqFilter
 	const char  *reference; /* NULL: any, so of the next two */
 	const char  *key;
 	const char  *correlation_id;
-	const int64 *ids; /* NULL: any */
+	int64        recreated_as; /* 0: any; else nothing above applies */
+	const int64 *ids;          /* NULL: any */
 	int          id_count;
 	int64        first; /* ids from here */
 	int64        last;  /* to here */
@@ -47,6 +48,8 @@ extern void     tq_filter_init(TqFilter *filter);
 extern void     tq_filter_after(TqFilter *filter, int64 task_id);
 extern int      tq_find_page(TqFind *find, const TqFilter *filter, int max,
 							 TqFound **found);
+extern int64    tq_find_count(TqFind *find, int32 queue_id, TqState state,
+							  int64 max);
 extern void     tq_find_read(TqFind *find, const TqFound *found, TqTask *task);
 extern Snapshot tq_find_snapshot(const TqFind *find);
 

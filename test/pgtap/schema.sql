@@ -9,7 +9,8 @@ SELECT tables_are('taskq', ARRAY[
     'archive_00', 'archive_01', 'archive_02', 'archive_03', 'archive_04',
     'archive_05', 'archive_06', 'archive_07', 'archive_08', 'archive_09',
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
-    'archive_15', 'archive_keep', 'archive_rotation', 'function_right',
+    'archive_15', 'archive_keep', 'archive_rotation', 'finished_count',
+    'finished_leaf', 'function_right',
     'transition', 'transition_00', 'transition_01', 'transition_02',
     'transition_03', 'transition_04', 'transition_05', 'transition_06',
     'transition_07', 'transition_08', 'transition_09', 'transition_10',
@@ -157,7 +158,7 @@ SELECT set_eq($$
     'CREATE INDEX task_deadline_idx ON taskq.task USING btree (deadline) WHERE (deadline IS NOT NULL)',
     'CREATE INDEX task_workflow_idx ON taskq.task USING btree (workflow_id) WHERE (workflow_id IS NOT NULL)',
     'CREATE INDEX task_correlation_idx ON taskq.task USING btree (correlation_id) WHERE (correlation_id IS NOT NULL)',
-    'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) WHERE (wake_at IS NOT NULL)'],
+    'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) INCLUDE (queue_id) WHERE (wake_at IS NOT NULL)'],
     'taskq.task has these indexes and no other');
 SELECT set_eq($$
     SELECT unnest(reloptions) FROM pg_class

@@ -211,6 +211,12 @@ run_chaos() {
 	TESTS=040_chaos FILES='' run_tap
 }
 
+# The test of lists, with many tasks
+run_scale() {
+	export TASKQ_SCALE=1
+	TESTS=050_lists FILES='' run_tap
+}
+
 run_lint() {
 	local files
 	pick_files "$TASKQ_SRC/test/lint" .sh "$(asked_for lint)"
