@@ -1,7 +1,7 @@
 /*
  * 50_views: what everybody may look at, as far as rights allow.
  */
-CREATE VIEW taskq.tasks AS
+CREATE VIEW taskq.tasks WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
        s.attempt, s.max_attempts, s.token, s.version, s.key, s.reference,
        s.tags, s.payload, s.data, s.headers, s.correlation_id, s.result,
@@ -12,7 +12,7 @@ SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
   FROM taskq.task_scan s, (SELECT) AS not_updatable;
 COMMENT ON VIEW taskq.tasks IS 'Tasks, live and finished, that current_user may read';
 
-CREATE VIEW taskq.running AS
+CREATE VIEW taskq.running WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.worker, s.attempt, s.max_attempts, s.token,
        s.claimed_at, s.lease_until, s.worker_seen, s.progress,
        s.progress_message AS message, s.cancel_requested_at, s.priority,
@@ -22,7 +22,7 @@ SELECT s.task_id, s.queue, s.worker, s.attempt, s.max_attempts, s.token,
 COMMENT ON VIEW taskq.running IS
     'Running tasks that current_user may read: who holds them, since when, until when, and how far they are';
 
-CREATE VIEW taskq.dead AS
+CREATE VIEW taskq.dead WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.reason, s.error, s.message, s.attempt,
        s.max_attempts, s.finished_at, s.created_at, s.worker, s.priority,
        s.key, s.reference, s.correlation_id

@@ -119,20 +119,36 @@ tq_compat_backend_start(BackendType type)
 	return 0;
 }
 
-/* A path of a foreign table. */
+/* An ordered path of a foreign table, and what it is ordered by. */
 #if PG_VERSION_NUM >= 180000
-#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
-	create_foreignscan_path(root, rel, NULL, rows, 0, startup, total, keys,    \
-							outer, NULL, NIL, private)
-#define tq_compat_pathkey_is_falling(key) ((key)->pk_cmptype == COMPARE_GT)
-#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
-	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,       \
-							outer, NULL, NIL, private)
-#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, outer, private) \
-	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,       \
-							outer, NULL, private)
-#define tq_compat_pathkey_is_falling(key)                                     \
-	((key)->pk_strategy == BTGreaterStrategyNumber)
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, fdw)    \
+	create_foreignscan_path(root, rel, NULL, rows, 0, startup, total, keys,   \
+							(rel)->lateral_relids, NULL, NIL, fdw)
+#define TQ_SORT_RISING COMPARE_LT
+#define TQ_SORT_FALLING COMPARE_GT
+#else
+#if PG_VERSION_NUM >= 170000
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, fdw)    \
+	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,      \
+							(rel)->lateral_relids, NULL, NIL, fdw)
+#else
+#define tq_compat_foreign_path(root, rel, rows, startup, total, keys, fdw)    \
+	create_foreignscan_path(root, rel, NULL, rows, startup, total, keys,      \
+							(rel)->lateral_relids, NULL, fdw)
+#endif
+#define TQ_SORT_RISING BTLessStrategyNumber
+#define TQ_SORT_FALLING BTGreaterStrategyNumber
+#endif
+#if PG_VERSION_NUM >= 160000
+#define tq_compat_sort_class(root, expr, families, type, rels)                \
+	get_eclass_for_sort_expr(root, expr, families, type, InvalidOid, 0, rels, \
+							 true)
+#else
+#define tq_compat_sort_class(root, expr, families, type, rels)                \
+	get_eclass_for_sort_expr(root, expr, NULL, families, type, InvalidOid, 0, \
+							 rels, true)
+#endif
+
 /* The number of this backend's PGPROC, below MaxBackends. */
 #if PG_VERSION_NUM >= 170000
 #define TQ_MY_PROC_NUMBER MyProcNumber

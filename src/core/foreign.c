@@ -8,10 +8,9 @@
  * tells here what it wants, and core/find.c answers.
  *
  * Rows that current_user may not see never leave the scan, and what it may
- * not read of them is null: hence the views need be no barriers, and whatever
- * functions a query has get nothing else.  current_user is looked at when the
- * scan begins.  Conditions are also tested by the server itself: taking them
- * is only a matter of speed.
+ * not read of them is null.  current_user is looked at when the scan begins.
+ * Conditions are also tested by the server itself: taking them is only a
+ * matter of speed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -116,11 +115,7 @@ static bool  take(RelOptInfo *rel, Expr *clause, int *taken, Expr **value);
 static bool  take_list(RelOptInfo *rel, ScalarArrayOpExpr *op, int *taken,
 					   Expr **value);
 static int   column_of(RelOptInfo *rel, Expr *expr);
-static bool  is_of(RelOptInfo *rel, Node *expr);
-static bool  is_id(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
-				   EquivalenceMember *member, void *arg);
 static List *wanted_columns(RelOptInfo *rel);
-static int   order_of(PlannerInfo *root, RelOptInfo *rel);
 static void  read_filter(ForeignScanState *node, TaskScan *scan);
 static void  apply(TaskScan *scan, Taken taken, Oid type, Datum value);
 static void  apply_word(TaskScan *scan, Taken taken, const char *word);
@@ -168,54 +163,30 @@ get_size(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 }
 
 /*
- * It comes by id, rising, or falling when the query says so; or, in a join,
- * for one id after the other.
+ * Two paths: by id, rising and falling.  They are told always, since a query
+ * of a view that is a barrier does not tell here which one it wants.
  */
 static void
 get_paths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 {
-	int   order = order_of(root, rel);
-	List *pathkeys = order == 0 ? NIL
-								: list_make1(linitial(root->query_pathkeys));
-	List *private = list_make1_int(order < 0);
-	Cost      row = ROW_COST + rel->baserestrictcost.per_tuple;
-	List     *clauses;
-	ListCell *cell;
+	Var *id =
+		makeVar(rel->relid, TQ_INFO_TASK_ID + 1, INT8OID, -1, InvalidOid, 0);
+	EquivalenceClass *class = tq_compat_sort_class(
+		root, (Expr *) id, list_make1_oid(INTEGER_BTREE_FAM_OID), INT8OID,
+		rel->relids);
+	Cost total = LOOK_UP_COST +
+				 rel->rows * (ROW_COST + rel->baserestrictcost.per_tuple);
 
-	add_path(rel, (Path *) tq_compat_foreign_path(
-					  root, rel, rel->rows, LOOK_UP_COST,
-					  LOOK_UP_COST + rel->rows * row, pathkeys,
-					  rel->lateral_relids, private));
-	clauses = list_concat_copy(
-		rel->joininfo, generate_implied_equalities_for_column(
-						   root, rel, is_id, NULL, rel->lateral_referencers));
-	foreach (cell, clauses)
+	for (int falling = 0; falling <= 1; falling++)
 	{
-		RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
-		Relids        outer;
-		int           taken;
-		Expr         *value;
+		PathKey *key = make_canonical_pathkey(
+			root, class, INTEGER_BTREE_FAM_OID,
+			falling ? TQ_SORT_FALLING : TQ_SORT_RISING, falling);
 
-		if (!join_clause_is_movable_to(clause, rel) ||
-			!take(rel, clause->clause, &taken, &value) || taken != TAKEN_ID)
-			continue;
-		outer = bms_union(clause->clause_relids, rel->lateral_relids);
-		outer = bms_del_member(outer, rel->relid);
-		if (bms_is_empty(outer))
-			continue;
-		(void) get_baserel_parampathinfo(root, rel, outer);
 		add_path(rel, (Path *) tq_compat_foreign_path(
-						  root, rel, 1, LOOK_UP_COST, LOOK_UP_COST + row, NIL,
-						  outer, list_make1_int(0)));
+						  root, rel, rel->rows, LOOK_UP_COST, total,
+						  list_make1(key), list_make1_int(falling)));
 	}
-}
-
-/* For the planner: is that the column with the ids? */
-static bool
-is_id(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
-	  EquivalenceMember *member, void *arg)
-{
-	return column_of(rel, member->em_expr) == TQ_INFO_TASK_ID;
 }
 
 static ForeignScan *
@@ -404,7 +375,7 @@ take(RelOptInfo *rel, Expr *clause, int *taken, Expr **value)
 		opno = get_commutator(opno);
 	}
 	column = column_of(rel, left);
-	if (column < 0 || is_of(rel, (Node *) *value) ||
+	if (column < 0 || contain_var_clause((Node *) *value) ||
 		contain_volatile_functions((Node *) *value))
 		return false;
 	if (column == TQ_INFO_TASK_ID)
@@ -449,7 +420,7 @@ take_list(RelOptInfo *rel, ScalarArrayOpExpr *op, int *taken, Expr **value)
 		   column_of(rel, linitial(op->args)) == TQ_INFO_TASK_ID &&
 		   get_op_opfamily_strategy(op->opno, INTEGER_BTREE_FAM_OID) ==
 			   BTEqualStrategyNumber &&
-		   !is_of(rel, (Node *) *value) &&
+		   !contain_var_clause((Node *) *value) &&
 		   !contain_volatile_functions((Node *) *value);
 }
 
@@ -466,16 +437,6 @@ column_of(RelOptInfo *rel, Expr *expr)
 		var->varattno <= 0)
 		return -1;
 	return var->varattno - 1;
-}
-
-/* Does an expression have columns of the table in it? */
-static bool
-is_of(RelOptInfo *rel, Node *expr)
-{
-	Bitmapset *attributes = NULL;
-
-	pull_varattnos(expr, rel->relid, &attributes);
-	return !bms_is_empty(attributes);
 }
 
 static List *
@@ -497,29 +458,6 @@ wanted_columns(RelOptInfo *rel)
 			wanted = lappend_int(wanted, c);
 	}
 	return wanted;
-}
-
-/* Does the query want rising ids (1), falling ones (-1), or neither (0)? */
-static int
-order_of(PlannerInfo *root, RelOptInfo *rel)
-{
-	PathKey  *key;
-	ListCell *cell;
-
-	if (root->query_pathkeys == NIL)
-		return 0;
-	key = linitial_node(PathKey, root->query_pathkeys);
-	if (key->pk_opfamily != INTEGER_BTREE_FAM_OID)
-		return 0;
-	foreach (cell, key->pk_eclass->ec_members)
-	{
-		EquivalenceMember *member = lfirst(cell);
-
-		if (member->em_datatype == INT8OID &&
-			column_of(rel, member->em_expr) == TQ_INFO_TASK_ID)
-			return tq_compat_pathkey_is_falling(key) ? -1 : 1;
-	}
-	return 0;
 }
 
 /* Evaluate what conditions compare with. */

@@ -121,6 +121,7 @@ INSERT INTO promised VALUES
  ' newest_first boolean DEFAULT false, correlation_id text DEFAULT NULL::text,'
  ' with_payload boolean DEFAULT true',
  'SETOF taskq.task_info'),
+('taskq_lineage', 'task_id bigint', 'SETOF taskq.lineage'),
 ('taskq_cancel',
  'task_id bigint, reason text DEFAULT NULL::text, force boolean DEFAULT false',
  'text'),
@@ -217,20 +218,20 @@ SELECT set_eq($$
     'taskq_version()', 'taskq.state_name(smallint)',
     'taskq.reason_name(smallint)', 'taskq.may_read(integer)',
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
-    'taskq.queue_numbers(integer)',
+    'taskq.queue_numbers(integer)', 'taskq.worker_running(integer)',
     'taskq.worker_seen(integer)', 'taskq.task_progress(bigint,bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || x.privilege_type
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
-    ARRAY['tasks SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
-          'history SELECT'],
+    ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT',
+          'workers SELECT', 'settings SELECT', 'history SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c
      WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'v'
-       AND c.relname IN ('tasks', 'queues', 'workers')
+       AND c.relname IN ('tasks', 'running', 'dead', 'queues', 'workers', 'history')
        AND NOT coalesce(c.reloptions @> ARRAY['security_barrier=true']
                         OR c.reloptions @> ARRAY['security_barrier'], false)$$,
     'views filtered by rights are security barriers');

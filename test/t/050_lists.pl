@@ -105,7 +105,7 @@ my @statements = (
 	(map { ("SELECT * FROM taskq.tasks WHERE state = '$_' LIMIT 100", "SELECT * FROM taskq.tasks WHERE queue = 'q1' AND state = '$_' LIMIT 100") } @states),
 	"SELECT * FROM taskq.tasks WHERE reference = 'reference 331'", "SELECT * FROM taskq.tasks WHERE key = 'key 2' LIMIT 100",
 	"SELECT * FROM taskq.tasks WHERE correlation_id = 'correlation 3' LIMIT 100",
-	"SELECT t.* FROM generate_series(300::bigint, 1000, 70) i JOIN taskq.tasks t ON t.task_id = i",
+	"SELECT t.* FROM generate_series(300::bigint, 1000, 70) i, taskq_get(i) t",
 	'SELECT * FROM taskq.queues', "SELECT * FROM taskq.queues WHERE queue = 'q1'", "SELECT * FROM taskq.queues WHERE queue = 'q199'",
 	'SELECT * FROM taskq.workers', "SELECT * FROM taskq.workers WHERE worker = 'worker 3'", 'SELECT * FROM taskq.settings');
 my %by = (
