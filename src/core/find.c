@@ -132,9 +132,6 @@ static void     range_int8(Range *range, int64 value);
 static void     range_text(Range *range, const char *value);
 static int      add_bounds(const Search *search, Range *range);
 static bool     walk(Search *search, int table, Range *range, int64 budget);
-static bool     fits(const TqFilter *filter, TupleTableSlot *slot,
-					 const TqTaskFixed *row);
-static bool     text_is(TupleTableSlot *slot, int column, const char *value);
 static void     narrow(Search *search, int64 reached);
 static bool     registry_will_do(const Search *search);
 static void     collect_running(Search *search, TqPage *candidates);
@@ -143,7 +140,6 @@ static void     collect_lane(Search *search, TqPage *candidates, int64 lane);
 static bool     next_priority(Search *search, int64 lane, int16 *priority,
 							  bool below);
 static void collect_range(Search *search, TqPage *candidates, Range *range);
-static int  compare_queues(const void *a, const void *b);
 
 /* Begin to look, at what the snapshot sees. */
 TqFind *
@@ -180,35 +176,6 @@ Snapshot
 tq_find_snapshot(const TqFind *find)
 {
 	return find->snapshot;
-}
-
-/* All tasks. */
-void
-tq_filter_init(TqFilter *filter)
-{
-	memset(filter, 0, sizeof(*filter));
-	filter->all_queues = true;
-	filter->first = PG_INT64_MIN;
-	filter->last = PG_INT64_MAX;
-}
-
-/* Go on behind a task; after the last id there is nothing. */
-void
-tq_filter_after(TqFilter *filter, int64 task_id)
-{
-	if (filter->backward)
-	{
-		if (task_id == PG_INT64_MIN)
-			filter->first = PG_INT64_MAX;
-		filter->last = Min(filter->last, task_id - (task_id != PG_INT64_MIN));
-	}
-	else
-	{
-		if (task_id == PG_INT64_MAX)
-			filter->last = PG_INT64_MIN;
-		filter->first =
-			Max(filter->first, task_id + (task_id != PG_INT64_MAX));
-	}
 }
 
 /*
@@ -639,7 +606,7 @@ walk(Search *search, int table, Range *range, int64 budget)
 				break;
 		}
 		else if (task_id >= search->first && task_id <= search->last &&
-				 fits(search->filter, slot, row))
+				 tq_filter_fits(search->filter, slot, row))
 		{
 			TqFound found;
 
@@ -658,42 +625,6 @@ walk(Search *search, int table, Range *range, int64 budget)
 	ExecClearTuple(slot);
 	index_endscan(scan);
 	return done;
-}
-
-static bool
-fits(const TqFilter *filter, TupleTableSlot *slot, const TqTaskFixed *row)
-{
-	if (filter->state != 0 && row->state != filter->state)
-		return false;
-	if (!filter->all_queues &&
-		(filter->queue_count == 0 ||
-		 bsearch(&row->queue_id, filter->queues, filter->queue_count,
-				 sizeof(int32), compare_queues) == NULL))
-		return false;
-	return text_is(slot, TQ_COL_REFERENCE, filter->reference) &&
-		   text_is(slot, TQ_COL_KEY, filter->key) &&
-		   text_is(slot, TQ_COL_CORRELATION_ID, filter->correlation_id);
-}
-
-static bool
-text_is(TupleTableSlot *slot, int column, const char *value)
-{
-	bool  isnull;
-	Datum found;
-	text *word;
-	bool  same;
-
-	if (value == NULL)
-		return true;
-	found = slot_getattr(slot, column, &isnull);
-	if (isnull)
-		return false;
-	word = DatumGetTextPP(found);
-	same = VARSIZE_ANY_EXHDR(word) == strlen(value) &&
-		   memcmp(VARDATA_ANY(word), value, strlen(value)) == 0;
-	if ((Pointer) word != DatumGetPointer(found))
-		pfree(word);
-	return same;
 }
 
 /* What is up to this id has been seen. */
@@ -839,13 +770,4 @@ collect_range(Search *search, TqPage *candidates, Range *range)
 			tq_page_add(candidates, &found);
 	}
 	index_endscan(scan);
-}
-
-static int
-compare_queues(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
-
-	return x < y ? -1 : x > y;
 }

@@ -9,6 +9,7 @@
 
 #include "core/task.h"
 
+#include "executor/tuptable.h"
 #include "utils/snapshot.h"
 
 /* What is looked for; all that is given must apply. */
@@ -46,6 +47,8 @@ extern TqFind  *tq_find_begin(Snapshot snapshot);
 extern void     tq_find_end(TqFind *find);
 extern void     tq_filter_init(TqFilter *filter);
 extern void     tq_filter_after(TqFilter *filter, int64 task_id);
+extern bool     tq_filter_fits(const TqFilter *filter, TupleTableSlot *slot,
+							   const TqTaskFixed *row);
 extern int      tq_find_page(TqFind *find, const TqFilter *filter, int max,
 							 TqFound **found);
 extern int64    tq_find_count(TqFind *find, int32 queue_id, TqState state,
