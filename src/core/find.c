@@ -47,7 +47,8 @@
 #include "core/row.h"
 #include "shared/registry.h"
 
-#define BUDGET 10000 /* rows that do not fit, before another way is tried */
+#define BUDGET 1000  /* rows that do not fit, before another way is tried */
+#define RANGE_COST 4 /* rows that could be looked at instead of a range */
 #define FEW_QUEUES 4 /* that are looked up one by one at once */
 #define MIN_CANDIDATES 1000
 
@@ -415,6 +416,10 @@ search_leaf(Search *search, int leaf)
 	const TqFilter *filter = search->filter;
 	bool  by_state = filter->state != 0 && filter->state != TQ_STATE_DONE;
 	bool  sure = filter->all_queues && (by_state || filter->state == 0);
+	int64 ranges =
+		(int64) filter->queue_count *
+		(filter->state != 0 ? 1 : TQ_STATE_LAST - TQ_STATE_DONE + 1);
+	int64 budget = Max(BUDGET, RANGE_COST * ranges);
 	Range range;
 
 	if (filter->all_queues || filter->queue_count > FEW_QUEUES)
@@ -423,7 +428,7 @@ search_leaf(Search *search, int leaf)
 		if (by_state)
 			range_int2(&range, (int16) filter->state);
 		range.id_column = range.nkeys + 1;
-		if (walk(search, leaf, &range, sure ? PG_INT64_MAX : BUDGET))
+		if (walk(search, leaf, &range, sure ? PG_INT64_MAX : budget))
 			return;
 	}
 	search_queues(search, leaf);
