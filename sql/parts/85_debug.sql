@@ -25,3 +25,8 @@ CREATE FUNCTION taskq.debug_backoff(options jsonb, attempt integer, chance doubl
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_backoff';
 COMMENT ON FUNCTION taskq.debug_backoff(jsonb, integer, double precision) IS 'The wait after a failed attempt, for a chance from 0 to 1';
+
+CREATE FUNCTION taskq.debug_reasons(OUT name text, OUT given bigint) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_reasons';
+COMMENT ON FUNCTION taskq.debug_reasons() IS 'Every reason that taskq_explain and taskq_explain_claim know, and how often this session gave it';

@@ -30,6 +30,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_get_many', 4),
     ('taskq_list', 4),
     ('taskq_lineage', 4),
+    ('taskq_explain', 4),
+    ('taskq_explain_claim', 6),
     ('taskq_cancel', 8),
     ('taskq_retry', 8),
     ('taskq_recreate', 8),
@@ -82,3 +84,5 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.queue_numbers(integer),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION taskq_explain(bigint),
+    taskq_explain_claim(text, text, text[]) TO pg_monitor;

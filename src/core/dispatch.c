@@ -17,6 +17,9 @@
  * This file is the place for knowing better where to begin: a scan starts
  * at the position (priority, available_at, task_id) that begin_scan sets.
  *
+ * tq_dispatch_peek walks in the same way to tell what a claim would get, and
+ * takes nothing; it gives up after LOOK_ENTRIES entries.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -44,6 +47,7 @@
 
 #define RANDOM_WINDOW 64 /* ready tasks that "random" chooses from */
 #define MAX_ROUNDS 5     /* new snapshots after losing every race */
+#define LOOK_ENTRIES 10000
 
 /* One matching lane. */
 typedef struct Cursor
@@ -69,10 +73,15 @@ typedef struct Walk
 	bool              lost_race;
 	bool              saw_deadline;
 	TqReserve         reserved; /* anything but DONE ends the walk */
+	TqPeek           *peek;     /* nothing is taken */
+	bool              later;    /* what is not due yet */
+	int               budget;   /* entries that a peek may still read */
 } Walk;
 
 static void choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags);
 static bool wants_more(const Walk *walk);
+static bool spent(Walk *walk);
+static bool earliest_head(Walk *walk, TqTaskFixed *earliest);
 static void walk_all(Walk *walk);
 static bool highest_priority(Walk *walk, int16 *priority);
 static void walk_priority(Walk *walk, int16 priority);
@@ -134,10 +143,10 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 bool
 tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 {
-	TqDispatch dispatch = {0};
-	Walk       walk = {0};
-	bool       found = false;
-	int16      priority = 0;
+	TqDispatch  dispatch = {0};
+	Walk        walk = {0};
+	TqTaskFixed row;
+	bool        found;
 
 	dispatch.queue = (TqQueue *) queue;
 	walk.call = call;
@@ -146,34 +155,80 @@ tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 	walk.index =
 		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
 	walk.now = tq_clock_dispatch();
-	for (int i = 0; i < walk.cursor_count; i++)
-		seek_priority(&walk, &walk.cursors[i], false);
-	while (highest_priority(&walk, &priority))
+	found = earliest_head(&walk, &row);
+	if (found)
+		*oldest = row.available_at;
+	index_close(walk.index, NoLock);
+	return found;
+}
+
+/*
+ * What a claim with these tags (NULL: with all) would get first; or later,
+ * of what is not due yet, the fixed part of what will be due first.  Takes
+ * nothing, and reads a bounded number of entries.
+ */
+void
+tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
+				 TqOrder order, bool later, TqPeek *peek)
+{
+	TqDispatch dispatch = {0};
+	Walk       walk = {0};
+
+	memset(peek, 0, sizeof(*peek));
+	dispatch.queue = (TqQueue *) queue;
+	dispatch.tags = tags;
+	dispatch.order = order == TQ_ORDER_LIFO ? order : TQ_ORDER_FIFO;
+	dispatch.max_tasks = 1;
+	walk.call = call;
+	walk.dispatch = &dispatch;
+	walk.peek = peek;
+	walk.later = later;
+	walk.budget = LOOK_ENTRIES;
+	choose_lanes(&walk, queue, tags);
+	walk.index =
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
+	walk.now = tq_clock_dispatch();
+	if (later)
+		peek->found = earliest_head(&walk, &peek->head.f);
+	else
+		walk_all(&walk);
+	index_close(walk.index, NoLock);
+}
+
+/* Which of the heads of all lanes and priorities has come, or comes, first */
+static bool
+earliest_head(Walk *walk, TqTaskFixed *earliest)
+{
+	bool  found = false;
+	int16 priority = 0;
+
+	for (int i = 0; i < walk->cursor_count; i++)
+		seek_priority(walk, &walk->cursors[i], false);
+	while (highest_priority(walk, &priority))
 	{
-		for (int i = 0; i < walk.cursor_count; i++)
+		for (int i = 0; i < walk->cursor_count; i++)
 		{
-			Cursor     *cursor = &walk.cursors[i];
+			Cursor     *cursor = &walk->cursors[i];
 			TqTaskFixed row;
 			bool        should_free;
 
 			if (cursor->finished || cursor->priority != priority)
 				continue;
-			begin_scan(&walk, cursor);
+			begin_scan(walk, cursor);
 			if (cursor->has_head)
 			{
 				memcpy(&row,
 					   GETSTRUCT(ExecFetchSlotHeapTuple(cursor->slot, false,
 														&should_free)),
 					   sizeof(row));
-				if (!found || row.available_at < *oldest)
-					*oldest = row.available_at;
+				if (!found || row.available_at < earliest->available_at)
+					*earliest = row;
 				found = true;
 			}
 			end_scan(cursor);
-			seek_priority(&walk, cursor, true);
+			seek_priority(walk, cursor, true);
 		}
 	}
-	index_close(walk.index, NoLock);
 	return found;
 }
 
@@ -200,7 +255,20 @@ static bool
 wants_more(const Walk *walk)
 {
 	return walk->count < walk->dispatch->max_tasks &&
-		   walk->reserved == TQ_RESERVE_DONE;
+		   walk->reserved == TQ_RESERVE_DONE &&
+		   (walk->peek == NULL || !walk->peek->gave_up);
+}
+
+/* Has a peek read as much as it may? */
+static bool
+spent(Walk *walk)
+{
+	if (walk->peek == NULL)
+		return false;
+	if (walk->budget-- > 0)
+		return false;
+	walk->peek->gave_up = true;
+	return true;
 }
 
 static void
@@ -310,6 +378,11 @@ seek_priority(Walk *walk, Cursor *cursor, bool below)
 	IndexScanDesc scan;
 	int           nkeys = below ? 2 : 1;
 
+	if (spent(walk))
+	{
+		cursor->finished = true;
+		return;
+	}
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(cursor->lane->lane_id));
 	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
@@ -334,17 +407,26 @@ seek_priority(Walk *walk, Cursor *cursor, bool below)
 static void
 begin_scan(Walk *walk, Cursor *cursor)
 {
-	ScanKeyData keys[3];
+	ScanKeyData keys[4];
+	int         nkeys = walk->later ? 4 : 3;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(cursor->lane->lane_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ,
 				Int16GetDatum(cursor->priority));
-	ScanKeyInit(&keys[2], 3, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
-				TimestampTzGetDatum(walk->now));
+	if (walk->later)
+	{
+		ScanKeyInit(&keys[2], 3, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
+					TimestampTzGetDatum(walk->now));
+		ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
+					TimestampTzGetDatum(DT_NOEND));
+	}
+	else
+		ScanKeyInit(&keys[2], 3, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
+					TimestampTzGetDatum(walk->now));
 	cursor->scan = tq_compat_index_beginscan(walk->call->task.rel, walk->index,
-											 GetActiveSnapshot(), 3);
-	index_rescan(cursor->scan, keys, 3, NULL, 0);
+											 GetActiveSnapshot(), nkeys);
+	index_rescan(cursor->scan, keys, nkeys, NULL, 0);
 	cursor->slot = table_slot_create(walk->call->task.rel, NULL);
 	cursor->has_head = false;
 	advance(walk, cursor);
@@ -376,6 +458,8 @@ advance(Walk *walk, Cursor *cursor)
 			cursor->has_head = true;
 			return;
 		}
+		if (spent(walk))
+			break;
 	}
 	/* at the end: such a cursor is never advanced again */
 	cursor->has_head = false;
@@ -437,7 +521,8 @@ is_candidate(Walk *walk, Cursor *cursor)
 		ExecFetchSlotHeapTuple(cursor->slot, false, &should_free);
 	TqTaskFixed *row = (TqTaskFixed *) GETSTRUCT(tuple);
 
-	return row->state == TQ_STATE_PENDING && row->available_at <= walk->now &&
+	return row->state == TQ_STATE_PENDING &&
+		   (row->available_at <= walk->now) != walk->later &&
 		   row->queue_id == walk->dispatch->queue->queue_id;
 }
 
@@ -454,6 +539,8 @@ read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
 	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
 	{
 		walk->saw_deadline = true;
+		if (walk->peek != NULL && walk->peek->past++ == 0)
+			walk->peek->past_id = task->f.task_id;
 		return false;
 	}
 	return tags_match(walk, cursor, task);
@@ -465,7 +552,7 @@ tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
 {
 	TqTags tags;
 
-	if (task->isnull[TQ_COL_TAGS])
+	if (task->isnull[TQ_COL_TAGS] || walk->dispatch->tags == NULL)
 		return true;
 	return tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags) &&
 		   tq_arg_tags_subset(&tags, walk->dispatch->tags);
@@ -480,6 +567,18 @@ take(Walk *walk, TqTask *task)
 	TqOptions         room;
 	int64             lease = dispatch->lease;
 
+	if (walk->peek != NULL)
+	{
+		if (tq_row_is_busy(walk->call, task))
+			walk->peek->busy++;
+		else
+		{
+			walk->peek->found = true;
+			walk->peek->head = *task;
+			walk->count++;
+		}
+		return;
+	}
 	if (walk->claimed == NULL)
 		walk->claimed = palloc(sizeof(TqTask) * 8);
 	else if (walk->count >= 8 && (walk->count & (walk->count - 1)) == 0)

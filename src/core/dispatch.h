@@ -24,9 +24,23 @@ typedef struct TqDispatch
 	bool          unknown; /* out: a limit has to be recounted first */
 } TqDispatch;
 
+/* What a claim would meet. */
+typedef struct TqPeek
+{
+	bool   found;
+	TqTask head;    /* the first one that it would get */
+	int    busy;    /* passed over: open transactions are changing them */
+	int    past;    /* passed over: past their deadline */
+	int64  past_id; /* the first of these */
+	bool   gave_up; /* there are more entries than a look may read */
+} TqPeek;
+
 extern int  tq_dispatch_claim(TqCall *call, TqDispatch *dispatch,
 							  TqTask **claimed);
 extern bool tq_dispatch_oldest(TqCall *call, const TqQueue *queue,
 							   TimestampTz *oldest);
+extern void tq_dispatch_peek(TqCall *call, const TqQueue *queue,
+							 const TqTags *tags, TqOrder order, bool later,
+							 TqPeek *peek);
 
 #endif /* TQ_DISPATCH_H */

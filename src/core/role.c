@@ -84,7 +84,7 @@ static TqStmt stmt_oid = {
 
 static int32 number_of(Oid role, bool wait);
 static void  load_grants(void);
-static int   granted(int32 queue_id);
+static int   granted(Oid user, int32 queue_id);
 
 /*
  * The number of a role, made when it has none yet.  That waits for another
@@ -184,13 +184,18 @@ tq_role_oid(int32 role_id)
 int
 tq_role_rights(const TqQueue *queue)
 {
-	Oid user = GetUserId();
+	return tq_role_rights_of(GetUserId(), queue);
+}
 
+/* And those of another role. */
+int
+tq_role_rights_of(Oid user, const TqQueue *queue)
+{
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
 	if (OidIsValid(queue->owner) && has_privs_of_role(user, queue->owner))
 		return TQ_RIGHT_ALL;
-	return granted(queue->queue_id);
+	return granted(user, queue->queue_id);
 }
 
 /* Rights of current_user on all queues. */
@@ -201,7 +206,7 @@ tq_role_rights_all(void)
 
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
-	return granted(0);
+	return granted(user, 0);
 }
 
 /* 42501 unless current_user has the right on the queue. */
@@ -231,9 +236,8 @@ tq_role_forget(void)
 }
 
 static int
-granted(int32 queue_id)
+granted(Oid user, int32 queue_id)
 {
-	Oid user = GetUserId();
 	int rights = 0;
 
 	if (grant_generation != tq_catalog_queue_generation())

@@ -15,6 +15,7 @@ extern int32 tq_role_intern(Oid role);
 extern int32 tq_role_intern_now(Oid role);
 extern Oid   tq_role_oid(int32 role_id);
 extern int   tq_role_rights(const struct TqQueue *queue);
+extern int   tq_role_rights_of(Oid user, const struct TqQueue *queue);
 extern int   tq_role_rights_all(void);
 extern void  tq_role_require(const struct TqQueue *queue, TqRight right);
 extern void  tq_role_require_all(TqRight right);

@@ -99,6 +99,20 @@ tq_call_begin(TqCall *call, const char *function)
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
+/* Begin an SQL call that only looks, also on a standby. */
+void
+tq_call_begin_look(TqCall *call)
+{
+	memset(call, 0, sizeof(*call));
+	call->context = CurrentMemoryContext;
+	call->task.context = CurrentMemoryContext;
+	call->task.rel =
+		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	tq_queue_refresh();
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
 /* See what has been committed meanwhile, and what this call did. */
 void
 tq_call_snapshot(void)
@@ -448,6 +462,13 @@ reserve(Relation rel, ItemPointer tid, bool wait)
 		return true;
 	UnlockTuple(rel, tid, ExclusiveLock);
 	return false;
+}
+
+/* Is another transaction changing a live task that was read? */
+bool
+tq_row_is_busy(TqCall *call, TqTask *task)
+{
+	return is_busy(call->task.rel, &task->tid);
 }
 
 /* Is a transaction in progress changing or locking the row? */

@@ -34,6 +34,7 @@ typedef struct TqCall
 } TqCall;
 
 extern void tq_call_begin(TqCall *call, const char *function);
+extern void tq_call_begin_look(TqCall *call);
 extern void tq_call_snapshot(void);
 extern void tq_call_end(TqCall *call);
 
@@ -45,6 +46,7 @@ extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 						  int64 *holder, TqState *holder_state);
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
 extern bool tq_row_take_archived(TqTask *task);
+extern bool tq_row_is_busy(TqCall *call, TqTask *task);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
 
 #endif /* TQ_ROW_H */

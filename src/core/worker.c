@@ -444,10 +444,32 @@ tq_worker_registered(const char *name, TqWorker *result)
 	result->worker_id = worker->worker_id;
 }
 
+/*
+ * What is known of a name, which is no sign of life; 0 when it was never
+ * used.  Somebody's registration is for who may use its name, or may_read.
+ */
+TqWorkerState
+tq_worker_look(const char *name, bool may_read, TqWorker *result)
+{
+	KnownWorker *worker = look_up(name);
+
+	memset(result, 0, sizeof(*result));
+	if (worker->worker_id == 0)
+		return (TqWorkerState) 0;
+	if (!may_read &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		require_name(worker);
+	if (worker->state == TQ_WORKER_ACTIVE)
+		tell(worker, result);
+	result->worker_id = worker->worker_id;
+	return worker->state;
+}
+
 static void
 tell(const KnownWorker *worker, TqWorker *result)
 {
 	result->registered = true;
+	result->role = worker->role;
 	result->tags = worker->tags;
 	result->draining = worker->draining;
 	result->max_running = worker->max_running;

@@ -22,6 +22,7 @@ typedef struct TqWorker
 	int32 worker_id;
 	bool  registered;
 	/* of a registered one */
+	Oid    role; /* InvalidOid when it is gone */
 	TqTags tags;
 	bool   draining;
 	int    max_running; /* 0: any number */
@@ -29,9 +30,11 @@ typedef struct TqWorker
 	int    queue_count;
 } TqWorker;
 
-extern void  tq_worker_for_claim(const char *name, TqWorker *worker);
-extern void  tq_worker_registered(const char *name, TqWorker *worker);
-extern char *tq_worker_name(int32 worker_id);
-extern bool  tq_worker_end(int32 worker_id, TqWorkerState how);
+extern void          tq_worker_for_claim(const char *name, TqWorker *worker);
+extern void          tq_worker_registered(const char *name, TqWorker *worker);
+extern TqWorkerState tq_worker_look(const char *name, bool may_read,
+									TqWorker *worker);
+extern char         *tq_worker_name(int32 worker_id);
+extern bool          tq_worker_end(int32 worker_id, TqWorkerState how);
 
 #endif /* TQ_WORKER_H */

@@ -699,6 +699,66 @@ tq_counter_used_known(TqOwner owner, int32 id)
 	return known;
 }
 
+/* How many claims are reserved; false when that is not known. */
+bool
+tq_counter_used(TqOwner owner, int32 id, int64 *used)
+{
+	Counter *counter;
+	Counter *database;
+	bool     known = false;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(owner, id);
+	database = find(OWNER_DATABASE, 0);
+	if (counter != NULL && database != NULL)
+	{
+		uint64 flagged = flagged_of(database);
+
+		SpinLockAcquire(&counter->mutex);
+		known = counter->limited && counter->used_seen == flagged;
+		*used = counter->used;
+		SpinLockRelease(&counter->mutex);
+	}
+	LWLockRelease(shared->lock);
+	return known;
+}
+
+/*
+ * In how many microseconds a claim can be taken out of the queue's bucket;
+ * -1 when it has not begun to fill.
+ */
+int64
+tq_counter_next(int32 queue_id, const TqRate *rate)
+{
+	Counter *counter;
+	double   level;
+	int64    wait = -1;
+
+	if (shared == NULL)
+		return -1;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(TQ_OWNER_QUEUE, queue_id);
+	if (counter != NULL)
+	{
+		SpinLockAcquire(&counter->mutex);
+		if (counter->rate.count == rate->count &&
+			counter->rate.per == rate->per)
+		{
+			level = counter->level +
+					(double) (tq_clock_monotonic() - counter->filled_at) *
+						rate->count / rate->per;
+			wait = level >= 1
+					   ? 0
+					   : (int64) ((1 - level) * rate->per / rate->count) + 1;
+		}
+		SpinLockRelease(&counter->mutex);
+	}
+	LWLockRelease(shared->lock);
+	return wait;
+}
+
 /*
  * Take one claim out of the queue's bucket, which was empty at first;
  * *taken_at is to be given to tq_counter_put_back.

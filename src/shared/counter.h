@@ -77,6 +77,8 @@ extern bool   tq_counter_used_end(TqOwner owner, int32 id, uint64 begun,
 								  uint64 instance, const int64 *task_ids,
 								  int count, int more);
 extern bool   tq_counter_used_known(TqOwner owner, int32 id);
+extern bool   tq_counter_used(TqOwner owner, int32 id, int64 *used);
+extern int64  tq_counter_next(int32 queue_id, const TqRate *rate);
 extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate,
 								 int64 *taken_at);
 extern bool      tq_counter_tokens(int32 queue_id, const TqRate *rate,
