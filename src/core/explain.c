@@ -11,9 +11,10 @@
  * 4. It is pending.  First what holds for every claim: an open transaction
  *    changes it; its deadline has passed; all queues, or its queue, are
  *    paused; it is not due; limits.  Then what is known of registered
- *    workers (explain_turn.c): none, none with its tags, all dead, silent,
- *    draining, or full.  That comes last because claims without registering
- *    leave no sign.  Else it waits its turn.
+ *    workers (explain_turn.c): those that could take it are dead, there are
+ *    none, none has its tags, all are silent, draining, or full.  That comes
+ *    last because claims without registering leave no sign.  Else it waits
+ *    its turn.
  *
  * When nothing happens by itself here (not preloaded, a copy, no background
  * worker) that is told with every reason that would end by itself.

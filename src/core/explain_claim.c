@@ -6,10 +6,11 @@
  * meets them:
  *
  * 1. This is a standby.  The worker is not registered (where it must be),
- *    is dead, or drains.  There is no such queue.
+ *    is dead, or drains.  There is no such queue, or the worker's role has
+ *    no right to work on it.
  * 2. All queues, or the queue, are paused.
- * 3. There is a ready task with fitting tags: the limits, first of the
- *    queue, then of the worker, then the rate; else the claim gets it.
+ * 3. There is a ready task with fitting tags: the limits of the queue, then
+ *    that of the worker; else the claim gets it.
  * 4. There is none: all ready ones are being claimed, are past their
  *    deadline, or need other tags; the next one is due later; all are
  *    running; none is pending; the queue is empty.
@@ -145,11 +146,12 @@ see_rights(TqExplain *e, const TqQueue *queue)
 	return rights;
 }
 
-/* May the worker's role claim from the queue? */
+/* May the worker's role claim from the queue?  If it is gone, managers may */
 static bool
 worker_may(const Claim *claim, const TqQueue *queue)
 {
 	return !claim->worker.registered || !OidIsValid(claim->worker.role) ||
+		   GetUserNameFromId(claim->worker.role, true) == NULL ||
 		   (tq_role_rights_of(claim->worker.role, queue) & TQ_RIGHT_WORK) != 0;
 }
 

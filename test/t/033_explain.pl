@@ -1,0 +1,259 @@
+# taskq_explain and taskq_explain_claim: what needs other sessions, other
+# settings or other servers; and that no reason is without a test.  Those that
+# one server shows are explained in test/sql/explain.sql, which runs here, too.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $time = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d/;
+my $node = start_node(
+	'explain',
+	init => { allows_streaming => 1 },
+	'datestyle' => 'iso',
+	'taskq.stale_threshold' => "'100ms'",
+	'taskq.dead_threshold' => "'1h'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my %given;
+
+# answer(NODE, DATABASE, CALL): what it says; the reasons that it gives are
+# noted down.
+sub answer
+{
+	my ($server, $database, $call) = @_;
+	my $said = $server->safe_psql($database,
+		"SELECT $call; SELECT 'reason ' || name FROM taskq.debug_reasons() WHERE given > 0");
+	my %now = map { $_ => 1 } $said =~ /^reason (\w+)$/mg;
+
+	$said =~ s/^reason \w+\n?//mg;
+	$given{$_} = 1 for keys %now;
+	return ($said, \%now);
+}
+
+# says(NODE, DATABASE, CALL, WORDS, REASON, NAME)
+sub says
+{
+	my ($server, $database, $call, $words, $reason, $name) = @_;
+	my ($said, $now) = answer($server, $database, $call);
+
+	like($said, $words, $name);
+	ok($now->{$reason}, "$name: $reason") or diag(join ' ', sort keys %$now);
+	return $said;
+}
+
+# the same, once it says so
+sub comes_to_say
+{
+	my ($call, $words, $reason, $name) = @_;
+
+	within(20, sub { $sql->("SELECT $call") =~ $words });
+	return says($node, 'postgres', $call, $words, $reason, $name);
+}
+
+# --- workers that are silent, and dead
+$sql->("SELECT taskq_register('w', '{q}', '{red}')");
+my $id = $sql->("SELECT taskq_submit('q', tags => '{red}', max_attempts => 1)");
+$sql->("SELECT taskq_claim('q', 'w')");
+comes_to_say("taskq_explain($id)",
+	qr/^Task $id of queue "q" has been running since $time, attempt 1 of 1: worker "w" holds it, but is silent: it was last seen at $time, and is declared dead when it has been silent for 01:00:00\.$/,
+	'worker_stale', 'a silent worker holds it');
+my $next = $sql->("SELECT taskq_submit('q', tags => '{red}')");
+says($node, 'postgres', "taskq_explain($next)",
+	qr/it is ready, but every worker that could take it \(1\) is silent: "w" was last seen at $time\. Start another one\.$/,
+	'workers_stale', 'all workers are silent');
+like($sql->("SELECT taskq_explain_claim('q', 'w', '{red}'); SELECT state FROM taskq.workers WHERE worker = 'w'"),
+	qr/would get a task now: $next\.\nstale$/, 'asking about a worker is no sign of life of it');
+$sql->("SELECT taskq_register('executioner', '{nothing}')");
+is($sql->("SELECT taskq_expire('executioner', '50 ms')"), 1, 'it is declared dead');
+says($node, 'postgres', "taskq_explain_claim('q', 'w')",
+	qr/^A claim from queue "q" by worker "w" gets nothing now: the worker was declared dead, and the claim raises TQ007; register it again: taskq_register\('w'\)\.$/,
+	'claim_worker_dead', 'a claim by it');
+says($node, 'postgres', "taskq_explain_claim(NULL, 'w')", qr/raises TQ007/, 'claim_worker_dead', 'from all queues');
+says($node, 'postgres', "taskq_explain($next)",
+	qr/it is ready, but the workers that could take it are dead; "w" was declared dead at $time\. Start it again\.$/,
+	'workers_dead', 'all workers are dead');
+comes_to_say("taskq_explain($id)",
+	qr/is dead since $time \(worker_dead\): attempt 1 of 1 lost its worker, which died; its last error: "the worker died"\. taskq_retry\($id\) runs it again/,
+	'dead_worker', 'its last attempt lost its worker');
+
+# --- ends by themselves
+$id = $sql->("SELECT taskq_submit('q', max_attempts => 1)");
+$sql->("SELECT taskq_claim('q', lease => '1 ms')");
+comes_to_say("taskq_explain($id)", qr/\(lease_expired\): attempt 1 of 1 did not end before its lease;/, 'dead_lease', 'its lease ended');
+$id = $sql->("SELECT taskq_submit('q', max_attempts => 1, options => '{\"time_limit\": \"1 ms\"}')");
+$sql->("SELECT taskq_claim('q', lease => '1 h')");
+comes_to_say("taskq_explain($id)", qr/\(timeout\): attempt 1 of 1 took longer than its time_limit;/, 'dead_timeout', 'its time ended');
+
+# --- transactions that are still open
+my $other = $node->background_psql('postgres');
+$sql->(q{SELECT taskq_create_queue('one', '{"max_running": 1}')});
+$id = $sql->("SELECT taskq_submit('one')");
+$other->query_safe('BEGIN');
+$other->query_safe("SELECT taskq_claim('one', lease => '1 h')");
+says($node, 'postgres', "taskq_explain($id)",
+	qr/is pending: a transaction that is still open is changing it, such as one that has claimed it; look again when that has ended\.$/,
+	'busy', 'an open claim');
+says($node, 'postgres', "taskq_explain_claim('one')",
+	qr/gets nothing now: every ready task \(1\) is being changed by a transaction that is still open, such as a claim\.$/,
+	'claim_busy', 'another claim');
+$next = $sql->("SELECT taskq_submit('one')");
+says($node, 'postgres', "taskq_explain($next)",
+	qr/queue "one" has reached its max_running of 1; transactions that are still open hold 1\. A task that ends makes room; so does taskq_alter_queue\('one', '\{"max_running": 2\}'\)\.$/,
+	'queue_limit', 'the open claim counts');
+$other->query_safe('PREPARE TRANSACTION \'p\'');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1; transactions that are still open hold 1\./, 'queue_limit', 'and when it is prepared');
+$sql->("COMMIT PREPARED 'p'");
+says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1: claims without a name hold 1\./, 'queue_limit', 'and when it has ended');
+$sql->("SELECT taskq_cancel($id, force => true)");
+says($node, 'postgres', "taskq_explain_claim('one')", qr/^A claim from queue "one" would get a task now: $next\.$/, 'claim_gets', 'room again');
+is($sql->("SELECT task_id FROM taskq_claim('one', lease => '1 h')"), $next, 'and it gets it');
+
+# the rate, with claims of another session
+$sql->(q{SELECT taskq_create_queue('rate', '{"rate_limit": {"count": 1, "per": "1 s"}}')});
+$sql->("SELECT taskq_submit('rate')") for 1 .. 2;
+ok(within(20, sub { $other->query_safe("SELECT count(*) FROM taskq_claim('rate', lease => '1 h')") eq '1' }), 'one is claimed');
+my $said = says($node, 'postgres', "taskq_explain_claim('rate')",
+	qr/queue "rate" has a rate_limit of 1 claims per 00:00:01, which is used up; a claim after $time gets a task\.$/,
+	'rate_limit', 'the rate is used up');
+my ($after) = $said =~ /after ($time)/;
+ok(within(20, sub { $sql->("SELECT taskq_explain_claim('rate')") =~ /would get a task now/ }), 'not for ever');
+cmp_ok($sql->("SELECT extract(epoch FROM clock_timestamp() - '$after')"), '>=', 0, 'and not before the time it told');
+is($sql->("SELECT count(*) FROM taskq_claim('rate')"), 1, 'then a claim gets it');
+$other->quit;
+
+# --- max_running of a worker is told by its own numbers
+$sql->("SELECT taskq_register('narrow', '{narrow}', max_running => 1)");
+$sql->("SELECT taskq_submit('narrow')") for 1 .. 2;
+says($node, 'postgres', "taskq_explain_claim('narrow', 'narrow')", qr/would get a task/, 'claim_gets', 'a worker with a limit');
+$sql->("SELECT taskq_claim('narrow', 'narrow')");
+says($node, 'postgres', "taskq_explain_claim(NULL, 'narrow')", qr/queue "narrow": the worker has reached its max_running of 1;/, 'claim_worker_limit', 'has reached it');
+
+# --- looks are bounded
+$sql->("SELECT taskq_submit_many('many', array_agg(to_jsonb(n))) FROM generate_series(1, 10100) n");
+is($sql->("SELECT count(*) FROM taskq_claim('many', max_tasks => 10100, lease => '1 h')"), 10100, 'many tasks run');
+$id = $sql->("SELECT taskq_submit('many')");
+says($node, 'postgres', "taskq_explain_claim('many')", qr/nothing was found among the first entries of the queue, which are running or gone;/, 'claim_too_many', 'a look gives up');
+says($node, 'postgres', "taskq_explain($id)", qr/it is ready, /, 'no_worker', 'and says what it knows');
+is($sql->("SELECT taskq_drop_queue('many', force => true)"), 10101, 'away with them');
+
+# --- lost, and about to be taken back
+$sql->("SELECT taskq_submit('lost', tags => ARRAY[t]) FROM unnest('{a,b,c}'::text[]) t");
+my %lost = map { split /\|/ } split /\n/, $sql->("SELECT tags[1], task_id FROM taskq_list('lost')");
+$node->append_conf('postgresql.conf', "taskq.fault_point = 'duty_ends:error'");
+$node->reload;
+ok(within(20, sub { $sql->('SHOW taskq.fault_point') eq 'duty_ends:error' }), 'nothing can be taken back');
+$sql->("SELECT taskq_claim('lost', tags => '{a}', lease => '1 ms')");
+comes_to_say("taskq_explain($lost{a})",
+	qr/attempt 1 of 3: its lease ended at $time; the background worker is about to take it back\.$/,
+	'lost_lease', 'its lease has ended');
+$node->append_conf('postgresql.conf', "taskq.fault_point = ''");
+$node->reload;
+comes_to_say("taskq_explain_claim('lost', tags => '{a}')", qr/would get a task now: $lost{a}\.$/, 'claim_gets', 'it is taken back');
+
+# --- a standby
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+says($standby, 'postgres', "taskq_explain_claim('lost', tags => '{a}')",
+	qr/gets nothing now: this server is a standby, where claims raise 25006; claim on the primary\.$/, 'claim_standby', 'on a standby');
+says($standby, 'postgres', "taskq_explain($lost{a})", qr/it is ready, /, 'no_worker', 'tasks are explained there');
+$standby->stop;
+
+# --- a copy
+$sql->('CREATE DATABASE source');
+$node->safe_psql('source', 'CREATE EXTENSION taskq');
+$node->safe_psql('source', "SELECT taskq_submit('q')");
+$node->safe_psql('source', "SELECT taskq_claim('q', lease => '1 h')");
+$sql->('CREATE DATABASE copied TEMPLATE source');
+my $copy = qr/this database is a copy that nobody has activated; a superuser calls taskq_activate\(\)\.$/;
+says($node, 'copied', 'taskq_explain(1)', qr/If it is lost, nothing takes it back by itself: $copy/, 'not_activated', 'a copy');
+says($node, 'copied', "taskq_explain_claim('q')", qr/is running: claims without a name hold 1\. If they are lost, nothing takes them back by itself: $copy/, 'claim_all_running', 'a claim in a copy');
+$node->safe_psql('copied', 'UPDATE taskq.task SET lease_until = clock_timestamp()');
+says($node, 'copied', 'taskq_explain(1)',
+	qr/its lease ended at $time, and nothing takes it back: this database is a copy that nobody has activated; a superuser calls taskq_activate\(\)\. taskq_retry\(1, force => true\) takes it back at once\.$/,
+	'lost_lease', 'lost in a copy');
+$node->safe_psql('copied', 'SELECT taskq_retry(1, force => true)');
+is($node->safe_psql('copied', 'SELECT state FROM taskq_get(1)'), 'pending', 'the advice is good');
+$node->safe_psql('copied', 'SELECT taskq_activate()');
+ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'and so is the other one');
+$node->safe_psql('copied', "SELECT taskq_claim('q', lease => '1 h')");
+says($node, 'copied', 'taskq_explain(1)', qr/holds it until $time at most\.$/, 'runs_by_nobody', 'nothing is wrong any more');
+$sql->('DROP DATABASE copied');
+$sql->('DROP DATABASE source');
+
+# --- what one server shows
+my $script = slurp_file("$FindBin::Bin/../sql/explain.sql");
+$sql->('CREATE DATABASE words');
+$node->safe_psql('words', 'CREATE EXTENSION taskq');
+my (undef, $out, $err) = $node->psql('words', "$script\nSELECT 'reason ' || name FROM taskq.debug_reasons() WHERE given > 0;", on_error_stop => 0);
+my @shown = $out =~ /^reason (\w+)$/mg;
+$given{$_} = 1 for @shown;
+cmp_ok(scalar @shown, '>', 30, 'the script of the regression test gives most reasons');
+is($err, '', 'without an error');
+$sql->('DROP DATABASE words');
+
+# --- without a background worker
+$sql->("SELECT taskq_register('gone', '{lost}', '{b}')");
+$sql->("SELECT taskq_deregister('executioner')");
+$node->append_conf('postgresql.conf', "max_logical_replication_workers = 0\n");
+$node->stop;
+# the launcher has the only one
+$node->append_conf('postgresql.conf', "max_worker_processes = 1");
+$node->start;
+ok(within(20, sub { $sql->("SELECT taskq_explain_claim('lost', tags => '{a}')") =~ /would get/ }), 'claims go on');
+$sql->("SELECT taskq_claim('lost', tags => '{a}', lease => '1 ms')");
+my $missing = qr/the background worker of this database does not run; increase max_worker_processes, now 1, and restart the server\. Until then taskq_run_reapers\(\) does its work once\./;
+comes_to_say("taskq_explain($lost{a})", qr/its lease ended at $time, and nothing takes it back: $missing taskq_retry\($lost{a}, force => true\)/, 'no_background_worker', 'without a background worker');
+$sql->('SELECT taskq_run_reapers()');
+is($sql->("SELECT state FROM taskq_get($lost{a})"), 'pending', 'the advice is good');
+$sql->("SELECT taskq_register('gone', '{lost}', '{b}', keep => true)");
+$sql->("SELECT taskq_claim('lost', 'gone')");
+$sql->("SELECT taskq_register('executioner', '{nothing}')");
+ok(within(20, sub { $sql->("SELECT taskq_expire('executioner', '50 ms')") > 0 }), 'a worker dies');
+says($node, 'postgres', "taskq_explain($lost{b})", qr/its worker "gone" was declared dead at $time, and nothing takes it back: $missing/, 'lost_worker', 'its tasks are lost');
+$sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": "1 ms", "max_attempts": 1}')});
+$id = $sql->("SELECT taskq_submit('lost', tags => '{d}')");
+$sql->("SELECT taskq_claim('lost', tags => '{d}', lease => '1 h')");
+comes_to_say("taskq_explain($id)", qr/its time_limit ended at $time, and nothing takes it back: $missing taskq_retry\($id, reset_attempts => true, force => true\) takes it back at once\.$/, 'lost_time', 'its time is over');
+$sql->("SELECT taskq_retry($id, reset_attempts => true, force => true)");
+is($sql->("SELECT state FROM taskq_get($id)"), 'pending', 'the advice is good');
+$sql->("UPDATE taskq.task SET deadline = clock_timestamp() WHERE task_id = $id");
+says($node, 'postgres', "taskq_explain($id)", qr/its deadline, $time, has passed, so no claim gets it, and nothing ends it: $missing$/, 'deadline_past', 'its deadline is over');
+says($node, 'postgres', "taskq_explain_claim('lost', tags => '{d}')", qr/every ready task \(1\), such as $id, is past its deadline, and nothing ends it: $missing$/, 'claim_deadline', 'and for a claim');
+
+# --- without preloading
+$sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": null}')});
+$sql->(q{SELECT taskq_alter_queue('one', '{"max_running": null}'), taskq_submit('one')});
+$sql->(q{SELECT taskq_alter_queue('one', '{"max_running": 1}'), taskq_alter_queue('*', '{"rate_limit": {"count": 1, "per": "1 s"}}')});
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->restart;
+my $preload = qr/add taskq to shared_preload_libraries and restart the server/;
+says($node, 'postgres', "taskq_explain_claim('one')",
+	qr/queue "one" has a max_running, which needs the library to be preloaded, so claims raise 55000; $preload, or lift the limit: taskq_alter_queue\('one', '\{"max_running": null\}'\)\.$/,
+	'limit_not_preloaded', 'a limit');
+is(error_of($node, "SELECT taskq_claim('one')"), '55000', 'so they do');
+$sql->(q{SELECT taskq_alter_queue('one', '{"max_running": null}')});
+says($node, 'postgres', "taskq_explain_claim('one')", qr/has a rate_limit, .* lift the limit: taskq_alter_queue\('\*', '\{"rate_limit": null\}'\)\.$/, 'limit_not_preloaded', 'the next one');
+$sql->(q{SELECT taskq_alter_queue('*', '{"rate_limit": null}')});
+says($node, 'postgres', "taskq_explain_claim('one')", qr/would get a task now/, 'claim_gets', 'the advice is good');
+$sql->("SELECT taskq_claim('one', lease => '1 ms')");
+comes_to_say("taskq_explain((SELECT max(task_id) FROM taskq_list('one', 'running')))",
+	qr/its lease ended at $time, and nothing takes it back: the library is not preloaded, so there is no background worker; $preload\. taskq_retry\(\d+, force => true\) takes it back at once\.$/,
+	'not_preloaded', 'without preloading');
+
+# --- every reason of the table
+my @all = split /\n/, $sql->('SELECT name FROM taskq.debug_reasons() ORDER BY name');
+my @untested = grep { !$given{$_} } @all;
+is("@untested", '', (@all - @untested) . ' reasons explained, none is without a test');
+note((@all - @untested) . ' reasons explained');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'taskq'\nmax_worker_processes = 16");
+$node->restart;
+ok(within(20, sub { worker_pid($node) ne '' }), 'as at first');
+sound($node);
+done_testing();
