@@ -129,7 +129,8 @@ extern void  tq_explain_deadline_duty(TqExplain *e);
 /* explain_look.c */
 extern bool tq_explain_paused(TqExplain *e, const TqQueue *queue);
 extern bool tq_explain_limited(TqExplain *e, const TqQueue *queue);
-extern bool tq_explain_worker_used(int32 worker_id, int max, int64 *used);
+extern bool tq_explain_worker_used(int32 worker_id, int max, bool walk,
+								   int64 *used);
 extern void tq_explain_survey(TqExplain *e, const TqQueue *queue,
 							  TqSurvey *survey);
 extern void tq_explain_holders(TqExplain *e, const TqSurvey *survey);

@@ -308,7 +308,7 @@ worker_is_full(TqExplain *e, const Claim *claim)
 
 	if (claim->worker.max_running == 0 ||
 		!tq_explain_worker_used(claim->worker.worker_id,
-								claim->worker.max_running, &used) ||
+								claim->worker.max_running, true, &used) ||
 		used < claim->worker.max_running)
 		return false;
 	tq_explain_because(TQ_WHY_CLAIM_WORKER_LIMIT);

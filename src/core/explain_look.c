@@ -225,10 +225,11 @@ say_rate_limit(TqExplain *e, const TqQueue *queue)
 
 /*
  * How many tasks a worker holds, counting no further than max; false when
- * that is not known.
+ * that is not known.  Where no claim has counted yet, the memory of running
+ * tasks is walked, if the caller wants that.
  */
 bool
-tq_explain_worker_used(int32 worker_id, int max, int64 *used)
+tq_explain_worker_used(int32 worker_id, int max, bool walk, int64 *used)
 {
 	TqRunning *found;
 
@@ -239,6 +240,8 @@ tq_explain_worker_used(int32 worker_id, int max, int64 *used)
 		*used -= tq_xact_stopped_of(TQ_OWNER_WORKER, worker_id);
 		return true;
 	}
+	if (!walk)
+		return false;
 	max = Min(max, LOOK_ROWS);
 	found = palloc(sizeof(TqRunning) * max);
 	*used = tq_registry_of_workers(&worker_id, 1, found, max);

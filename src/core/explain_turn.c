@@ -21,9 +21,10 @@
 #include "core/explain.h"
 #include "shared/slot.h"
 
-#define PAST_WORKERS                                                          \
-	"1000" /* registrations among which a dead one is looked for */
+/* Registrations among which a dead one is looked for. */
+#define PAST_WORKERS "1000"
 #define NAMED 3
+#define WALKS 10 /* over the running tasks in memory, each for a worker */
 
 typedef struct Candidate
 {
@@ -135,6 +136,7 @@ static Candidate *
 read_workers(const Datum *args, int *count)
 {
 	int64      now = tq_clock_monotonic();
+	int        walks = 0;
 	Candidate *workers;
 	TqSpi      spi;
 
@@ -162,11 +164,11 @@ read_workers(const Datum *args, int *count)
 
 		worker->stale = worker->silent >=
 						(int64) tq_guc_stale_threshold * 1000;
-		worker->full = worker->max_running > 0 &&
-					   tq_explain_worker_used(worker->worker_id,
-											  worker->max_running,
-											  &worker->used) &&
-					   worker->used >= worker->max_running;
+		worker->full =
+			worker->max_running > 0 &&
+			tq_explain_worker_used(worker->worker_id, worker->max_running,
+								   walks++ < WALKS, &worker->used) &&
+			worker->used >= worker->max_running;
 	}
 	return workers;
 }

@@ -132,6 +132,38 @@ says($node, 'postgres', "taskq_explain_claim('narrow', 'narrow')", qr/would get 
 $sql->("SELECT taskq_claim('narrow', 'narrow')");
 says($node, 'postgres', "taskq_explain_claim(NULL, 'narrow')", qr/queue "narrow": the worker has reached its max_running of 1;/, 'claim_worker_limit', 'has reached it');
 
+# --- what a claim gets is what was told before it
+$sql->(q{SELECT taskq_create_queue('fifo'), taskq_create_queue('lifo', '{"order": "lifo"}')});
+my $differ = $sql->(<<'SQL');
+SELECT setseed(0.5);
+SELECT count(taskq_submit(CASE WHEN n % 2 = 0 THEN 'fifo' ELSE 'lifo' END, priority => (random() * 3)::int,
+    delay => CASE WHEN random() < 0.2 THEN interval '1 h' END,
+    tags => CASE WHEN random() < 0.6 THEN (ARRAY['{a}', '{b}', '{a,b}', '{c}'])[1 + (random() * 3)::int]::text[] END))
+  FROM generate_series(1, 400) n;
+CREATE TEMP TABLE seen (told bigint, got bigint, words text);
+DO $$
+DECLARE
+    q text;
+    t text[];
+    words text;
+    got bigint;
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        q := CASE WHEN random() < 0.5 THEN 'fifo' ELSE 'lifo' END;
+        t := (ARRAY['{}', '{a}', '{a,b}', '{b,c}'])[1 + (random() * 3)::int];
+        words := taskq_explain_claim(q, tags => t);
+        got := NULL;
+        SELECT task_id INTO got FROM taskq_claim(q, tags => t, lease => '1 h');
+        INSERT INTO seen VALUES (substring(words FROM 'would get a task now: (\d+)')::bigint, got, words);
+    END LOOP;
+END
+$$;
+SELECT count(*) FILTER (WHERE told IS DISTINCT FROM got), count(got) > 200, count(*) - count(got) > 50,
+       count(DISTINCT words) FILTER (WHERE got IS NULL) > 1
+  FROM seen;
+SQL
+like($differ, qr/^0\|t\|t\|t$/m, 'claims get what was told, or nothing where that was told');
+
 # --- looks are bounded
 $sql->("SELECT taskq_submit_many('many', array_agg(to_jsonb(n))) FROM generate_series(1, 10100) n");
 is($sql->("SELECT count(*) FROM taskq_claim('many', max_tasks => 10100, lease => '1 h')"), 10100, 'many tasks run');
