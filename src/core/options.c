@@ -15,6 +15,7 @@
  */
 #include "base/compat.h"
 
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -333,25 +334,30 @@ option_span(const char *name, JsonbValue *value, int64 min)
 
 /*
  * Read an interval.  A number without a unit is refused: it would count as
- * seconds in one place and as milliseconds in another.
+ * seconds in one place and as milliseconds in another.  What is stored by one
+ * session is read by others, so their IntervalStyle does not count.
  */
 static int64
 parse_span(const char *name, const char *text, int64 min)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	Interval *volatile interval = NULL;
+	int    style = IntervalStyle;
 	double span;
 
 	if (strspn(text, "+-.0123456789 ") == strlen(text))
 		bad_value(name);
+	IntervalStyle = INTSTYLE_POSTGRES;
 	PG_TRY();
 	{
 		interval = DatumGetIntervalP(DirectFunctionCall3(
 			interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
 			Int32GetDatum(-1)));
+		IntervalStyle = style;
 	}
 	PG_CATCH();
 	{
+		IntervalStyle = style;
 		/* interval_in holds nothing, and another error follows at once */
 		MemoryContextSwitchTo(caller);
 		FlushErrorState();

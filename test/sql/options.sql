@@ -190,6 +190,12 @@ SELECT taskq_alter_queue('own', '{"retry_base": "7 h", "lease": "7 h"}');
 SELECT token, date_trunc('minute', lease_until - now() + interval '30 s') AS lease FROM taskq_claim('own') \gset
 SELECT :'lease' AS lease, taskq_fail(:id, :token, 'e');
 SELECT date_trunc('minute', run_at - clock_timestamp() + interval '30 s') AS wait FROM taskq_get(:id);
+-- an option is read alike in every session
+SET intervalstyle = sql_standard;
+SELECT taskq_create_queue('o style', '{"lease": "-1 day 48:00"}');
+SELECT taskq_submit('o style') > 0 AS submitted;
+SELECT lease_until > clock_timestamp() + interval '23 h' AS a_day FROM taskq_claim('o style');
+RESET intervalstyle;
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
 DROP FUNCTION t.waits(jsonb, int), t.due_now(bigint);
