@@ -424,6 +424,7 @@ check_dead_letter_queue(Jsonb *options)
 	TqQueue  *queue;
 
 	tq_options_default(&wanted);
+	tq_options_check_size(options);
 	tq_options_read(&wanted, options);
 	if (wanted.dead_letter_queue == NULL)
 		return;

@@ -201,6 +201,14 @@ read_all(TqOptions *options, Jsonb *doc, int of)
 	}
 }
 
+/* TQ009 for a document that is too long to be looked at. */
+void
+tq_options_check_size(Jsonb *doc)
+{
+	if (VARSIZE(doc) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("options", VARSIZE(doc), TQ_MAX_SMALL_DOC);
+}
+
 /*
  * The options after a change: a member of changes replaces the old one, and
  * null removes it.  Every member is checked; defaults are those of queue '*'.
@@ -212,8 +220,7 @@ tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 	Datum     merged;
 
 	tq_options_default(&checked);
-	if (VARSIZE(changes) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("options", VARSIZE(changes), TQ_MAX_SMALL_DOC);
+	tq_options_check_size(changes);
 	tq_options_read(&checked, changes);
 	if (checked.max_running > 0)
 		tq_shmem_require("queue option \"max_running\"");

@@ -68,6 +68,7 @@ typedef struct TqOptions
 
 extern void   tq_options_default(TqOptions *options);
 extern void   tq_options_read(TqOptions *options, Jsonb *doc);
+extern void   tq_options_check_size(Jsonb *doc);
 extern void   tq_options_read_task(TqOptions *options, Jsonb *doc);
 extern Jsonb *tq_options_merge(Jsonb *before, Jsonb *changes,
 							   const TqOptions *defaults);
