@@ -10,7 +10,7 @@
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
-	check-tap check-lint check-mutants check-scale
+	check-hostile check-tap check-lint check-mutants check-scale
 VARIANT_GOALS = check-cassert check-caches
 PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench lint \
 	format

@@ -15,6 +15,7 @@ exists() {
 		pgtap:*) [ -f "test/pgtap/$name.sql" ] ;;
 		tap:*) [ -f "test/t/$name.pl" ] ;;
 		lint:*) [ -f "test/lint/$name.sh" ] ;;
+		hostile:*) grep -q "{\"$name\", " test/hostile/main.c ;;
 		mutant:*) [ -f "test/mutants/$name.patch" ] ;;
 		cmd:make\ *) make_targets | grep -qxF -e "$(printf '%s' "$name" | cut -d' ' -f2)" ;;
 		cmd:*) [ -x "${name%% *}" ] ;;
@@ -22,14 +23,14 @@ exists() {
 	esac
 }
 
-quoted() { printf '%s\n' "$1" | grep -oE '`(regress|isolation|pgtap|tap|lint|mutant|cmd):[^`]*`' | tr -d '`'; }
+quoted() { printf '%s\n' "$1" | grep -oE '`(regress|isolation|pgtap|tap|lint|hostile|mutant|cmd):[^`]*`' | tr -d '`'; }
 
 none 'there are rows' "$([ -n "$rows" ] || echo "$page has none")"
 none 'every row has a promise, tests and a state' "$(
 	printf '%s\n' "$rows" | grep -vE '^[0-9]+:\|[^|]+\|[^|]*\| *(shown|open)[^|]* *\|$')"
 none 'every row that is shown names a test' "$(
 	printf '%s\n' "$rows" | grep -E '\| *shown[^|]*\|$' |
-		grep -vE '`(regress|isolation|pgtap|tap|lint|mutant|cmd):')"
+		grep -vE '`(regress|isolation|pgtap|tap|lint|hostile|mutant|cmd):')"
 none 'every test that is named exists' "$(
 	quoted "$rows" | sort -u | while IFS= read -r test; do
 		exists "$test" || echo "$test"

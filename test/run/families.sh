@@ -205,6 +205,37 @@ run_tap() {
 	count tap $PASSED $FAILED $SKIPPED
 }
 
+# Bad input made by a program; its words for TESTS are phases
+run_hostile() {
+	local dir=$TASKQ_TMP/hostile database encoding seed result
+	seed=${CHAOS_SEED:-$RANDOM}
+	use_build release
+	mkdir -p "$dir"
+	make -s -C "$TASKQ_SRC/test/hostile" OUT="$dir" PG_CONFIG="$PG_CONFIG" ||
+		die "the program of the family hostile fails"
+	start_server hostile "$(cat "$TASKQ_SRC/test/hostile/server.conf")"
+	while read -r database encoding; do
+		"$BIN/psql" -X -q -h "$SOCKETS" -p 5432 -U postgres -d postgres \
+			-v ON_ERROR_STOP=1 -o /dev/null -c "CREATE DATABASE $database
+				TEMPLATE template0 ENCODING '$encoding'" \
+			-c "\\c $database" -f "$TASKQ_SRC/test/hostile/setup.sql" ||
+			die "could not make the database $database"
+	done <<-LIST
+		hostile UTF8
+		hostile_latin1 LATIN1
+		hostile_ascii SQL_ASCII
+	LIST
+	result=$dir/result
+	PASSED=0 FAILED=1 SKIPPED=0
+	# shellcheck disable=SC2046  # a list of words
+	"$dir/hostile" "host=$SOCKETS port=5432 user=postgres" "$seed" "$result" \
+		$(asked_for hostile)
+	[ ! -s "$result" ] || read -r PASSED FAILED SKIPPED <"$result"
+	stop_server hostile
+	scan_log "$dir/server.log" || FAILED=$((FAILED + 1))
+	count hostile $PASSED $FAILED $SKIPPED
+}
+
 # The chaos test alone, for as long as is wanted
 run_chaos() {
 	export CHAOS_SECONDS=${CHAOS_SECONDS:-60}
