@@ -76,10 +76,10 @@ once_more(void)
 		   !RUN("SELECT taskq_register($1, ARRAY[$2], keep => $3)", worker,
 				queue, task || !lost ? "true" : "false"))
 	{
-		if (stop && !task)
-			exit(1); /* nobody is there to say goodbye to */
 		poll(NULL, 0, 200);
 		PQreset(conn);
+		if (PQstatus(conn) != CONNECTION_OK && stop && !task)
+			exit(1); /* nobody is there to say goodbye to */
 	}
 	return lost || !task;
 }

@@ -86,9 +86,9 @@ public class Worker {
                 // it is right: a claim that we never heard of goes back when we register with
                 // empty hands, and a finishing call cannot count twice.
                 System.err.println(worker + ": connection lost: " + e.getMessage());
+                if (conn == null && leaving.getCount() == 0 && task == null) throw e;
                 close(conn);
                 conn = null;
-                if (leaving.getCount() == 0 && task == null) throw e;
                 wait(finished, 200);
             }
         }

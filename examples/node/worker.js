@@ -67,9 +67,9 @@ async function transaction(work) {
       // To repeat it is right: a claim that we never heard of goes back when we
       // register with empty hands, and a finishing call cannot count twice.
       console.error(`${worker}: connection lost: ${e.message}`);
+      if (!main && leaving.signal.aborted && !task) process.exit(1);
       main?.end().catch(() => {});
       main = null;
-      if (leaving.signal.aborted && !task) process.exit(1);
       await sleep(200);
     }
   }

@@ -60,10 +60,10 @@ def transaction(work):
             # Nobody knows whether it was committed.  To repeat it is right: a claim
             # that we never heard of goes back when we register with empty hands,
             # and a finishing call cannot count twice.
-            conn = None
             print(f"{name}: connection lost: {error}", file=sys.stderr)
-            if stop.is_set() and task_id is None:
+            if conn is None and stop.is_set() and task_id is None:
                 sys.exit(1)     # nobody is there to say goodbye to
+            conn = None
             time.sleep(0.2)
 
 

@@ -46,9 +46,10 @@ again() {
 			40001 | 40P01) ;;	# others were in the way: the same once more
 			lost)
 				cat "$tmp/$error" >&2
-				while sleep 0.2; do
-					[ -z "$stop" ] || [ -n "$task" ] || exit 1
-					[ -n "$task" ] || register false && break
+				sleep 0.2
+				until [ -n "$task" ] || register false; do
+					[ -z "$stop" ] || exit 1
+					sleep 0.2
 				done
 				;;
 			*) return 1 ;;

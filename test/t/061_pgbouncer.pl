@@ -186,7 +186,9 @@ for my $part (1, 2)
 ok(within(60, sub { $sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'work'") eq '0' }), 'all tasks have ended');
 is($sql->("SELECT t.state, count(*), count(d), bool_and(d.square = d.n * d.n) FROM taskq.tasks t LEFT JOIN done_work d"
 	  . " USING (task_id) WHERE t.queue = 'work' GROUP BY 1"), "done|$TASKS|$TASKS|t", 'each is done with one row');
-kill 'TERM', values %pid;
+kill_process($pooler);
+ok(start_pooler(), 'the pooler was killed once more');
+kill 'TERM', values %pid;    # most have not noticed
 for my $i (1 .. $WORKERS)
 {
 	ok(within(30, sub { waitpid($pid{$i}, POSIX::WNOHANG()) == $pid{$i} }) && $? == 0, 'a worker ends well');
