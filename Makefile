@@ -5,15 +5,16 @@
 #   warnings pass, "make -f .../Makefile" in another directory builds there.
 #
 #   make check, make check-regress, ..., make chaos, make lint, make format,
-#   make demo, make bench: the project's own targets; doc/testing.md tells about them.
+#   make demo, make bench, make compare: the project's own targets;
+#   doc/testing.md tells about them.
 
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
 	check-hostile check-tap check-lint check-mutants check-scale
 VARIANT_GOALS = check-cassert check-caches
-PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench lint \
-	format
+PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench \
+	compare lint format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
 # PGXS has a target "check" of its own: it and the project's targets are in
@@ -25,7 +26,7 @@ PG_CONFIG ?= pg_config
 # exec: a signal for make's child must reach the script
 RUN = exec env PG_CONFIG='$(PG_CONFIG)' TESTS='$(TESTS)' SPECS='$(SPECS)' \
 	FILES='$(FILES)' LONG='$(LONG)' CHAOS_SECONDS='$(SECONDS)' \
-	CHAOS_SEED='$(SEED)' DIR='$(subst ','\'',$(DIR))' \
+	CHAOS_SEED='$(SEED)' BASE='$(BASE)' NEW='$(NEW)' DIR='$(subst ','\'',$(DIR))' \
 	bash '$(TASKQ_SRC)/test/run/check'
 
 .PHONY: $(PROJECT_GOALS) $(OTHER_GOALS)
@@ -50,6 +51,9 @@ demo:
 
 bench:
 	@$(RUN) bench
+
+compare:
+	@$(RUN) compare
 
 format:
 	clang-format -i $(wildcard $(TASKQ_SRC)/src/*.[ch] \

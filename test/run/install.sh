@@ -35,26 +35,28 @@ make_installation() {
 	mkdir -p "$root$lib/bitcode"
 }
 
-# The make of one build: release or test
+# make_build KIND SOURCES ...: the make of one build, which is a release build
+# unless its kind is test
 make_build() {
-	local kind=$1
-	shift
-	make -s -C "$TASKQ_TMP/build-$kind" -f "$TASKQ_SRC/Makefile" with_llvm=no \
-		"DEBUG=$([ "$kind" = release ] || echo 1)" "$@"
+	local kind=$1 sources=$2
+	shift 2
+	make -s -C "$TASKQ_TMP/build-$kind" -f "$sources/Makefile" with_llvm=no \
+		"DEBUG=$([ "$kind" != test ] || echo 1)" "$@"
 }
 
-# use_build KIND: sets BIN, the programs' directory of an installation that
-# has this build of the extension; makes it when it is not there yet.
+# use_build KIND [SOURCES]: sets BIN, the programs' directory of an
+# installation that has this build of the extension; makes it when it is not
+# there yet.
 use_build() {
-	local kind=$1 root=$TASKQ_TMP/$1
+	local kind=$1 sources=${2:-$TASKQ_SRC} root=$TASKQ_TMP/$1
 	BIN=$(config_dir --bindir) || exit $NO_RESULT
 	BIN=$root$BIN
 	[ ! -e "$root/made" ] || return 0
 	mkdir -p "$TASKQ_TMP/build-$kind"
 	if ! {
 		make_installation "$root" &&
-			make_build "$kind" -j2 all PG_CONFIG="$PG_CONFIG" &&
-			make_build "$kind" install PG_CONFIG="$BIN/pg_config"
+			make_build "$kind" "$sources" -j2 all PG_CONFIG="$PG_CONFIG" &&
+			make_build "$kind" "$sources" install PG_CONFIG="$BIN/pg_config"
 	} >"$TASKQ_TMP/build-$kind.log" 2>&1; then
 		cat "$TASKQ_TMP/build-$kind.log"
 		die "the $kind build failed"

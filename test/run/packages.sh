@@ -52,6 +52,7 @@ needs() {
 		say command:flock util-linux
 		;;
 	esac
+	[ "$1" != compare ] || say command:valgrind valgrind
 	[ "$1" != demo ] || cat <<-LIST
 		file:/usr/include/openssl/evp.h libssl-dev
 		file:/usr/include/magic.h libmagic-dev
