@@ -1,0 +1,485 @@
+-- The contract: names, arguments, defaults, results, columns, words, errors.
+--
+-- What stands here was carried over by hand from the text of the contract and
+-- is not to follow the code: a difference is a defect of the code, or the
+-- contract was changed.  A new argument comes at the end of a list, with a
+-- default; a new column at the end of a row.
+BEGIN;
+SELECT plan(35);
+
+-- Functions: name, arguments and result as one would write them after CREATE
+-- FUNCTION; no result: the OUT arguments are it.
+CREATE TEMP TABLE promised (name text PRIMARY KEY, arguments text, result text);
+INSERT INTO promised VALUES
+-- queues
+('taskq_create_queue',
+ $$queue text, options jsonb DEFAULT '{}', if_not_exists boolean DEFAULT false$$,
+ 'boolean'),
+('taskq_alter_queue', 'queue text, options jsonb', 'void'),
+('taskq_drop_queue', 'queue text, force boolean DEFAULT false', 'bigint'),
+('taskq_pause',
+ 'queue text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL', 'void'),
+('taskq_resume', 'queue text', 'void'),
+('taskq_purge',
+ 'queue text, states text[] DEFAULT NULL, before timestamptz DEFAULT NULL,
+  reason text DEFAULT NULL, from_id bigint DEFAULT NULL,
+  to_id bigint DEFAULT NULL, max_tasks int DEFAULT NULL', 'bigint'),
+-- submitting
+('taskq_submit',
+ $$queue text DEFAULT 'default', payload jsonb DEFAULT NULL,
+   priority int DEFAULT NULL, run_at timestamptz DEFAULT NULL,
+   delay interval DEFAULT NULL, deadline timestamptz DEFAULT NULL,
+   max_attempts int DEFAULT NULL, tags text[] DEFAULT NULL,
+   key text DEFAULT NULL, reference text DEFAULT NULL,
+   on_conflict text DEFAULT 'error', headers jsonb DEFAULT NULL,
+   correlation_id text DEFAULT NULL, data bytea DEFAULT NULL,
+   insertion text DEFAULT 'append', suspended boolean DEFAULT false,
+   options jsonb DEFAULT NULL$$, 'bigint'),
+('taskq_submit_many',
+ $$queue text, payloads jsonb[],
+   priority int DEFAULT NULL, run_at timestamptz DEFAULT NULL,
+   delay interval DEFAULT NULL, deadline timestamptz DEFAULT NULL,
+   max_attempts int DEFAULT NULL, tags text[] DEFAULT NULL,
+   key text DEFAULT NULL, reference text DEFAULT NULL,
+   on_conflict text DEFAULT 'error', headers jsonb DEFAULT NULL,
+   correlation_id text DEFAULT NULL, data bytea DEFAULT NULL,
+   insertion text DEFAULT 'append', suspended boolean DEFAULT false,
+   options jsonb DEFAULT NULL$$, 'SETOF bigint'),
+('taskq_submit_tasks', 'tasks jsonb', 'SETOF bigint'),
+-- claiming
+('taskq_claim',
+ $$queue text DEFAULT 'default', worker text DEFAULT NULL,
+   max_tasks int DEFAULT 1, lease interval DEFAULT NULL,
+   wait interval DEFAULT '0', tags text[] DEFAULT NULL,
+   claim_order text DEFAULT NULL$$, 'SETOF taskq.claimed'),
+-- finishing
+('taskq_complete',
+ 'task_id bigint, token bigint, result jsonb DEFAULT NULL,
+  keep boolean DEFAULT NULL', 'void'),
+('taskq_fail',
+ 'task_id bigint, token bigint, error text, retryable boolean DEFAULT true,
+  retry_in interval DEFAULT NULL, detail jsonb DEFAULT NULL', 'text'),
+('taskq_release',
+ $$task_id bigint, token bigint, delay interval DEFAULT '0',
+   reason text DEFAULT NULL, result jsonb DEFAULT NULL$$, 'void'),
+('taskq_suspend', 'task_id bigint, token bigint, reason text DEFAULT NULL', 'void'),
+('taskq_filter', 'task_id bigint, token bigint, reason text DEFAULT NULL', 'void'),
+('taskq_extend',
+ 'task_id bigint, token bigint, lease interval DEFAULT NULL,
+  OUT lease_until timestamptz, OUT cancel boolean', NULL),
+('taskq_progress',
+ 'task_id bigint, token bigint, progress real DEFAULT NULL,
+  message text DEFAULT NULL, OUT lease_until timestamptz, OUT cancel boolean', NULL),
+('taskq_checkpoint',
+ 'task_id bigint, token bigint, checkpoint jsonb, progress real DEFAULT NULL,
+  OUT lease_until timestamptz, OUT cancel boolean', NULL),
+('taskq_complete_many',
+ 'task_ids bigint[], tokens bigint[], results jsonb[] DEFAULT NULL,
+  strict boolean DEFAULT false', 'TABLE (task_id bigint, ok boolean, error_code text)'),
+('taskq_decide_many', 'decisions jsonb, strict boolean DEFAULT true',
+ 'TABLE (task_id bigint, ok boolean, error_code text, state text)'),
+('taskq_extend_many',
+ 'task_ids bigint[], tokens bigint[], lease interval DEFAULT NULL',
+ 'TABLE (task_id bigint, ok boolean, cancel boolean)'),
+('taskq_complete_and_claim',
+ $$task_ids bigint[], tokens bigint[], results jsonb[] DEFAULT NULL,
+   queue text DEFAULT 'default', worker text DEFAULT NULL,
+   max_tasks int DEFAULT 1, lease interval DEFAULT NULL,
+   tags text[] DEFAULT NULL$$, 'SETOF taskq.claimed'),
+-- workers
+('taskq_register',
+ $$worker text, queues text[] DEFAULT NULL, tags text[] DEFAULT '{}',
+   max_running int DEFAULT NULL, bound boolean DEFAULT false,
+   info jsonb DEFAULT NULL, keep boolean DEFAULT false$$, 'bigint'),
+('taskq_heartbeat', 'worker text', 'taskq.heartbeat'),
+('taskq_drain', 'worker text', 'void'),
+('taskq_deregister', 'worker text', 'bigint'),
+('taskq_expire', 'worker text, older_than interval', 'bigint'),
+-- reading and managing
+('taskq_get', 'task_id bigint', 'taskq.task_info'),
+('taskq_get_many', 'task_ids bigint[]', 'SETOF taskq.task_info'),
+('taskq_list',
+ 'queue text DEFAULT NULL, state text DEFAULT NULL, after bigint DEFAULT NULL,
+  max_rows int DEFAULT 100, reference text DEFAULT NULL, key text DEFAULT NULL,
+  newest_first boolean DEFAULT false, correlation_id text DEFAULT NULL,
+  with_payload boolean DEFAULT true', 'SETOF taskq.task_info'),
+('taskq_cancel',
+ 'task_id bigint, reason text DEFAULT NULL, force boolean DEFAULT false', 'text'),
+('taskq_retry',
+ 'task_id bigint, reset_attempts boolean DEFAULT NULL, force boolean DEFAULT false',
+ 'void'),
+('taskq_recreate', $$task_id bigint, insertion text DEFAULT 'append'$$, 'bigint'),
+('taskq_resolve',
+ 'task_id bigint, result jsonb DEFAULT NULL, reason text DEFAULT NULL,
+  force boolean DEFAULT false', 'void'),
+('taskq_hold', 'task_id bigint, reason text DEFAULT NULL', 'void'),
+('taskq_poison', 'task_id bigint, reason text DEFAULT NULL', 'void'),
+('taskq_unpoison', 'task_id bigint', 'void'),
+('taskq_retry_all',
+ $$queue text, state text DEFAULT 'dead', reason text DEFAULT NULL,
+   from_id bigint DEFAULT NULL, to_id bigint DEFAULT NULL,
+   max_tasks int DEFAULT NULL$$, 'bigint'),
+('taskq_manage_many',
+ 'action text, task_ids bigint[], reason text DEFAULT NULL',
+ 'TABLE (task_id bigint, ok boolean, error_code text)'),
+('taskq_update_task',
+ 'task_id bigint, changes jsonb, version bigint DEFAULT NULL', 'void'),
+('taskq_explain', 'task_id bigint', 'text'),
+('taskq_explain_claim',
+ 'queue text, worker text DEFAULT NULL, tags text[] DEFAULT NULL', 'text'),
+('taskq_run_reapers', '', 'TABLE (reaper text, acted bigint)'),
+('taskq_activate', '', 'void'),
+('taskq_health', '', 'TABLE (check_name text, ok boolean, detail text)'),
+('taskq_check', '', 'TABLE (problem text, detail text)'),
+('taskq_lineage', 'task_id bigint',
+ 'TABLE (task_id bigint, relation text, at timestamptz)'),
+-- rights
+('taskq_grant', 'queue text, role text, rights text[]', 'void'),
+('taskq_revoke', 'queue text, role text, rights text[]', 'void');
+
+-- Rows: those that functions return, and views.
+CREATE TEMP TABLE promised_row (name text PRIMARY KEY, columns text);
+INSERT INTO promised_row VALUES
+('claimed',
+ 'task_id bigint, token bigint, queue text, payload jsonb, data bytea,
+  attempt int, max_attempts int, priority int, key text, reference text,
+  tags text[], headers jsonb, correlation_id text, checkpoint jsonb,
+  created_at timestamptz, run_at timestamptz, deadline timestamptz,
+  lease_until timestamptz'),
+('heartbeat', 'state text, cancel bigint[], drain boolean, next_in interval'),
+('task_info',
+ 'task_id bigint, queue text, state text, reason text, message text,
+  priority int, attempt int, max_attempts int, token bigint, version bigint,
+  key text, reference text, tags text[], payload jsonb, data bytea,
+  headers jsonb, correlation_id text, result jsonb, error text, errors jsonb,
+  checkpoint jsonb, progress real, worker text, created_at timestamptz,
+  run_at timestamptz, deadline timestamptz, claimed_at timestamptz,
+  lease_until timestamptz, finished_at timestamptz,
+  cancel_requested_at timestamptz, submitted_by text, run_as text,
+  descent text, recreated_as bigint, workflow_id bigint, step text'),
+('tasks', 'LIKE taskq.task_info'),
+('workers',
+ 'worker text, state text, queues text[], tags text[], running bigint,
+  max_running int, bound boolean, role text, registered_at timestamptz,
+  last_seen timestamptz, info jsonb'),
+('settings', 'name text, value text, unit text, source text, range text');
+-- Only the names of these columns are promised.
+CREATE TEMP TABLE promised_column (name text, number int, "column" text);
+INSERT INTO promised_column
+SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
+    'queue', 'owner', 'paused', 'pending', 'ready', 'blocked', 'running',
+    'suspended', 'done', 'dead', 'counted_at', 'oldest_ready_age',
+    'active_workers', 'waiters', 'options', 'rates'])
+    WITH ORDINALITY AS c (name, number);
+
+-- Not there yet.  Whoever adds one of these takes it out of the list.
+CREATE TEMP TABLE coming (name text PRIMARY KEY);
+INSERT INTO coming VALUES
+('taskq_recreate'), ('taskq_resolve'), ('taskq_hold'), ('taskq_poison'),
+('taskq_unpoison'), ('taskq_retry_all'), ('taskq_manage_many'),
+('taskq_update_task'), ('taskq_explain'), ('taskq_explain_claim'),
+('taskq_health'), ('taskq_lineage'), ('running'), ('dead'),
+('queues.waiters'), ('queues.rates');
+
+-- What later work brings: waits, metrics, keys and changes, workflows,
+-- schedules.  None of these names means anything else before.
+CREATE TEMP TABLE later (name text PRIMARY KEY);
+INSERT INTO later VALUES
+('taskq_wait'), ('taskq_await'), ('taskq_call'),
+('metrics'), ('taskq_openmetrics'),
+('taskq_junction'), ('taskq_count'), ('taskq_sequence_at'),
+('taskq_recreate_all'), ('taskq_reassign'), ('taskq_change'),
+('taskq_claim_one'), ('taskq_claim_docs'), ('key'), ('doc'),
+('taskq_define_workflow'), ('taskq_undefine_workflow'),
+('taskq_validate_workflow'), ('taskq_start_workflow'), ('taskq_workflow'),
+('taskq_workflow_graph'), ('taskq_cancel_workflow'),
+('taskq_resume_workflow'), ('taskq_await_workflow'), ('taskq_signal'),
+('taskq_dependency_results'), ('taskq_ancestor_results'),
+('taskq_batch_totals'), ('taskq_worst_outcome'), ('taskq_step_levels'),
+('taskq_timeline'), ('taskq_open_case'), ('taskq_update_case'),
+('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'),
+('taskq_events'), ('taskq_ack_events'), ('workflows'), ('workflow_steps'),
+('workflow_performance'), ('batch_progress'), ('dead_letter_case'),
+('taskq_schedule'), ('taskq_unschedule'), ('schedules');
+
+-- What there is: functions of the extension, and rows that everybody may see.
+CREATE TEMP VIEW member AS
+SELECT p.oid, p.proname::text AS name, p.prokind,
+       p.pronamespace::regnamespace::text AS schema
+  FROM pg_proc p
+  JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+   AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+  JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'taskq';
+CREATE TEMP VIEW public_row AS
+SELECT c.oid, c.relname::text AS name
+  FROM pg_class c
+ WHERE c.relnamespace = 'taskq'::regnamespace
+   AND (c.relkind = 'c' OR has_table_privilege('public', c.oid, 'SELECT'));
+
+-- The promises again, as the catalog writes them: functions, which are never
+-- called, and tables of a schema of their own.
+CREATE SCHEMA contract;
+DO $do$
+DECLARE
+    item record;
+BEGIN
+    FOR item IN SELECT * FROM promised LOOP
+        EXECUTE format('CREATE FUNCTION contract.%I(%s) %s LANGUAGE internal AS ''boolin''',
+            item.name, item.arguments, 'RETURNS ' || item.result);
+    END LOOP;
+    FOR item IN SELECT * FROM promised_row LOOP
+        EXECUTE format('CREATE TABLE contract.%I (%s)', item.name, item.columns);
+    END LOOP;
+END $do$;
+
+-- Functions.
+SELECT is_empty($$
+    SELECT p.name || ': is not there' FROM promised p
+     WHERE NOT EXISTS (SELECT FROM member m WHERE m.name = p.name)
+       AND NOT EXISTS (SELECT FROM coming c WHERE c.name = p.name)$$,
+    'every function of the contract is there');
+SELECT is_empty($$
+    SELECT m.name || ': is not in the contract' FROM member m
+     WHERE m.schema <> 'taskq' AND m.name <> 'taskq_version'
+       AND NOT EXISTS (SELECT FROM promised p WHERE p.name = m.name)$$,
+    'and no other, but taskq_version');
+SELECT is_empty($$
+    SELECT m.name, pg_get_function_arguments(m.oid) AS have,
+           pg_get_function_arguments(c.oid) AS promised
+      FROM member m JOIN pg_proc c ON c.proname = m.name
+       AND c.pronamespace = 'contract'::regnamespace
+     WHERE pg_get_function_arguments(m.oid) <> pg_get_function_arguments(c.oid)$$,
+    'arguments have the promised names, order, types and defaults');
+SELECT is_empty($$
+    SELECT m.name, pg_get_function_result(m.oid) AS have,
+           pg_get_function_result(c.oid) AS promised
+      FROM member m JOIN pg_proc c ON c.proname = m.name
+       AND c.pronamespace = 'contract'::regnamespace
+     WHERE pg_get_function_result(m.oid) <> pg_get_function_result(c.oid)$$,
+    'results have the promised types and columns');
+SELECT is_empty($$
+    SELECT name FROM member WHERE schema <> 'taskq' AND prokind <> 'f'$$,
+    'all are functions');
+
+-- Rows.
+CREATE TEMP VIEW row_column AS
+SELECT c.relnamespace::regnamespace::text AS schema, c.relname::text AS name,
+       a.attnum, a.attname::text COLLATE "default" AS "column",
+       format_type(a.atttypid, a.atttypmod) AS type
+  FROM pg_class c
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE c.relnamespace IN ('taskq'::regnamespace, 'contract'::regnamespace);
+SELECT is_empty($$
+    SELECT p.name, p.attnum, p.column, p.type, h.column AS have, h.type AS have_type
+      FROM row_column p
+      LEFT JOIN row_column h ON h.schema = 'taskq' AND h.name = p.name
+       AND h.attnum = p.attnum
+     WHERE p.schema = 'contract'
+       AND (h.column, h.type) IS DISTINCT FROM (p.column, p.type)$$,
+    'types and views have the promised columns, at their places');
+SELECT is_empty($$
+    SELECT h.name, h.column FROM row_column h
+     WHERE h.schema = 'taskq' AND h.name IN ('claimed', 'heartbeat', 'task_info', 'tasks')
+       AND h.attnum > (SELECT max(p.attnum) FROM row_column p
+                        WHERE p.schema = 'contract' AND p.name = h.name)$$,
+    'what functions return has no others');
+SELECT is_empty($$
+    SELECT p.name, p.column FROM promised_column p
+     WHERE NOT EXISTS (SELECT FROM row_column h WHERE h.schema = 'taskq'
+                          AND h.name = p.name AND h.column = p.column)
+       AND NOT EXISTS (SELECT FROM coming c WHERE c.name = p.name || '.' || p.column)$$,
+    'taskq.queues has the promised columns');
+SELECT is_empty($$
+    SELECT h.name, h.column
+      FROM row_column h
+      JOIN promised_column p ON p.name = h.name AND p.column = h.column
+     WHERE h.schema = 'taskq'
+       AND p.number <> h.attnum
+           + (SELECT count(*) FROM promised_column b
+               WHERE b.name = p.name AND b.number < p.number
+                 AND NOT EXISTS (SELECT FROM row_column x WHERE x.schema = 'taskq'
+                                    AND x.name = b.name AND x.column = b.column))$$,
+    'in their order, and others after them');
+SELECT is_empty($$
+    SELECT n.name || ': is not there'
+      FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings']) n (name)
+     WHERE NOT EXISTS (SELECT FROM public_row r WHERE r.name = n.name)
+       AND NOT EXISTS (SELECT FROM coming c WHERE c.name = n.name)$$,
+    'the promised views are there, for everybody');
+
+-- What later work brings.
+SELECT is_empty($$
+    SELECT l.name FROM later l
+     WHERE EXISTS (SELECT FROM member m WHERE m.name = l.name)
+        OR EXISTS (SELECT FROM public_row r WHERE r.name = l.name)$$,
+    'no name of later work is taken');
+SELECT is_empty($$SELECT name FROM promised JOIN later USING (name)$$,
+    'and none is promised for now');
+SELECT throws_ok($$SELECT taskq_claim('q', wait => '1 s')$$, '0A000');
+SELECT throws_ok($$SELECT taskq_register('w', bound => true)$$, '0A000');
+
+-- Errors: what raises each, and which members DETAIL has at least.
+CREATE FUNCTION pg_temp.error_of(statement text, OUT code text, OUT detail text)
+    LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE statement;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, detail = PG_EXCEPTION_DETAIL;
+END $$;
+
+SELECT is_empty($$
+    SELECT o.option, e.code
+      FROM unnest(ARRAY['{"key_policy": "serial"}', '{"max_running_per_key": 1}',
+                        '{"notify": true}', '{"executor": {"workers": 1}}']) o (option),
+           pg_temp.error_of(format('SELECT taskq_create_queue(''later'', %L)', o.option)) e
+     WHERE e.code IS DISTINCT FROM '0A000'$$,
+    'options of later work are known and refused');
+SELECT is_empty($$
+    SELECT w.word, e.code
+      FROM unnest(ARRAY['supersede', 'replace', 'delete']) w (word),
+           pg_temp.error_of(format('SELECT taskq_submit(insertion => %L)', w.word)) e
+     WHERE e.code IS DISTINCT FROM '0A000'$$,
+    'and so are ways of insertion');
+
+SELECT taskq_create_queue('held');
+SELECT taskq_create_queue('full', '{"max_depth": 1}');
+SELECT taskq_submit('full') > 0;
+SELECT taskq_submit('held', reference => 'order 17') AS task_id \gset
+SELECT taskq_submit('held') AS gone \gset
+SELECT taskq_cancel(:gone);
+CREATE TEMP TABLE promised_error (code text, statement text, members text[]);
+INSERT INTO promised_error VALUES
+('TQ001', 'SELECT taskq_complete(' || :task_id || ', 1)', '{task_id}'),
+('TQ001', 'SELECT taskq_fail(9000000, 1, ''x'')', '{task_id}'),
+('TQ001', 'SELECT taskq_complete_and_claim(''{9000000}'', ''{1}'')', '{task_ids}'),
+('TQ002', 'SELECT taskq_get(9000000)', '{task_id}'),
+('TQ003', 'SELECT taskq_alter_queue(''nowhere'', ''{}'')', '{queue}'),
+('TQ004', 'SELECT taskq_alter_queue(''held'', ''{"bogus": 1}'')', '{option}'),
+('TQ004', 'SELECT taskq_alter_queue(''held'', ''{"lease": 5}'')', '{option}'),
+('TQ005', 'SELECT taskq_cancel(' || :gone || ')', '{task_id,state}'),
+('TQ006', 'SELECT taskq_create_queue(''held'')', '{queue}'),
+('TQ006', 'SELECT taskq_submit(''held'', reference => ''order 17'')', '{task_id,state}'),
+('TQ007', 'SELECT taskq_heartbeat(''nobody'')', '{worker}'),
+('TQ007', 'SELECT taskq_claim(NULL, ''nobody'')', '{worker}'),
+('TQ008', 'SELECT taskq_submit(''full'')', '{retry_after_ms}'),
+('TQ009', 'SELECT taskq_submit(repeat(''q'', 201))', '{limit}'),
+('TQ010', 'SELECT taskq_complete_many(''{9000000}'', ''{1}'', strict => true)', '{problems}'),
+('22004', 'SELECT taskq_drop_queue(NULL)', NULL),
+('22004', 'SELECT taskq_submit(tags => ''{NULL}'')', NULL),
+('22004', 'SELECT taskq_claim(NULL)', NULL),
+('22023', 'SELECT taskq_submit(on_conflict => ''bogus'')', NULL),
+('22023', 'SELECT taskq_submit('''')', NULL),
+('22023', 'SELECT taskq_submit(delay => ''1 s'', run_at => now())', NULL),
+('22023', 'SELECT taskq_purge(''held'', ''{running}'')', NULL),
+('2202E', 'SELECT taskq_submit(tags => ''{{a},{b}}'')', NULL),
+('55006', 'SELECT taskq_drop_queue(''held'')', NULL);
+SELECT is_empty($$
+    SELECT p.statement, p.code AS promised, e.code, e.detail
+      FROM promised_error p, pg_temp.error_of(p.statement) e
+     WHERE e.code IS DISTINCT FROM p.code$$,
+    'each of these raises the promised SQLSTATE');
+SELECT is_empty($$
+    SELECT p.statement, e.detail
+      FROM promised_error p, pg_temp.error_of(p.statement) e
+     WHERE p.members IS NOT NULL
+       AND NOT coalesce(jsonb_typeof(e.detail::jsonb) = 'object'
+                        AND e.detail::jsonb ?& p.members, false)$$,
+    'DETAIL of class TQ is one JSON object with the promised members');
+SELECT results_eq($$
+    SELECT DISTINCT code COLLATE "C" FROM promised_error WHERE code LIKE 'TQ%' ORDER BY 1$$, $$
+    SELECT 'TQ' || lpad(n::text, 3, '0') COLLATE "C" FROM generate_series(1, 10) n$$,
+    'TQ001 to TQ010 have all been raised; TQ011 comes with workflows');
+CREATE ROLE contract_nobody;
+GRANT EXECUTE ON FUNCTION taskq_submit, taskq_get, taskq_complete TO contract_nobody;
+SET LOCAL ROLE contract_nobody;
+SELECT throws_ok('SELECT taskq_submit(''held'')', '42501');
+SELECT throws_ok('SELECT taskq_cancel(1)', '42501');
+SELECT throws_ok('SELECT taskq_get(' || :task_id || ')', 'TQ002');
+SELECT throws_ok('SELECT taskq_complete(' || :task_id || ', 1)', 'TQ001');
+RESET ROLE;
+
+-- Words.
+SELECT set_eq($$
+    SELECT taskq.state_name(n::smallint) FROM generate_series(0, 100) n
+     WHERE taskq.state_name(n::smallint) IS NOT NULL$$, ARRAY[
+    'pending', 'blocked', 'running', 'suspended', 'done', 'dead', 'cancelled',
+    'filtered', 'redundant', 'recreated'],
+    'the states');
+SELECT set_has($$
+    SELECT taskq.reason_name(n::smallint) FROM generate_series(0, 100) n$$, $$
+    SELECT unnest(ARRAY['exhausted', 'rejected', 'deadline', 'worker_dead',
+        'lease_expired', 'timeout', 'poison', 'stale', 'dependency_failed',
+        'deleted', 'manual', 'held'])$$,
+    'the reasons');
+SELECT lives_ok($$SELECT taskq_grant('held', 'contract_nobody', ARRAY[r])
+    FROM unnest(ARRAY['submit', 'work', 'read', 'manage']) r$$, 'the rights');
+SELECT throws_ok($$SELECT taskq_grant('held', 'contract_nobody', '{own}')$$, '22023');
+SELECT lives_ok($$SELECT taskq_submit('held', reference => 'order 17', on_conflict => w)
+    FROM unnest(ARRAY['return', 'skip', 'update', 'merge']) w$$,
+    'what to do on a conflict');
+SELECT lives_ok($$SELECT taskq_claim('nothing', claim_order => w)
+    FROM unnest(ARRAY['fifo', 'lifo', 'random']) w$$, 'the orders');
+
+-- Options, with the defaults that can be written down.
+SELECT lives_ok($$SELECT taskq_create_queue('defaults', '{
+    "priority": 0, "max_attempts": 3, "retry": "exponential",
+    "retry_base": "1 s", "retry_cap": "5 min", "retry_jitter": 0,
+    "lease": "5 min", "order": "fifo", "key_policy": "none",
+    "max_payload": 1048576, "on_worker_death": "requeue", "notify": false,
+    "history": "none"}')$$, 'options with their defaults');
+SELECT lives_ok($$SELECT taskq_create_queue('others', '{
+    "priority": -32768, "max_attempts": -1, "retry": "list",
+    "retry_list": ["1 s", "1 min"], "retry_jitter": 1, "time_limit": "1 h",
+    "order": "random", "max_running": 7,
+    "rate_limit": {"count": 10, "per": "1 s"}, "max_depth": 1000,
+    "retention": "none", "retention_dead": "forever",
+    "reference_window": "1 day", "on_worker_death": "hold",
+    "dead_letter_queue": "lost", "history": "transitions"}')$$,
+    'and with other values');
+SELECT lives_ok($$SELECT taskq_submit('held', options => '{
+    "retry": "fixed", "retry_base": "2 s", "retry_cap": "1 h",
+    "retry_jitter": 0.5, "lease": "1 min", "time_limit": "1 h",
+    "retention": "1 day", "reference_window": "1 h",
+    "on_worker_death": "kill", "deadline_in": "1 day"}')$$,
+    'options of a task');
+-- What the defaults do: two queues, one with them written down.
+SELECT taskq_create_queue('silent');
+SELECT count(*) FROM (SELECT taskq_submit(q) FROM unnest(ARRAY['silent', 'defaults']) q) s;
+SELECT results_eq($$
+    SELECT c.priority, c.max_attempts, c.attempt,
+           c.lease_until > clock_timestamp() + interval '4.9 min'
+           AND c.lease_until < clock_timestamp() + interval '5.1 min'
+      FROM unnest(ARRAY['silent', 'defaults']) q, taskq_claim(q) c$$,
+    $$VALUES (0, 3, 1, true), (0, 3, 1, true)$$,
+    'priority 0, three attempts, five minutes');
+SELECT is_empty($$
+    SELECT attempt FROM generate_series(1, 12) attempt
+     WHERE taskq.debug_backoff('{}', attempt, 1)
+           IS DISTINCT FROM least(interval '1 s' * 2 ^ attempt, interval '5 min')$$,
+    'exponential from 1 s to 5 min, without jitter');
+
+-- Settings.
+SELECT is_empty($$
+    SELECT p.*, s.setting, s.unit, s.context
+      FROM (VALUES ('auto_create_queues', 'on', NULL, 'superuser'),
+                   ('node_id', '0', NULL, 'sighup'),
+                   ('stale_threshold', '30000', 'ms', 'sighup'),
+                   ('dead_threshold', '120000', 'ms', 'sighup'),
+                   ('reaper_interval', '15000', 'ms', 'sighup'),
+                   ('deadline_interval', '30000', 'ms', 'sighup'),
+                   ('retention_interval', '600', 's', 'sighup'),
+                   ('retention', '604800', 's', 'sighup'),
+                   ('retention_batch', '500', NULL, 'sighup')) p (name, value, unit, context)
+      LEFT JOIN pg_settings s ON s.name = 'taskq.' || p.name
+     WHERE (s.boot_val, s.unit, s.context) IS DISTINCT FROM (p.value, p.unit, p.context)$$,
+    'settings have the promised defaults');
+
+SELECT diag('not there yet: ' || string_agg(c.name, ', ')) FROM coming c
+ WHERE NOT EXISTS (SELECT FROM member m WHERE m.name = c.name)
+   AND NOT EXISTS (SELECT FROM public_row r WHERE r.name = c.name)
+   AND NOT EXISTS (SELECT FROM row_column r
+                    WHERE r.schema = 'taskq' AND r.name || '.' || r.column = c.name)
+HAVING count(*) > 0;
+
+SELECT * FROM finish();
+ROLLBACK;
