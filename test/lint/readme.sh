@@ -1,33 +1,66 @@
-# readme: the targets of make that the README names exist.
+# readme: what the pages name exists: targets of make, files, headings. What
+# their SQL does is for tap:081_documents.
 . test/run/tap.sh
 
 targets=$(make_targets)
+pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples -name '*.md')
 
-# lines of code blocks and pieces in back quotes that begin with make
+# Lines of code blocks and pieces in back quotes that begin with make:
+# "page: command"
 commands=$(
-	awk '/^```/ {code = !code; next} code' README.md |
-		sed -n 's/^\(\$ *\|sudo *\)*\(make.*\)/\2/p'
-	grep -oE '`(sudo )?make[^`]*`' README.md | tr -d '`' | sed 's/^sudo //'
-)
+	for page in $pages; do
+		{
+			awk '/^```/ {code = !code; next} code || /^    /' "$page" |
+				sed -n 's/^ *\(\$ *\|sudo *\)*\(make.*\)/\2/p'
+			grep -oE '`(sudo )?make[^`]*`' "$page" | tr -d '`' | sed 's/^sudo //'
+		} | grep -E '^make( |$)' | sed "s,^,$page: ,"
+	done)
 
 none 'the README names make check and make demo' "$(
 	for want in 'make check' 'make demo'; do
-		printf '%s\n' "$commands" | grep -qE "^$want( |\$)" || echo "$want"
+		printf '%s\n' "$commands" | grep -qE "^./README.md: $want( |\$)" ||
+			echo "$want"
 	done)"
-none 'every target of make in the README exists' "$(
-	printf '%s\n' "$commands" | sed 's/#.*//' | while read -r _ words; do
-		eval "set -- $words" 2>/dev/null
-		while [ $# -gt 0 ]; do
-			case $1 in
-				-[fCj]) shift ;;
-				-* | *=*) ;;
-				*) printf '%s\n' "$targets" | grep -qxF -e "$1" || echo "make $1" ;;
-			esac
-			shift
+none 'every target of make that a page names exists' "$(
+	printf '%s\n' "$commands" | sed 's/#.*//; s/[<>…]//g' |
+		while read -r page _ words; do
+			eval "set -- $words" 2>/dev/null
+			while [ $# -gt 0 ]; do
+				case $1 in
+					-[fCj]) shift ;;
+					-* | *=*) ;;
+					*) printf '%s\n' "$targets" | grep -qxF -e "${1%,}" ||
+						echo "$page make $1" ;;
+				esac
+				shift
+			done
+		done)"
+
+# links PAGE: where it links to, without what lies elsewhere
+links() {
+	grep -oE '\]\([^)]+\)' "$1" | sed 's/^](//; s/)$//' | grep -vE '^https?:'
+}
+
+# headings PAGE: as links name them
+headings() {
+	awk '/^```/ {code = !code; next} !code && /^#+ /' "$1" |
+		sed 's/^#* *//' | tr '[:upper:]' '[:lower:]' |
+		sed 's/[^-a-z0-9_ ]//g; s/ /-/g'
+}
+
+none 'every file that a page links to exists' "$(
+	for page in $pages; do
+		links "$page" | sed 's/#.*//' | grep . | while read -r file; do
+			[ -e "$(dirname "$page")/$file" ] || echo "$page: $file"
 		done
 	done)"
-none 'every file that the README links to exists' "$(
-	grep -oE '\]\([^)#]+' README.md | sed 's/^](//' | grep -v '^https\?:' |
-		while read -r file; do [ -e "$file" ] || echo "$file"; done)"
+none 'every heading that a page links to exists' "$(
+	for page in $pages; do
+		links "$page" | grep '#' | while IFS='#' read -r file heading; do
+			file=${file:+$(dirname "$page")/$file}
+			headings "${file:-$page}" | grep -qxF -e "$heading" ||
+				echo "$page: ${file:-}#$heading"
+		done
+	done)"
 
 done_testing

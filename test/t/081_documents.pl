@@ -1,0 +1,165 @@
+# Every line of SQL that these pages show runs, in order, in a fresh database,
+# and prints what the page says.  How a page says that:
+#
+# - SQL stands in blocks ```sql, and nowhere else.
+# - What a block prints is told by the paragraph that follows when it begins
+#   with "→": in its first sentence each piece in back quotes is a line, "an
+#   empty value" an empty one, "nothing" is no line at all.  When it ends with
+#   ":" a block without a language shows the lines.  Columns are divided by
+#   " | ", NULLs at the end of a line are left out, "…" stands for anything.
+#   (SQLSTATE `X`) tells that of the last error.
+# - A block without "→" may print anything, but raises no error.
+# - "Wait two seconds" and "after a second" are waited for.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use TaskqTest;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $top = "$FindBin::Bin/../..";
+
+# Pages, and what they take for granted besides a server
+my %pages = (
+	'README.md' => 'CREATE ROLE shop; CREATE ROLE mailer; CREATE ROLE operator;',
+	'doc/guide.md' => '');
+
+# Functions that pages may show before they are there: such blocks wait.
+my @coming = qw(taskq_health taskq_explain taskq_explain_claim taskq_retry_all
+  taskq_hold taskq_recreate taskq_resolve taskq_update_task taskq_poison
+  taskq_unpoison taskq_manage_many taskq_lineage);
+
+# pieces(TEXT): what a page consists of: [line, 'code', language, text] or
+# [line, 'text', paragraph]
+sub pieces
+{
+	my ($page) = @_;
+	my (@pieces, $code, $number);
+
+	for (split /\n/, slurp_file("$top/$page"))
+	{
+		$number++;
+		if (/^```(\w*)/)
+		{
+			push @pieces, [ $number, 'code', $1, '' ] unless $code;
+			$code = $code ? undef : $pieces[-1];
+		}
+		elsif ($code) { $code->[3] .= "$_\n"; }
+		elsif (/^\s*$/) { push @pieces, undef if @pieces && $pieces[-1]; }
+		elsif (@pieces && $pieces[-1] && $pieces[-1][1] eq 'text') { $pieces[-1][2] .= "\n$_"; }
+		else { push @pieces, [ $number, 'text', $_ ]; }
+	}
+	return grep { $_ } @pieces;
+}
+
+# expected(PARAGRAPH, NEXT): the lines, and the SQLSTATE; nothing when the
+# page does not say
+sub expected
+{
+	my ($said, $next) = @_;
+	return if !$said || $said->[1] ne 'text' || $said->[2] !~ /^→/;
+	my $text = $said->[2] =~ tr/\n/ /r;
+	my ($sentence) = $text =~ /^→ ?((?:`[^`]*`|[^`.]|\.(?!\s|$))*)/;
+	my ($state) = $sentence =~ /SQLSTATE `(\w+)`/;
+	my @lines;
+
+	$sentence =~ s/SQLSTATE `\w+`//;
+	push @lines, defined $1 ? $1 : '' while $sentence =~ /`([^`]*)`|an empty value/g;
+	@lines = split /\n/, $next->[3]
+	  if $sentence =~ /:$/ && $next && $next->[1] eq 'code' && $next->[2] eq '';
+	return if !@lines && $sentence !~ /^nothing/;
+	return (\@lines, $state);
+}
+
+sub matches
+{
+	my ($got, $wanted) = @_;
+	my $pattern = join '.*', map { quotemeta } split /…/, $wanted, -1;
+	return $got =~ /^$pattern$/s;
+}
+
+# run_block(NODE, SQL): lines that it prints, and the last SQLSTATE
+sub run_block
+{
+	my ($node, $sql) = @_;
+	my ($out, @lines) = ('');
+	my $input = "\\set VERBOSITY terse\n$sql\n;\n\\echo\n\\echo SQLSTATE :LAST_ERROR_SQLSTATE\n";
+
+	IPC::Run::run([ 'psql', '-X', '-q', '-A', '-t', '-F', ' | ', '-d', $node->connstr('page') ],
+		'<', \$input, '>&', \$out) or die "psql failed: $out";
+	$out =~ s/\nSQLSTATE (\w+)\n\z//;
+	my $state = $1;
+	@lines = map { s/(?: \| ?)+$//r } split /\n/, $out, -1;
+	pop @lines if @lines && $lines[-1] eq '';
+	return (\@lines, $state);
+}
+
+# wait_as_told(TEXT): "Wait two seconds"
+my %number = (a => 1, one => 1, two => 2, three => 3, four => 4, five => 5);
+
+sub wait_as_told
+{
+	my ($text) = @_;
+	my ($word) = $text =~ /\b(?:[Ww]ait|after) (\w+)\s+seconds?\b/ or return;
+	my $seconds = $number{$word} // $word;
+	my $end = time + $seconds;
+
+	die "\"$word\" is no number" unless $seconds =~ /^\d$/;
+	within($seconds + 1, sub { time > $end });
+	return;
+}
+
+sub run_page
+{
+	my ($page) = @_;
+	my $node = start_node($page =~ s/\W/_/gr);
+	my @pieces = pieces($page);
+	my ($blocks, $compared, @hidden) = (0, 0);
+	my $statement = qr/(?:SELECT|CALL|INSERT|UPDATE|DELETE|BEGIN|CREATE|ALTER)\b.*;/;
+
+	$node->safe_psql('postgres', "CREATE DATABASE page; $pages{$page}");
+	for my $i (0 .. $#pieces)
+	{
+		my ($number, $kind, $language, $sql) = @{ $pieces[$i] };
+		if ($kind eq 'text')
+		{
+			wait_as_told($language);
+			push @hidden, $number if $language =~ /^    \s*$statement/m;
+			next;
+		}
+		if ($language ne 'sql')
+		{
+			push @hidden, $number if $sql =~ /^\s*$statement/m;
+			next;
+		}
+		my @missing = grep { $sql =~ /\b$_\(/
+			  && $node->safe_psql('page', "SELECT count(*) FROM pg_proc WHERE proname = '$_'") eq '0' } @coming;
+		if (@missing)
+		{
+			diag("$page:$number: not there yet: @missing");
+			next;
+		}
+		my ($wanted, $wanted_state) = expected(@pieces[ $i + 1, $i + 2 ]);
+		my ($got, $state) = run_block($node, $sql);
+		my $good = $wanted
+		  ? @$got == @$wanted && !grep { !matches($got->[$_], $wanted->[$_]) } 0 .. $#$got
+		  : !grep { /^(?:ERROR|FATAL):/ } @$got;
+
+		$blocks++;
+		$compared++ if $wanted;
+		ok($good, "$page:$number: runs" . ($wanted ? ', and prints what the page says' : ''))
+		  or diag("it prints:\n", map({ "  $_\n" } @$got), "the page says:\n", map { "  $_\n" } @{ $wanted // [] });
+		is($state, $wanted_state, "$page:$number: the SQLSTATE") if $wanted_state;
+	}
+	is("@hidden", '', "$page: SQL stands in blocks that are called so");
+	cmp_ok($compared, '>', 0, "$page: $compared of $blocks blocks say what they print");
+	sound($node, database => 'page');
+	$node->stop;
+	return;
+}
+
+run_page($_) for sort keys %pages;
+done_testing();
