@@ -204,6 +204,13 @@ explain_done(TqExplain *e, TqTask *task)
 		say_whom(e, &holder);
 	}
 	say_role(e, &change);
+	if (task->f.reason != TQ_REASON_NONE)
+	{
+		appendStringInfo(&e->text, " (%s)",
+						 tq_reason_name((TqReason) task->f.reason));
+		tq_explain_words(e, ", with the words ",
+						 change.known ? change.message : read_message(task));
+	}
 	appendStringInfoString(&e->text, ", after ");
 	say_attempt(e, task);
 	appendStringInfoChar(&e->text, '.');

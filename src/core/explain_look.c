@@ -11,7 +11,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -371,20 +370,7 @@ tq_explain_holders(TqExplain *e, const TqSurvey *survey)
 void
 tq_explain_task_tags(const TqTask *task, TqTags *tags)
 {
-	Datum *values;
-	bool  *nulls;
-	int    count;
-
-	memset(tags, 0, sizeof(*tags));
-	if (task->isnull[TQ_COL_TAGS])
-		return;
-	deconstruct_array(DatumGetArrayTypeP(task->value[TQ_COL_TAGS]), TEXTOID,
-					  -1, false, TYPALIGN_INT, &values, &nulls, &count);
-	tags->tags = palloc(sizeof(char *) * (count + 1));
-	for (int i = 0; i < count; i++)
-	{
-		if (!nulls[i])
-			tags->tags[tags->count++] = TextDatumGetCString(values[i]);
-	}
-	tq_arg_tags_sort(tags);
+	if (task->isnull[TQ_COL_TAGS] ||
+		!tq_arg_tags_read(task->value[TQ_COL_TAGS], tags))
+		memset(tags, 0, sizeof(*tags));
 }

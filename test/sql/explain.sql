@@ -61,14 +61,24 @@ SELECT taskq_filter(:a, :token, 'seen before');
 SELECT why(:a);
 SELECT taskq_retry(:a);
 SELECT taskq_cancel(:a);
+-- by hand
+SELECT taskq_submit('e') AS a \gset
+SELECT taskq_resolve(:a, reason => 'done by phone');
+SELECT why(:a);
+SELECT taskq_submit('e') AS a \gset
+SELECT taskq_hold(:a, 'not today');
+SELECT why(:a);
+SELECT taskq_recreate(:a) AS b \gset
+SELECT why(:a);
+SELECT taskq_explain(:a) ~ :'b' AS names_it;
+SELECT taskq_poison(:b, 'never again');
+SELECT why(:b);
 -- states that no call leads to today
 CREATE FUNCTION x.archived(id bigint, new_state integer, new_reason integer, successor bigint) RETURNS text LANGUAGE sql AS $$
 UPDATE taskq.archive SET state = new_state, reason = new_reason, recreated_as = successor WHERE task_id = id;
 SELECT why(id) $$;
 BEGIN;
 SELECT archived(:a, 9, 0, NULL);
-SELECT archived(:a, 10, 0, 7000099);
-SELECT archived(:a, 6, 7, NULL);
 SELECT archived(:a, 6, 0, NULL);
 ROLLBACK;
 -- running
