@@ -155,7 +155,7 @@ check_registry(ReturnSetInfo *result)
 					compare_task_ids) != NULL)
 			continue;
 		tq_counter_wait_for_ended();
-		if (!tq_registry_has(ids[i]) && tq_registry_complete() &&
+		if (!tq_registry_find(ids[i], &wanted) && tq_registry_complete() &&
 			still_running(ids[i], tokens[i]))
 			report(result, "running task is not in the registry",
 				   psprintf("task " INT64_FORMAT, ids[i]));

@@ -160,9 +160,10 @@ static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				  TimestampTz now, bool free_of_charge);
-static bool  give_back(TqCall *call, TqQueue *queue, TqTask *task);
-static int   scan_running(TimestampTz now, TqRunning *found, int max,
-						  TimestampTz *next);
+static TqRunning   put_running(const TqQueue *queue, const TqTask *task);
+static bool        give_back(TqCall *call, TqQueue *queue, TqTask *task);
+static int         scan_running(TimestampTz now, TqRunning *found, int max,
+								TimestampTz *next);
 static TimestampTz earliest_wake(void);
 static int64      *read_ids(uint64 rows);
 static int         compare_running(const void *a, const void *b);
@@ -479,7 +480,7 @@ duty_orphans(int limit)
 				 now, false))
 			acted++;
 		else
-			tq_registry_remove(found[i].task_id);
+			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	return acted;
@@ -551,7 +552,7 @@ duty_ends(int limit)
 		if (lose(&call, found[i].task_id, found[i].token, 0, now, false))
 			acted++;
 		else
-			tq_registry_remove(found[i].task_id);
+			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	/* only now: after an error the same tasks are looked at again */
@@ -705,11 +706,31 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		else if (tq_state_running_until(queue, &task) <= now)
 			tq_failure_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
 		else
+		{
+			TqRunning running = put_running(queue, &task);
+
+			tq_station_due(running.due_at);
 			return false;
+		}
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
 		tq_call_snapshot();
 	}
+}
+
+/* The registry shall know of a running task as its row is now. */
+static TqRunning
+put_running(const TqQueue *queue, const TqTask *task)
+{
+	TqRunning running;
+
+	running.task_id = task->f.task_id;
+	running.token = task->f.token;
+	running.worker_id = task->f.worker_id;
+	running.queue_id = task->f.queue_id;
+	running.due_at = tq_state_running_until(queue, task);
+	tq_registry_put(&running);
+	return running;
 }
 
 /* Back in the queue as if it had not been claimed. */
@@ -760,12 +781,8 @@ scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 		task.isnull[TQ_COL_OPTIONS] = true;
 		if (!heap_attisnull(tuple, TQ_COL_OPTIONS, RelationGetDescr(rel)))
 			tq_row_read(tuple, RelationGetDescr(rel), &task);
-		running.task_id = row.task_id;
-		running.token = row.token;
-		running.worker_id = row.worker_id;
-		running.queue_id = row.queue_id;
-		running.due_at = tq_state_running_until(queue, &task);
-		tq_registry_put(&running);
+		TQ_DEBUG_POINT("registry_scanning");
+		running = put_running(queue, &task);
 		if (running.due_at > now)
 			*next = Min(*next, running.due_at);
 		else if (count < max)

@@ -158,7 +158,9 @@ tq_registry_forget_database(Oid database)
 }
 
 /*
- * A claim has committed, or its end has moved.  Cannot fail.
+ * A claim has committed, or its end has moved.  Whoever reads rows to put
+ * them may come late with an old claim: that never replaces a newer one.
+ * Cannot fail.
  */
 void
 tq_registry_put(const TqRunning *running)
@@ -173,7 +175,7 @@ tq_registry_put(const TqRunning *running)
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	entry = hash_search_with_hash_value(entries, &key, hash, HASH_ENTER_NULL,
 										&found);
-	if (entry != NULL)
+	if (entry != NULL && (!found || entry->running.token <= running->token))
 	{
 		if (!found || entry->running.token != running->token)
 		{
@@ -198,6 +200,27 @@ tq_registry_remove(int64 task_id)
 		return;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
+	LWLockRelease(lock_of(hash));
+}
+
+/*
+ * An entry that was found proved to be of no use: it goes, unless it says
+ * something else by now.
+ */
+void
+tq_registry_drop(const TqRunning *seen)
+{
+	EntryKey key = key_of(seen->task_id);
+	uint32   hash = hash_of(&key);
+	Entry   *entry;
+
+	if (registry == NULL)
+		return;
+	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
+	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
+	if (entry != NULL && entry->running.token == seen->token &&
+		entry->running.due_at == seen->due_at)
+		hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
 	LWLockRelease(lock_of(hash));
 }
 
@@ -427,6 +450,20 @@ tq_registry_count(void)
 	return count;
 }
 
+/* Entries of all databases together. */
+int
+tq_registry_count_all(void)
+{
+	int count;
+
+	if (registry == NULL)
+		return 0;
+	lock_all(LW_SHARED);
+	count = (int) hash_get_num_entries(entries);
+	unlock_all();
+	return count;
+}
+
 /*
  * Note how far a running task is; progress below 0 and message NULL leave
  * what is there.  A task that is not here is left out: it is a hint.
@@ -453,20 +490,22 @@ tq_registry_progress(int64 task_id, int64 token, float4 progress,
 	LWLockRelease(lock_of(hash));
 }
 
-/* Is the task known to be running? */
+/* The entry of a task; false when there is none. */
 bool
-tq_registry_has(int64 task_id)
+tq_registry_find(int64 task_id, TqRunning *running)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);
-	bool     found;
+	Entry   *entry;
 
 	if (registry == NULL)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
-	hash_search_with_hash_value(entries, &key, hash, HASH_FIND, &found);
+	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
+	if (entry != NULL)
+		*running = entry->running;
 	LWLockRelease(lock_of(hash));
-	return found;
+	return entry != NULL;
 }
 
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
