@@ -51,7 +51,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_grant', 8),
     ('taskq_revoke', 8),
     ('taskq_run_reapers', 8),
-    ('taskq_check', 8);
+    ('taskq_check', 8),
+    ('taskq_health', 8);
 
 DO $$
 DECLARE
@@ -86,3 +87,4 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION taskq_health() TO pg_monitor;

@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "core/claim.h"
@@ -26,6 +27,7 @@
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/worker.h"
+#include "shared/counter.h"
 
 PG_FUNCTION_INFO_V1(taskq_claim);
 
@@ -211,6 +213,8 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 		tq_limit_know(&limit);
 		tq_call_snapshot();
 	}
+	if (count > 0)
+		tq_counter_claimed(dispatch.queue->queue_id, tq_clock_dispatch());
 	for (int i = 0; i < count; i++)
 		return_task(result, dispatch.queue, &claimed[i]);
 	return count;

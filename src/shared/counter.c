@@ -75,9 +75,11 @@ typedef struct Counter
 	bool             missing; /* some queue has no entry, for want of room */
 
 	/* live tasks of a queue */
-	int64  live[TQ_LIVE_STATES];
-	int64  left_at; /* monotonic clock; 0: never */
-	double pause;   /* mean of microseconds between tasks that leave */
+	int64            live[TQ_LIVE_STATES];
+	int64            left_at;    /* monotonic clock; 0: never */
+	pg_atomic_uint64 claimed_at; /* dispatch clock, to about a second; 0:
+								 * not since this entry was made */
+	double           pause; /* mean of microseconds between tasks that leave */
 
 	/* reserved claims: known while used_seen = flagged of the database */
 	bool   limited; /* somebody asked, so used is kept */
@@ -113,13 +115,14 @@ typedef struct AreaItem
 
 typedef struct CounterShared
 {
-	LWLock  *lock;
-	uint64   instance; /* never twice the same */
-	slock_t  area_mutex;
-	Oid      area_database; /* whose live tasks are being counted */
-	bool     area_too_many;
-	int      area_count;
-	AreaItem area[AREA];
+	LWLock     *lock;
+	uint64      instance; /* never twice the same */
+	TimestampTz since;    /* of the start or the last wipe; dispatch clock */
+	slock_t     area_mutex;
+	Oid         area_database; /* whose live tasks are being counted */
+	bool        area_too_many;
+	int         area_count;
+	AreaItem    area[AREA];
 } CounterShared;
 
 static CounterShared *shared = NULL;
@@ -163,6 +166,7 @@ tq_counter_init(void)
 		memset(shared, 0, sizeof(CounterShared));
 		shared->lock = &GetNamedLWLockTranche("taskq counters")->lock;
 		shared->instance = new_number();
+		shared->since = tq_clock_dispatch();
 		SpinLockInit(&shared->area_mutex);
 	}
 	marks = ShmemInitStruct("taskq marks", mul_size(sizeof(Mark), MaxBackends),
@@ -188,6 +192,7 @@ tq_counter_wipe(void)
 		hash_search(counters, &counter->key, HASH_REMOVE, NULL);
 	memset(marks, 0, sizeof(Mark) * MaxBackends);
 	shared->instance = new_number();
+	shared->since = tq_clock_dispatch();
 	shared->area_database = InvalidOid;
 	LWLockRelease(shared->lock);
 }
@@ -474,6 +479,80 @@ tq_counter_pause(int32 queue_id)
 	return (int64) pause;
 }
 
+/*
+ * Tasks of a queue are handed out: for those who watch that somebody takes
+ * them.  Written once a second by each session that claims, which costs
+ * claims nothing; and the last quarter of the room is left to limits.
+ */
+void
+tq_counter_claimed(int32 queue_id, TimestampTz now)
+{
+	static int32       last_queue = 0;
+	static TimestampTz last_at = 0;
+	Counter           *counter;
+
+	if (shared == NULL || (queue_id == last_queue && now >= last_at &&
+						   now - last_at < USECS_PER_SEC))
+		return;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(TQ_OWNER_QUEUE, queue_id);
+	if (counter == NULL && hash_get_num_entries(counters) <
+							   tq_guc_max_counters - tq_guc_max_counters / 4)
+		counter = find_or_make(TQ_OWNER_QUEUE, queue_id);
+	if (counter != NULL)
+	{
+		pg_atomic_write_u64(&counter->claimed_at, (uint64) now);
+		last_queue = queue_id;
+		last_at = now;
+	}
+	LWLockRelease(shared->lock);
+}
+
+/*
+ * When tasks of the queue were handed out last, 0: never since
+ * tq_counter_since().  False when there is no room for knowing it.
+ */
+bool
+tq_counter_last_claim(int32 queue_id, TimestampTz *at)
+{
+	Counter *counter;
+	bool     known;
+
+	*at = 0;
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	counter = find(TQ_OWNER_QUEUE, queue_id);
+	known = counter != NULL ||
+			hash_get_num_entries(counters) <
+				tq_guc_max_counters - tq_guc_max_counters / 4;
+	if (counter != NULL)
+		*at = (TimestampTz) pg_atomic_read_u64(&counter->claimed_at);
+	LWLockRelease(shared->lock);
+	return known;
+}
+
+/* Since when claims have been noted; dispatch clock. */
+TimestampTz
+tq_counter_since(void)
+{
+	return shared != NULL ? shared->since : 0;
+}
+
+/* Entries in use, of taskq.max_counters. */
+int
+tq_counter_room(void)
+{
+	int count;
+
+	if (shared == NULL)
+		return 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	count = (int) hash_get_num_entries(counters);
+	LWLockRelease(shared->lock);
+	return count;
+}
+
 /* A queue or worker is gone.  Cannot fail. */
 void
 tq_counter_forget(TqOwner owner, int32 id)
@@ -717,7 +796,8 @@ tq_counter_used(TqOwner owner, int32 id, int64 *used)
 		uint64 flagged = flagged_of(database);
 
 		SpinLockAcquire(&counter->mutex);
-		known = counter->limited && counter->used_seen == flagged;
+		known = counter->limited && !counter->recounting &&
+				counter->used_seen == flagged;
 		*used = counter->used;
 		SpinLockRelease(&counter->mutex);
 	}
@@ -888,6 +968,7 @@ enter(int owner, int32 id)
 		   sizeof(Counter) - sizeof(CounterKey));
 	SpinLockInit(&counter->mutex);
 	pg_atomic_init_u64(&counter->flagged, new_number());
+	pg_atomic_init_u64(&counter->claimed_at, 0);
 	if (owner == TQ_OWNER_QUEUE)
 	{
 		Counter *of = find(OWNER_DATABASE, 0);

@@ -227,6 +227,20 @@ tq_slot_turn(int32 worker_id)
 	return turn;
 }
 
+/* Entries of all databases together. */
+int
+tq_slot_count(void)
+{
+	int count;
+
+	if (slots == NULL)
+		return 0;
+	LWLockAcquire(lock, LW_SHARED);
+	count = (int) hash_get_num_entries(slots);
+	LWLockRelease(lock);
+	return count;
+}
+
 /* The entries of this database; returns how many. */
 int
 tq_slot_list(TqSlot *list, int max)

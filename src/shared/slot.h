@@ -28,6 +28,7 @@ extern bool   tq_slot_find(int32 worker_id, int64 *last_seen);
 extern void   tq_slot_ask(int32 worker_id);
 extern bool   tq_slot_asked(int32 worker_id, bool clear);
 extern uint32 tq_slot_turn(int32 worker_id);
+extern int    tq_slot_count(void);
 extern int    tq_slot_list(TqSlot *slots, int max);
 
 #endif /* TQ_SLOT_H */

@@ -42,6 +42,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "base/clock.h"
 #include "base/guc.h"
 #include "shared/station.h"
 
@@ -62,6 +63,7 @@ typedef struct Entry
 	pg_atomic_uint32 keep_out;     /* commands at work; changed under lock */
 	pg_atomic_uint64 sleeps_until; /* TimestampTz of the dispatch clock */
 	pg_atomic_uint64 due_asked;    /* TimestampTz of the dispatch clock */
+	pg_atomic_uint64 turn_at;      /* when the last turn began; the same */
 
 	/* the rest is read and changed under lock */
 	int          pid;      /* attached worker, or 0 */
@@ -135,6 +137,7 @@ tq_station_init(void)
 			pg_atomic_init_u32(&entry->keep_out, 0);
 			pg_atomic_init_u64(&entry->sleeps_until, (uint64) AWAKE);
 			pg_atomic_init_u64(&entry->due_asked, (uint64) DT_NOEND);
+			pg_atomic_init_u64(&entry->turn_at, 0);
 		}
 	}
 	LWLockRegisterTranche(station->tranche, "taskq_station");
@@ -220,6 +223,50 @@ tq_station_worker(Oid dboid, int *pid)
 	if (pid != NULL)
 		*pid = found;
 	return found != 0;
+}
+
+/* What can be seen of that database's worker; false: nothing is known. */
+bool
+tq_station_look(Oid dboid, TqStationView *view)
+{
+	Entry *entry;
+
+	memset(view, 0, sizeof(*view));
+	if (station == NULL)
+		return false;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	entry = find(dboid);
+	if (entry != NULL)
+	{
+		view->pid = entry->pid;
+		view->turn_at = (TimestampTz) pg_atomic_read_u64(&entry->turn_at);
+		view->working = pg_atomic_read_u64(&entry->sleeps_until) ==
+						(uint64) AWAKE;
+		view->keep_out = pg_atomic_read_u32(&entry->keep_out);
+	}
+	LWLockRelease(&station->lock);
+	return entry != NULL;
+}
+
+bool
+tq_station_has_launcher(void)
+{
+	return station != NULL && pg_atomic_read_u32(&station->launcher) != 0;
+}
+
+/* Databases that have one of the taskq.max_databases places. */
+int
+tq_station_places(void)
+{
+	int count = 0;
+
+	if (station == NULL)
+		return 0;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	for (int i = 0; i < station->capacity; i++)
+		count += station->entry[i].established ? 1 : 0;
+	LWLockRelease(&station->lock);
+	return count;
 }
 
 /* Does a database go without worker because of max_worker_processes? */
@@ -360,6 +407,7 @@ tq_station_attach(Oid dboid)
 		entry->pid = entry->last_pid = MyProcPid;
 		entry->end = TQ_STATION_END_NONE;
 		pg_atomic_write_u64(&entry->sleeps_until, (uint64) AWAKE);
+		pg_atomic_write_u64(&entry->turn_at, (uint64) tq_clock_dispatch());
 		pg_atomic_write_u32(&entry->proc, my_proc_number());
 		attached = entry;
 		result = TQ_STATION_ATTACHED;
@@ -426,6 +474,7 @@ tq_station_turn_begin(void)
 	pg_atomic_exchange_u32(&attached->woken, 0);
 	pg_atomic_exchange_u32(&attached->asked, 0);
 	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) AWAKE);
+	pg_atomic_write_u64(&attached->turn_at, (uint64) tq_clock_dispatch());
 	return (TimestampTz) pg_atomic_exchange_u64(&attached->due_asked,
 												(uint64) DT_NOEND);
 }

@@ -39,6 +39,15 @@ typedef struct TqStationItem
 	TqStationEnd end;
 } TqStationItem;
 
+/* What can be seen of a database's worker. */
+typedef struct TqStationView
+{
+	int         pid;     /* 0: no worker attached */
+	TimestampTz turn_at; /* its last turn began; dispatch clock */
+	bool        working; /* it has not ended */
+	int         keep_out;
+} TqStationView;
+
 extern Size tq_station_size(void);
 extern void tq_station_init(void);
 
@@ -47,6 +56,9 @@ extern void tq_station_wake(void);
 extern void tq_station_due(TimestampTz at);
 extern void tq_station_visit(Oid dboid);
 extern bool tq_station_worker(Oid dboid, int *pid);
+extern bool tq_station_look(Oid dboid, TqStationView *view);
+extern bool tq_station_has_launcher(void);
+extern int  tq_station_places(void);
 extern bool tq_station_lacks_slot(void);
 extern bool tq_station_lacks_room(void);
 
