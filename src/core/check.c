@@ -3,259 +3,247 @@
  *		taskq_check(): do tables and memory agree?
  *
  * What tables can show about each other is one statement (the view
- * taskq.table_problem); what memory must show is compared here, in a way that
- * work going on is not reported:
+ * taskq.table_problem), and one more for what depends on the clock: each
+ * sees one moment.  But sequences, truncated leaves and rights are as they
+ * are now, and what is overdue may be about to be done.  So whoever is
+ * found is asked twice: only what two statements agree on is reported.
  *
- * - A running task has an entry in the registry, if that says that it is
- *   complete.  The entry is put when the claim's commit is over, so one that
- *   is missing is looked for again when every transaction that is over has
- *   told what it did.
- * - Numbers of live tasks are those of the tables, if they are known.  They
- *   are read before and after the rows; what differs must do so again when
- *   nothing moves meanwhile.
+ * check_rows.c compares what SQL cannot, check_memory.c what memory says.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "storage/latch.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
-#include "base/types.h"
+#include "core/check.h"
+#include "core/duty.h"
 #include "core/queue.h"
 #include "core/role.h"
-#include "core/xact.h"
-#include "shared/counter.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
+#include "shared/station.h"
 
-#define NUMBER_TRIES 5
+/* What is overdue for so long is a problem, if nobody does it when asked. */
+#define OVERDUE (INT64CONST(10) * USECS_PER_MINUTE)
+#define ASK_TRIES 20
+#define ASK_PAUSE 100 /* ms */
 
 PG_FUNCTION_INFO_V1(taskq_check);
 
 static TqStmt stmt_problems = {
 	"SELECT problem, detail FROM taskq.table_problem", 0, {0}, NULL};
 
-static TqStmt stmt_running = {
-	"SELECT task_id, token FROM taskq.task WHERE state = 3 ORDER BY task_id",
-	0,
-	{0},
+/* Of the dispatch clock. */
+static TqStmt stmt_due = {
+	"SELECT CASE WHEN t.state = 1 AND t.available_at > $1"
+	"            THEN 'pending task has a due time that no timer knows'"
+	"            ELSE 'task has a timer for another time' END,"
+	"       concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE (t.state = 1 AND t.available_at > $1"
+	"        AND t.wake_at IS DISTINCT FROM t.available_at)"
+	"    OR (t.state IN (1, 3) AND NOT (t.state = 1 AND t.available_at > $1)"
+	"        AND t.wake_at <> t.available_at)"
+	"    OR (t.state IN (2, 4) AND t.wake_at IS NOT NULL)",
+	1,
+	{TIMESTAMPTZOID},
 	NULL};
 
-static TqStmt stmt_still_running = {
-	"SELECT xmin::text::bigint FROM taskq.task"
-	" WHERE task_id = $1 AND token = $2 AND state = 3",
-	2,
-	{INT8OID, INT8OID},
+/*
+ * What a duty should have ended.  A row that somebody is changing, be it in
+ * a prepared transaction, is his.
+ */
+static TqStmt stmt_overdue = {
+	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE t.state = 3 AND t.lease_until < $1 AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'running task outlives its worker', concat('task ', t.task_id)"
+	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
+	" WHERE t.state = 3 AND w.state IN (2, 4) AND w.ended_at < $2"
+	"   AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'waiting task outlives its deadline', concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE t.state IN (1, 2) AND t.deadline < $3 AND t.xmax::text = '0'",
+	3,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 	NULL};
 
-static TqStmt stmt_queues = {
-	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+typedef struct Problem
+{
+	char *problem;
+	char *detail;
+} Problem;
 
-static TqStmt stmt_live = {"SELECT count(*) FILTER (WHERE state = 1),"
-						   "       count(*) FILTER (WHERE state = 2),"
-						   "       count(*) FILTER (WHERE state = 3),"
-						   "       count(*) FILTER (WHERE state = 4)"
-						   "  FROM taskq.task WHERE queue_id = $1",
-						   1,
-						   {INT4OID},
-						   NULL};
-
-static void report(ReturnSetInfo *result, const char *problem,
-				   const char *detail);
-static void check_tables(ReturnSetInfo *result);
-static void check_registry(ReturnSetInfo *result);
-static void check_numbers(ReturnSetInfo *result);
-static bool still_running(int64 task_id, int64 token);
-static int  compare_task_ids(const void *a, const void *b);
+static uint64 find_problems(TqStmt *stmt, const Datum *args, Problem **found);
+static void   check_all(ReturnSetInfo *result);
+static void   check_tables(ReturnSetInfo *result, TqStmt *stmt,
+						   const Datum *args);
+static void   check_overdue(ReturnSetInfo *result);
+static int    compare_problems(const void *a, const void *b);
 
 Datum
 taskq_check(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int            level;
 
 	InitMaterializedSRF(fcinfo, 0);
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
-	check_tables(result);
-	if (tq_shmem_ready() && tq_registry_complete())
-		check_registry(result);
-	if (tq_shmem_ready())
-		check_numbers(result);
+
+	/* compiling these statements takes far longer than running them */
+	level = NewGUCNestLevel();
+	(void) set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	check_all(result);
+	AtEOXact_GUC(true, level);
 	return (Datum) 0;
 }
 
 static void
-report(ReturnSetInfo *result, const char *problem, const char *detail)
+check_all(ReturnSetInfo *result)
 {
-	Datum values[2];
-	bool  nulls[2] = {false, false};
+	Datum soon = TimestampTzGetDatum(tq_clock_dispatch() + USECS_PER_SEC);
 
-	values[0] = CStringGetTextDatum(problem);
-	values[1] = CStringGetTextDatum(detail);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-static void
-check_tables(ReturnSetInfo *result)
-{
-	TqSpi  spi;
-	uint64 rows;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_problems, NULL, NULL, 0);
-	for (uint64 i = 0; i < rows; i++)
-		report(result, tq_spi_text(&spi, i, 1), tq_spi_text(&spi, i, 2));
-	tq_spi_leave(&spi);
-}
-
-/* Every running task has an entry, while the registry says it is complete. */
-static void
-check_registry(ReturnSetInfo *result)
-{
-	TqRunning *entries;
-	int        count;
-	int64     *ids;
-	int64     *tokens;
-	uint64     rows;
-	TqSpi      spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
-	ids = MemoryContextAlloc(spi.caller, sizeof(int64) * (rows + 1));
-	tokens = MemoryContextAlloc(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-	{
-		ids[i] = tq_spi_int8(i, 1, 0);
-		tokens[i] = tq_spi_int8(i, 2, 0);
-	}
-	tq_spi_leave(&spi);
-
-	entries = palloc_extended(sizeof(TqRunning) * tq_guc_max_running_tracked,
-							  MCXT_ALLOC_HUGE);
-	count = tq_registry_list(entries, tq_guc_max_running_tracked);
-	qsort(entries, count, sizeof(TqRunning), compare_task_ids);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		TqRunning wanted = {0};
-
-		CHECK_FOR_INTERRUPTS();
-		wanted.task_id = ids[i];
-		if (bsearch(&wanted, entries, count, sizeof(TqRunning),
-					compare_task_ids) != NULL)
-			continue;
-		tq_counter_wait_for_ended();
-		if (!tq_registry_find(ids[i], &wanted) && tq_registry_complete() &&
-			still_running(ids[i], tokens[i]))
-			report(result, "running task is not in the registry",
-				   psprintf("task " INT64_FORMAT, ids[i]));
-	}
-}
-
-/* Numbers of live tasks, unless they are changing all the time. */
-static void
-check_numbers(ReturnSetInfo *result)
-{
-	int64 *before;
-	int64 *counted;
-	int32 *ids;
-	uint64 rows;
-	TqSpi  spi;
-
-	for (int attempt = 0; attempt < NUMBER_TRIES; attempt++)
-	{
-		bool moved = false;
-
-		tq_counter_wait_for_ended();
-		tq_spi_enter(&spi);
-		rows = tq_spi_look(&stmt_queues, NULL, NULL, 0);
-		ids = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
-		for (uint64 i = 0; i < rows; i++)
-			ids[i] = tq_spi_int4(i, 1, 0);
-		tq_spi_leave(&spi);
-		before = palloc(sizeof(int64) * TQ_LIVE_STATES * (rows + 1));
-		counted = palloc(sizeof(int64) * TQ_LIVE_STATES * (rows + 1));
-		for (uint64 i = 0; i < rows; i++)
-		{
-			if (!tq_counter_read(ids[i], &before[i * TQ_LIVE_STATES]))
-				return;
-		}
-		PushActiveSnapshot(GetLatestSnapshot());
-		tq_spi_enter(&spi);
-		for (uint64 i = 0; i < rows; i++)
-		{
-			Datum arg = Int32GetDatum(ids[i]);
-
-			tq_spi_look(&stmt_live, &arg, NULL, 1);
-			for (int s = 0; s < TQ_LIVE_STATES; s++)
-				counted[i * TQ_LIVE_STATES + s] =
-					tq_spi_int8(0, s + 1, 0) -
-					tq_xact_counted(ids[i], (TqState) (TQ_STATE_FIRST + s));
-		}
-		tq_spi_leave(&spi);
-		PopActiveSnapshot();
-		tq_counter_wait_for_ended();
-		for (uint64 i = 0; i < rows; i++)
-		{
-			int64 after[TQ_LIVE_STATES];
-
-			if (!tq_counter_read(ids[i], after))
-				return;
-			moved = moved || memcmp(after, &before[i * TQ_LIVE_STATES],
-									sizeof(after)) != 0;
-		}
-		if (moved || (attempt < NUMBER_TRIES - 1 &&
-					  memcmp(before, counted,
-							 sizeof(int64) * TQ_LIVE_STATES * rows) != 0))
-			continue;
-		for (uint64 i = 0; i < rows * TQ_LIVE_STATES; i++)
-		{
-			if (before[i] != counted[i])
-				report(result, "number of live tasks is wrong",
-					   psprintf("queue %d, %s: " INT64_FORMAT
-								" in memory, " INT64_FORMAT " rows",
-								ids[i / TQ_LIVE_STATES],
-								tq_state_name((TqState) (TQ_STATE_FIRST +
-														 i % TQ_LIVE_STATES)),
-								before[i], counted[i]));
-		}
+	check_tables(result, &stmt_problems, NULL);
+	check_tables(result, &stmt_due, &soon);
+	tq_check_options(result);
+	tq_check_lanes(result);
+	tq_check_history(result);
+	tq_check_indexes(result);
+	if (!tq_shmem_ready() || RecoveryInProgress())
 		return;
+	tq_check_registry(result);
+	tq_check_numbers(result);
+	tq_check_reserved(result);
+	if (tq_duty_wanted())
+	{
+		tq_check_slots(result);
+		check_overdue(result);
 	}
 }
 
-/* Was the claim committed, and has the task not ended since? */
-static bool
-still_running(int64 task_id, int64 token)
+void
+tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
+				...)
 {
-	TqSpi spi;
-	Datum args[2];
-	bool  found;
+	Datum          values[2];
+	bool           nulls[2] = {false, false};
+	StringInfoData detail;
 
-	args[0] = Int64GetDatum(task_id);
-	args[1] = Int64GetDatum(token);
+	initStringInfo(&detail);
+	for (;;)
+	{
+		va_list args;
+		int     needed;
+
+		va_start(args, format);
+		needed = appendStringInfoVA(&detail, format, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&detail, needed);
+	}
+	values[0] = CStringGetTextDatum(problem);
+	values[1] = CStringGetTextDatum(detail.data);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	pfree(detail.data);
+}
+
+/* Give others a moment before a suspicion is looked at again. */
+void
+tq_check_pause(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* The rows of a statement, sorted. */
+static uint64
+find_problems(TqStmt *stmt, const Datum *args, Problem **found)
+{
+	TqSpi  spi;
+	uint64 rows;
+
 	tq_spi_enter(&spi);
-	found = tq_spi_look(&stmt_still_running, args, NULL, 1) > 0 &&
-			!TransactionIdIsCurrentTransactionId(
-				(TransactionId) tq_spi_int8(0, 1, 0));
+	rows = tq_spi_look(stmt, args, NULL, 0);
+	*found = MemoryContextAllocHuge(spi.caller, sizeof(Problem) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		(*found)[i].problem = tq_spi_text(&spi, i, 1);
+		(*found)[i].detail = tq_spi_text(&spi, i, 2);
+	}
 	tq_spi_leave(&spi);
-	return found;
+	qsort(*found, rows, sizeof(Problem), compare_problems);
+	return rows;
+}
+
+static void
+check_tables(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
+{
+	Problem *first;
+	Problem *second;
+	uint64   rows = find_problems(stmt, args, &first);
+	uint64   again;
+
+	if (rows == 0)
+		return;
+	again = find_problems(stmt, args, &second);
+	for (uint64 i = 0; i < again; i++)
+	{
+		if (bsearch(&second[i], first, rows, sizeof(Problem),
+					compare_problems) != NULL)
+			tq_check_report(result, second[i].problem, "%s", second[i].detail);
+	}
+}
+
+/* What the background worker should have seen to, and does not when asked. */
+static void
+check_overdue(ReturnSetInfo *result)
+{
+	Datum    args[3];
+	Problem *found;
+	uint64   rows;
+
+	args[0] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE);
+	args[1] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
+								  (int64) tq_guc_reaper_interval * 1000);
+	args[2] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
+								  (int64) tq_guc_deadline_interval * 1000);
+	rows = find_problems(&stmt_overdue, args, &found);
+	for (int i = 0; rows > 0 && i < ASK_TRIES; i++)
+	{
+		tq_registry_ask(TQ_ASK_WORKERS | TQ_ASK_DEADLINES);
+		tq_station_wake();
+		tq_check_pause(ASK_PAUSE);
+		rows = find_problems(&stmt_overdue, args, &found);
+	}
+	if (rows > 0)
+		check_tables(result, &stmt_overdue, args);
 }
 
 static int
-compare_task_ids(const void *a, const void *b)
+compare_problems(const void *a, const void *b)
 {
-	int64 x = ((const TqRunning *) a)->task_id;
-	int64 y = ((const TqRunning *) b)->task_id;
+	const Problem *x = a;
+	const Problem *y = b;
+	int            order = strcmp(x->problem, y->problem);
 
-	return x < y ? -1 : x > y;
+	return order != 0 ? order : strcmp(x->detail, y->detail);
 }

@@ -726,6 +726,7 @@ put_running(const TqQueue *queue, const TqTask *task)
 
 	running.task_id = task->f.task_id;
 	running.token = task->f.token;
+	running.version = task->f.version;
 	running.worker_id = task->f.worker_id;
 	running.queue_id = task->f.queue_id;
 	running.due_at = tq_state_running_until(queue, task);

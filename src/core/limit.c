@@ -55,6 +55,7 @@
 
 static void count_used(TqOwner owner, int32 id);
 static bool try_count_used(TqOwner owner, int32 id);
+static int  count_held(TqOwner owner, int32 id, int64 **found);
 static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
 static void count_live(int32 queue_id);
 static bool try_count_live(void);
@@ -238,17 +239,11 @@ count_used(TqOwner owner, int32 id)
 static bool
 try_count_used(TqOwner owner, int32 id)
 {
-	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	Snapshot snapshot;
-	TableScanDesc scan;
-	HeapTuple     tuple;
-	uint64        begun;
-	uint64        instance;
-	int64        *ids = palloc(sizeof(int64) * 64);
-	int           count = 0;
-	int           room = 64;
-	int           different = 0;
-	bool          done;
+	uint64 begun;
+	uint64 instance;
+	int64 *ids;
+	int    count;
+	bool   done;
 
 	/*
 	 * A task may have ended, been claimed again, and its end not been told
@@ -258,7 +253,58 @@ try_count_used(TqOwner owner, int32 id)
 	begun = tq_counter_used_begin(owner, id, &instance);
 	if (begun == 0)
 		no_room();
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	count = count_held(owner, id, &ids);
+	tq_counter_wait_for_ended();
+	/* what this transaction itself has ended was not seen */
+	done = tq_counter_used_end(owner, id, begun, instance, ids, count,
+							   tq_xact_stopped_of(owner, id));
+	pfree(ids);
+	return done;
+}
+
+/*
+ * Are as many claims reserved as rows say, as far as that can be seen?  None
+ * can be made while this looks, so a number that has not changed meanwhile
+ * was not touched.  (But a savepoint that rolls back may be over a moment
+ * before its claims are given back.)
+ */
+bool
+tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
+{
+	Oid    task = tq_catalog()->task;
+	int64 *ids;
+	int64  after;
+	bool   known;
+
+	if (!tq_counter_used_read(owner, id, used))
+		return true;
+	LockDatabaseObject(task, id, owner, ExclusiveLock);
+	tq_counter_wait_for_ended();
+	known = tq_counter_used_read(owner, id, used);
+	*held = count_held(owner, id, &ids) + tq_xact_stopped_of(owner, id);
+	pfree(ids);
+	tq_counter_wait_for_ended();
+	known = known && tq_counter_used_read(owner, id, &after);
+	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
+	return !known || after != *used || *used == *held;
+}
+
+/*
+ * The running tasks of a queue or worker, with those whose claim or end has
+ * not been committed; their numbers, each once and in order.
+ */
+static int
+count_held(TqOwner owner, int32 id, int64 **found)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan;
+	HeapTuple     tuple;
+	int64        *ids = palloc(sizeof(int64) * 64);
+	int           count = 0;
+	int           room = 64;
+	int           different = 0;
+
 	/* with all that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
 	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
@@ -282,6 +328,7 @@ try_count_used(TqOwner owner, int32 id)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
+	UnregisterSnapshot(snapshot);
 	TQ_DEBUG_POINT("limit_counted");
 
 	/* several versions of a row may have been seen */
@@ -291,13 +338,8 @@ try_count_used(TqOwner owner, int32 id)
 		if (i == 0 || ids[i] != ids[i - 1])
 			ids[different++] = ids[i];
 	}
-	tq_counter_wait_for_ended();
-	/* what this transaction itself has ended was not seen */
-	done = tq_counter_used_end(owner, id, begun, instance, ids, different,
-							   tq_xact_stopped_of(owner, id));
-	UnregisterSnapshot(snapshot);
-	pfree(ids);
-	return done;
+	*found = ids;
+	return different;
 }
 
 /*

@@ -29,6 +29,7 @@ extern TqReserve tq_limit_reserve(TqLimit *limit, int64 task_id);
 extern void      tq_limit_end(TqLimit *limit);
 extern void      tq_limit_know(const TqLimit *limit);
 extern void      tq_limit_check_depth(const TqQueue *queue);
-extern bool      tq_limit_live(int32 queue_id, int64 *live);
+extern bool tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held);
+extern bool tq_limit_live(int32 queue_id, int64 *live);
 
 #endif /* TQ_LIMIT_H */

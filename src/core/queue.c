@@ -264,21 +264,28 @@ tq_queue_is_paused(const TqQueue *queue)
 		   (all_queues->paused && all_queues->paused_until > now);
 }
 
+/* The number of the lane of a set of tags in a queue. */
+int64
+tq_queue_lane_id(int32 queue_id, const TqTags *tags)
+{
+	uint64 hash = hash_bytes_uint32_extended((uint32) queue_id, 0);
+
+	for (int i = 0; i < tags->count; i++)
+		hash = hash_bytes_extended((const unsigned char *) tags->tags[i],
+								   (int) strlen(tags->tags[i]) + 1, hash);
+	return (int64) hash;
+}
+
 /*
  * The lane of a set of tags in a queue, announced if it is new.
  */
 int64
 tq_queue_lane(TqQueue *queue, const TqTags *tags)
 {
-	uint64 hash = hash_bytes_uint32_extended((uint32) queue->queue_id, 0);
-	int64  lane_id;
-	Datum  args[3];
-	TqSpi  spi;
+	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
+	Datum args[3];
+	TqSpi spi;
 
-	for (int i = 0; i < tags->count; i++)
-		hash = hash_bytes_extended((const unsigned char *) tags->tags[i],
-								   (int) strlen(tags->tags[i]) + 1, hash);
-	lane_id = (int64) hash;
 	for (int i = 0; i < queue->lane_count; i++)
 	{
 		if (queue->lanes[i].lane_id == lane_id)

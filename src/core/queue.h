@@ -42,6 +42,7 @@ extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
 extern int64            tq_queue_lane(TqQueue *queue, const TqTags *tags);
+extern int64            tq_queue_lane_id(int32 queue_id, const TqTags *tags);
 extern int              tq_queue_bucket(void);
 
 #endif /* TQ_QUEUE_H */

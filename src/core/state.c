@@ -496,6 +496,7 @@ note_intents(const TqQueue *queue, const TqTask *task, TqState from,
 
 		running.task_id = task->f.task_id;
 		running.token = task->f.token;
+		running.version = task->f.version;
 		running.due_at = tq_state_running_until(queue, task);
 		running.worker_id = task->f.worker_id;
 		running.queue_id = task->f.queue_id;

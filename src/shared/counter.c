@@ -76,6 +76,7 @@ typedef struct Counter
 
 	/* live tasks of a queue */
 	int64            live[TQ_LIVE_STATES];
+	uint64           changes;    /* how often live was written */
 	int64            left_at;    /* monotonic clock; 0: never */
 	pg_atomic_uint64 claimed_at; /* dispatch clock, to about a second; 0:
 								 * not since this entry was made */
@@ -321,6 +322,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 			SpinLockAcquire(&counter->mutex);
 			for (int i = 0; i < TQ_LIVE_STATES; i++)
 				counter->live[i] += delta[i];
+			counter->changes++;
 			if (left > 0)
 			{
 				if (counter->left_at != 0)
@@ -342,11 +344,21 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 bool
 tq_counter_read(int32 queue_id, int64 *live)
 {
+	uint64 changes;
+
+	return tq_counter_read_changes(queue_id, live, &changes);
+}
+
+/* The same, and a number that is another one after each change of them. */
+bool
+tq_counter_read_changes(int32 queue_id, int64 *live, uint64 *changes)
+{
 	Counter *database;
 	Counter *counter;
 	bool     known;
 
 	memset(live, 0, sizeof(int64) * TQ_LIVE_STATES);
+	*changes = 0;
 	if (shared == NULL)
 		return false;
 	LWLockAcquire(shared->lock, LW_SHARED);
@@ -359,6 +371,7 @@ tq_counter_read(int32 queue_id, int64 *live)
 	{
 		SpinLockAcquire(&counter->mutex);
 		memcpy(live, counter->live, sizeof(counter->live));
+		*changes = counter->changes;
 		SpinLockRelease(&counter->mutex);
 	}
 	LWLockRelease(shared->lock);
@@ -411,8 +424,10 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 		hash_seq_init(&scan, counters);
 		while ((counter = hash_seq_search(&scan)) != NULL)
 		{
-			if (counter->key.database == MyDatabaseId)
-				memset(counter->live, 0, sizeof(counter->live));
+			if (counter->key.database != MyDatabaseId)
+				continue;
+			memset(counter->live, 0, sizeof(counter->live));
+			counter->changes++;
 		}
 		for (int i = 0; i < count; i++)
 		{

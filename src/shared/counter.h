@@ -57,6 +57,8 @@ extern void   tq_counter_flag(void);
 extern void        tq_counter_add(int32 queue_id, const int64 *delta,
 								  TransactionId xid, uint64 instance);
 extern bool        tq_counter_read(int32 queue_id, int64 *live);
+extern bool        tq_counter_read_changes(int32 queue_id, int64 *live,
+										   uint64 *changes);
 extern uint64      tq_counter_recount_begin(uint64 *instance);
 extern bool        tq_counter_recount_end(uint64 begun, uint64 instance,
 										  Snapshot snapshot, TqLiveCount *counts,

@@ -159,7 +159,7 @@ tq_registry_forget_database(Oid database)
 
 /*
  * A claim has committed, or its end has moved.  Whoever reads rows to put
- * them may come late with an old claim: that never replaces a newer one.
+ * them may come late with an old version: that never replaces a newer one.
  * Cannot fail.
  */
 void
@@ -175,7 +175,8 @@ tq_registry_put(const TqRunning *running)
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	entry = hash_search_with_hash_value(entries, &key, hash, HASH_ENTER_NULL,
 										&found);
-	if (entry != NULL && (!found || entry->running.token <= running->token))
+	if (entry != NULL &&
+		(!found || entry->running.version <= running->version))
 	{
 		if (!found || entry->running.token != running->token)
 		{

@@ -21,7 +21,8 @@ typedef struct TqRunning
 {
 	int64       task_id;
 	int64       token;
-	TimestampTz due_at; /* lease or time limit ends; DT_NOEND: never */
+	int64       version; /* of the row that says so */
+	TimestampTz due_at;  /* lease or time limit ends; DT_NOEND: never */
 	int32       worker_id;
 	int32       queue_id;
 } TqRunning;

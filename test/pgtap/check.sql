@@ -1,6 +1,6 @@
 -- taskq_check() finds what somebody who may write the tables did to them.
 BEGIN;
-SELECT plan(50);
+SELECT plan(136);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
@@ -41,7 +41,7 @@ BEGIN
     BEGIN
         EXECUTE replace(wrong, '{id}', number::text);
         SELECT string_agg(c.problem || ': '
-                          || regexp_replace(c.detail, '\y' || number || '\y', '{id}'),
+                          || regexp_replace(c.detail, '\mtask ' || number || '\y', 'task {id}'),
                           '; ' ORDER BY c.problem, c.detail)
           INTO answer FROM taskq_check() c;
         RAISE 'undo' USING ERRCODE = 'ZZ999';
@@ -91,7 +91,10 @@ SELECT pg_temp.finds('done',
 SELECT pg_temp.finds('pending', $$
     UPDATE taskq.task SET queue_id = 12345 WHERE task_id = {id};
     INSERT INTO taskq.lane (lane_id, queue_id, tags)
-    SELECT lane_id, queue_id, '{}' FROM taskq.task WHERE task_id = {id}$$,
+    SELECT -7, 12345, '{}';
+    UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}$$,
+    'lane has another number than its tags: lane -7, queue 12345; '
+    'lane has no queue: lane -7, queue 12345; '
     'task has no queue: task {id}, queue 12345');
 SELECT pg_temp.finds('pending',
     'UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}',
@@ -104,7 +107,7 @@ SELECT alike(pg_temp.found('tagged', $$
     'task has no lane: task {id}, lane %', 'tags of another lane');
 SELECT alike(pg_temp.found('tagged', $$
     UPDATE taskq.task SET tags = '{NULL}' WHERE task_id = {id}$$),
-    'task has no lane: task {id}, lane %', 'tags with a null');
+    'tags are no sorted set: task {id}; task has no lane: task {id}, lane %', 'tags with a null');
 
 -- Who holds a task?
 SELECT pg_temp.finds('running', $$
@@ -156,7 +159,136 @@ SELECT pg_temp.finds('large',
     'large part is not referred to: task {id}, part 0');
 SELECT pg_temp.finds('dead',
     'UPDATE taskq.archive SET large = 32 WHERE task_id = {id}',
-    'large part is missing: task {id}, part 5');
+    'large part is missing: task {id}, part 5; '
+    'value is in the row and in taskq.large: task {id}');
+
+-- All the other problems that there are.  Others may be found besides: a
+-- wrong row can be wrong in several ways.  {q} is the queue.
+CREATE TEMP TABLE planted (n serial, reference text, wrong text, problem text);
+INSERT INTO planted (reference, wrong, problem)
+SELECT x.reference, format('UPDATE taskq.task SET %s WHERE task_id = {id}', x.change),
+       x.problem || ': task {id}' || CASE WHEN x.problem ~ 'reason' THEN ',%' ELSE '' END
+  FROM (VALUES
+    ('pending', 'version = 0', 'task has numbers that cannot be'),
+    ('pending', 'token = -1', 'task has numbers that cannot be'),
+    ('pending', 'attempt = -1', 'task has numbers that cannot be'),
+    ('pending', 'max_attempts = -2, attempt = -3', 'task has numbers that cannot be'),
+    ('pending', 'flags = -1', 'task has marks that cannot be'),
+    ('pending', 'large = 128', 'task has marks that cannot be'),
+    ('pending', 'descent = 3', 'task has marks that cannot be'),
+    ('pending', 'reason = 99', 'task has an unknown reason'),
+    ('pending', 'reason = 1', 'reason does not go with the state'),
+    ('running', 'reason = 12', 'reason does not go with the state'),
+    ('suspended', 'reason = 3', 'reason does not go with the state'),
+    ('pending', 'created_at = ''infinity''', 'task has a time that is none'),
+    ('pending', 'deadline = ''infinity''', 'task has a time that is none'),
+    ('running', 'cancel_requested_at = ''-infinity''', 'task has a time that is none'),
+    ('pending', 'submitted_by = 0', 'task has an unknown role'),
+    ('pending', 'run_as = 2147483647', 'task has an unknown role'),
+    ('pending', 'key = ''''', 'task has words that cannot be'),
+    ('pending', 'key = E''a\tb''', 'task has words that cannot be'),
+    ('pending', 'correlation_id = repeat(''c'', 501)', 'task has words that cannot be'),
+    ('tagged', 'tags = ''{b,a}''', 'tags are no sorted set'),
+    ('tagged', 'tags = ''{a,a,b}''', 'tags are no sorted set'),
+    ('tagged', 'tags = ''{{a,b}}''', 'tags are no sorted set'),
+    ('tagged', 'tags = ''[5:6]={a,b}''', 'tags are no sorted set'),
+    ('tagged', 'tags = ''{}''', 'tags are no sorted set'),
+    ('tagged', 'tags = ARRAY[repeat(''t'', 64)]', 'tags are no sorted set'),
+    ('pending', 'errors = ''{}''', 'list of errors is malformed'),
+    ('pending', 'errors = ''[1]''', 'list of errors is malformed'),
+    ('pending', 'errors = ''[{"attempt": 1, "at": "then"}]''', 'list of errors is malformed'),
+    ('pending', 'errors = (SELECT jsonb_agg(''{"attempt": 1, "at": "then", "error": "x"}''::jsonb) FROM generate_series(1, 11))', 'list of errors is malformed'),
+    ('large', 'payload = ''1''', 'value is in the row and in taskq.large'),
+    ('pending', 'run_at = run_at - interval ''1 s''', 'position is not the due time'),
+    ('running', 'run_at = now() - interval ''1 d''', 'position is not the due time'),
+    ('suspended', 'cancel_requested_at = now()', 'task that does not run is asked to stop'),
+    ('running', 'worker_id = 123456', 'running task is held by an unknown worker'),
+    ('pending', 'wake_at = now()', 'task has a timer for another time'),
+    ('suspended', 'wake_at = now()', 'task has a timer for another time'),
+    ('running', 'lease_until = now() - interval ''1 h''', 'running task outlives its lease'),
+    ('delayed', 'deadline = now() - interval ''1 h''', 'waiting task outlives its deadline'),
+    ('pending', 'options = ''{"retry": 7}''', 'options cannot be read'),
+    ('pending', 'options = ''[]''', 'options cannot be read')) x (reference, change, problem);
+INSERT INTO planted (reference, wrong, problem)
+SELECT x.reference, format('UPDATE taskq.archive SET %s WHERE task_id = {id}', x.change),
+       x.problem || ': task {id}' || CASE WHEN x.problem ~ 'reason' THEN ',%' ELSE '' END
+  FROM (VALUES
+    ('dead', 'reason = 1, attempt = 1', 'task is exhausted with attempts left'),
+    ('dead', 'reason = 3', 'task died at a deadline that it does not have'),
+    ('done', 'reason = 2', 'reason does not go with the state'),
+    ('done', 'lease_until = now()', 'finished task has a lease'),
+    ('done', 'finished_at = ''-infinity''', 'finished task has no time of its end'),
+    ('dead', 'expires_at = ''-infinity''', 'finished task expires before its end'),
+    ('done', 'queue_id = -1', 'task has no queue'),
+    ('dead', 'options = ''1''', 'options cannot be read')) x (reference, change, problem);
+INSERT INTO planted (reference, wrong, problem) VALUES
+    ('done', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 3, now());'
+     'UPDATE taskq.archive SET bucket = 3, finished_at = now() - interval ''2 d'' WHERE task_id = {id}',
+     'finished task is older than its leaf: task {id}'),
+    ('large', 'UPDATE taskq.large SET raw = ''\x00'' WHERE task_id = {id}', 'large part is of the wrong kind: task {id}, part 0'),
+    ('large', 'INSERT INTO taskq.large VALUES ({id}, 7, ''1'')', 'large part is of the wrong kind: task {id}, part 7'),
+    ('large', 'INSERT INTO taskq.large VALUES ({id} + 1000000, 0, ''1'')', 'large part has no task: task %, part 0'),
+    ('large', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 0, now() - interval ''1 h'');'
+     'INSERT INTO taskq.large VALUES ({id} + 1000000, 0, ''1'')', 'large part has no task: task %, part 0'),
+    ('pending', 'UPDATE taskq.queue SET name = ''*'' WHERE name = ''check''', 'queue has a name that cannot be: queue {q}'),
+    ('pending', 'UPDATE taskq.queue SET name = E''a\001'' WHERE name = ''check''', 'queue has a name that cannot be: queue {q}'),
+    ('pending', 'UPDATE taskq.queue SET owner_role = -1 WHERE name = ''check''', 'queue has an unknown owner: queue {q}'),
+    ('pending', 'UPDATE taskq.queue SET paused_until = now() WHERE name = ''check''', 'queue has a pause that cannot be: queue {q}'),
+    ('pending', 'UPDATE taskq.queue SET options = ''{"retry": 5}'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
+    ('pending', 'UPDATE taskq.queue SET options = ''[]'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
+    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{b,a}'')', 'tags are no sorted set: lane 1, queue {q}'),
+    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{a}'')', 'lane has another number than its tags: lane 1, queue {q}'),
+    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, -3, ''{a}'')', 'lane has no queue: lane 1, queue -3'),
+    ('pending', 'INSERT INTO taskq.queue_grant VALUES (-3, 0, 1)', 'grant is on no queue: queue -3, role 0'),
+    ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, -3, 1)', 'grant is to an unknown role: queue {q}, role -3'),
+    ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, 0, 16)', 'grant has rights that do not exist: queue {q}, role 0'),
+    ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, 0, 1)', 'right lacks EXECUTE: role 0, function taskq_submit'),
+    ('pending', 'INSERT INTO taskq.function_right VALUES (''nothing'', 1)', 'right is on no function: function nothing'),
+    ('pending', 'INSERT INTO taskq.role VALUES (-5, ''x'', 4000000000)', 'role cannot be: role -5'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 99, 1, ''{}'', now())', 'worker has an unknown state: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, '''', 3, 0, ''{}'', now())', 'worker has a name that cannot be: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 2, 1, ''{}'', now())', 'worker has an end that does not go with its state: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, -1, ''{}'', now(), now())', 'worker has an unknown role: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, max_running) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 0)', 'worker has a limit that cannot be: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 3, 0, ''{b,a}'', now())', 'tags are no sorted set: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'living worker has no slot: worker -1'),
+    ('running', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, 1, ''{}'', now(), now() - interval ''1 h'');'
+     'UPDATE taskq.task SET worker_id = -1 WHERE task_id = {id}', 'running task outlives its worker: task {id}'),
+    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 1, 1, 0, 0, 0, 0, 0)', 'change of state cannot be: transition -1, task {id}'),
+    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is no legal move: task {id}, from redundant to running'),
+    ('pending', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 16, now())', 'leaf that is being filled is not known: leaf 16'),
+    ('pending', 'DELETE FROM taskq.instance', 'instance is not known: taskq.instance is empty'),
+    ('pending', 'SELECT setval(''taskq.task_id_seq'', 1, false)', 'sequence is behind its table: taskq.task_id_seq'),
+    ('pending', 'SELECT setval(''taskq.queue_id_seq'', {q}, false)', 'sequence is behind its table: taskq.queue_id_seq'),
+    ('pending', 'UPDATE pg_class SET relpersistence = ''u'' WHERE oid = ''taskq.task_wake_idx''::regclass', 'table is not logged: taskq.task_wake_idx'),
+    ('pending', 'UPDATE pg_index SET indisvalid = false WHERE indexrelid = ''taskq.task_key_idx''::regclass', 'index cannot be used: taskq.task_key_idx'),
+    -- what an index misses
+    ('pending', 'UPDATE pg_index SET indisready = false WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass;'
+     'UPDATE taskq.task SET priority = 7 WHERE task_id = {id};'
+     'UPDATE pg_index SET indisready = true WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass',
+     'index and table have different rows: taskq.task_dispatch_idx: % by the index, % by the table'),
+    ('pending', 'UPDATE pg_index SET indisready = false WHERE indexrelid = ''taskq.task_reference_idx''::regclass;'
+     'INSERT INTO taskq.task SELECT (jsonb_populate_record(t, ''{"task_id": 0}'')).* FROM taskq.task t WHERE t.task_id = {id};'
+     'UPDATE pg_index SET indisready = true WHERE indexrelid = ''taskq.task_reference_idx''::regclass',
+     'two live tasks have one reference: tasks 0 and %');
+
+CREATE FUNCTION pg_temp.is_found(reference text, wrong text, problem text)
+RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT alike('; ' || pg_temp.found(reference, replace(wrong, '{q}', q.id)) || ';',
+                 '%; ' || replace(problem, '{q}', q.id) || ';%',
+                 problem || ' [' || wrong || ']')
+      FROM (SELECT queue_id::text FROM taskq.queue WHERE name = 'check') q (id);
+$$;
+SELECT pg_temp.is_found(reference, wrong, problem) FROM planted ORDER BY n;
+SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1))
+            || ' kinds were planted here') FROM planted;
+-- sequences do not roll back
+DO $$
+BEGIN
+    PERFORM setval('taskq.task_id_seq', max(task_id)) FROM taskq.tasks;
+    PERFORM setval('taskq.queue_id_seq', max(queue_id)) FROM taskq.queue;
+END
+$$;
 
 -- The running task is claimed in this transaction, and in a subtransaction
 -- of it: that it is not in memory yet is no disagreement.

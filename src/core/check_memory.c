@@ -1,0 +1,313 @@
+/*
+ * check_memory.c
+ *		taskq_check(): does shared memory say what the tables say?
+ *
+ * Memory changes when a transaction is over, a moment later, so what differs
+ * is looked at again when every transaction that is over has told what it
+ * did (tq_counter_wait_for_ended):
+ *
+ * - A running task has an entry in the registry, if that says that it is
+ *   complete; the entry knows its newest claim, and no later end than the
+ *   row's.
+ * - Numbers of live tasks are those of the tables, if they are known.  They
+ *   are read before and after the rows, with a number that tells whether
+ *   they were written meanwhile.
+ * - Reserved claims are compared while none can be made (core/limit.c).
+ * - A registered worker has a slot, if the background worker has had time
+ *   to make it one.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "utils/snapmgr.h"
+
+#include "base/clock.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "base/types.h"
+#include "core/check.h"
+#include "core/limit.h"
+#include "core/xact.h"
+#include "shared/counter.h"
+#include "shared/registry.h"
+#include "shared/slot.h"
+#include "shared/station.h"
+
+#define TRIES 5
+#define PAUSE 50 /* ms */
+#define SLOT_TRIES 60
+
+static TqStmt stmt_running = {
+	"SELECT task_id, token FROM taskq.task WHERE state = 3 ORDER BY task_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_running_one = {
+	"SELECT xmin::text::bigint, token, worker_id, lease_until"
+	"  FROM taskq.task WHERE task_id = $1 AND state = 3",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_queues = {
+	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_limited_workers = {
+	"SELECT worker_id FROM taskq.worker"
+	" WHERE state = 1 AND max_running IS NOT NULL ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_workers = {
+	"SELECT worker_id FROM taskq.worker WHERE state = 1 ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_is_active = {"SELECT xmin::text::bigint FROM taskq.worker"
+								" WHERE worker_id = $1 AND state = 1",
+								1,
+								{INT4OID},
+								NULL};
+
+static TqStmt stmt_live = {"SELECT count(*) FILTER (WHERE state = 1),"
+						   "       count(*) FILTER (WHERE state = 2),"
+						   "       count(*) FILTER (WHERE state = 3),"
+						   "       count(*) FILTER (WHERE state = 4)"
+						   "  FROM taskq.task WHERE queue_id = $1",
+						   1,
+						   {INT4OID},
+						   NULL};
+
+static uint64      read_ids(TqStmt *stmt, int32 **ids);
+static const char *suspicion(int64 task_id);
+static void        check_numbers_of(ReturnSetInfo *result, int32 queue_id);
+static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
+static bool lacks_slot(int32 worker_id);
+
+/* Every running task has an entry that watches its newest claim. */
+void
+tq_check_registry(ReturnSetInfo *result)
+{
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	if (!tq_registry_complete())
+		return;
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
+	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	tq_spi_leave(&spi);
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		const char *problem = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int attempt = 0; attempt < TRIES; attempt++)
+		{
+			problem = suspicion(ids[i]);
+			if (problem == NULL)
+				break;
+			tq_counter_wait_for_ended();
+			if (attempt > 0)
+				tq_check_pause(PAUSE);
+		}
+		if (problem != NULL)
+			tq_check_report(result, problem, "task " INT64_FORMAT, ids[i]);
+	}
+}
+
+/*
+ * What is wrong with a running task's entry; NULL: nothing, or the task does
+ * not run any more, or its claim is this transaction's own.
+ */
+static const char *
+suspicion(int64 task_id)
+{
+	Datum       arg = Int64GetDatum(task_id);
+	TqRunning   running;
+	bool        has_entry = tq_registry_find(task_id, &running);
+	const char *problem = NULL;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_running_one, &arg, NULL, 1) > 0 &&
+		!TransactionIdIsCurrentTransactionId(
+			(TransactionId) tq_spi_int8(0, 1, 0)))
+	{
+		bool        isnull;
+		TimestampTz lease_until =
+			DatumGetTimestampTz(tq_spi_get(0, 4, &isnull));
+
+		if (!has_entry)
+			problem = "running task is not in the registry";
+		else if (running.token != tq_spi_int8(0, 2, 0) ||
+				 running.worker_id != tq_spi_int4(0, 3, 0))
+			problem = "registry knows another claim of a running task";
+		else if (running.due_at > lease_until)
+			problem = "registry knows a later end of a running task";
+	}
+	tq_spi_leave(&spi);
+	return tq_registry_complete() ? problem : NULL;
+}
+
+/* Numbers of live tasks, unless they are changing all the time. */
+void
+tq_check_numbers(ReturnSetInfo *result)
+{
+	int32 *ids;
+	uint64 rows = read_ids(&stmt_queues, &ids);
+
+	for (uint64 i = 0; i < rows; i++)
+		check_numbers_of(result, ids[i]);
+}
+
+static void
+check_numbers_of(ReturnSetInfo *result, int32 queue_id)
+{
+	Datum arg = Int32GetDatum(queue_id);
+
+	for (int attempt = 0; attempt < TRIES; attempt++)
+	{
+		int64  known[TQ_LIVE_STATES];
+		int64  counted[TQ_LIVE_STATES];
+		int64  after[TQ_LIVE_STATES];
+		uint64 changes;
+		uint64 changes_after;
+		TqSpi  spi;
+
+		tq_counter_wait_for_ended();
+		if (!tq_counter_read_changes(queue_id, known, &changes))
+			return;
+		tq_spi_enter(&spi);
+		tq_spi_look(&stmt_live, &arg, NULL, 1);
+		for (int s = 0; s < TQ_LIVE_STATES; s++)
+			counted[s] =
+				tq_spi_int8(0, s + 1, 0) -
+				tq_xact_counted(queue_id, (TqState) (TQ_STATE_FIRST + s));
+		tq_spi_leave(&spi);
+		tq_counter_wait_for_ended();
+		if (!tq_counter_read_changes(queue_id, after, &changes_after))
+			return;
+		if (changes != changes_after)
+			continue;
+		for (int s = 0; s < TQ_LIVE_STATES; s++)
+		{
+			if (known[s] != counted[s])
+				tq_check_report(result, "number of live tasks is wrong",
+								"queue %d, %s: " INT64_FORMAT
+								" in memory, " INT64_FORMAT " rows",
+								queue_id,
+								tq_state_name((TqState) (TQ_STATE_FIRST + s)),
+								known[s], counted[s]);
+		}
+		return;
+	}
+}
+
+/* Reserved claims of queues and workers with a limit. */
+void
+tq_check_reserved(ReturnSetInfo *result)
+{
+	int32 *ids;
+	uint64 rows = read_ids(&stmt_queues, &ids);
+
+	for (uint64 i = 0; i < rows; i++)
+		check_reserved_of(result, TQ_OWNER_QUEUE, ids[i]);
+	rows = read_ids(&stmt_limited_workers, &ids);
+	for (uint64 i = 0; i < rows; i++)
+		check_reserved_of(result, TQ_OWNER_WORKER, ids[i]);
+}
+
+static void
+check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
+{
+	int64 used;
+	int64 held;
+
+	for (int attempt = 0; attempt < TRIES; attempt++)
+	{
+		if (attempt > 0)
+			tq_check_pause(PAUSE);
+		if (tq_limit_agrees(owner, id, &used, &held))
+			return;
+	}
+	tq_check_report(
+		result, "number of reserved claims is wrong",
+		"%s %d: " INT64_FORMAT " in memory, " INT64_FORMAT " running tasks",
+		owner == TQ_OWNER_QUEUE ? "queue" : "worker", id, used, held);
+}
+
+/* A worker that is alive has a slot, once the background worker has looked. */
+void
+tq_check_slots(ReturnSetInfo *result)
+{
+	int32 *ids;
+	uint64 rows = read_ids(&stmt_workers, &ids);
+	uint64 lacking = 0;
+
+	for (int attempt = 0; attempt < SLOT_TRIES; attempt++)
+	{
+		uint64 kept = 0;
+
+		for (uint64 i = 0; i < rows; i++)
+		{
+			if (lacks_slot(ids[i]))
+				ids[kept++] = ids[i];
+		}
+		rows = lacking = kept;
+		if (lacking == 0 || tq_slot_count() >= tq_guc_max_workers)
+			return;
+		tq_registry_ask(TQ_ASK_WORKERS);
+		tq_station_wake();
+		tq_check_pause(PAUSE);
+	}
+	for (uint64 i = 0; i < lacking; i++)
+		tq_check_report(result, "living worker has no slot", "worker %d",
+						ids[i]);
+}
+
+/* Is it registered, by another transaction, and nobody keeps its signs? */
+static bool
+lacks_slot(int32 worker_id)
+{
+	Datum arg = Int32GetDatum(worker_id);
+	int64 last_seen;
+	bool  lacks;
+	TqSpi spi;
+
+	if (tq_slot_find(worker_id, &last_seen))
+		return false;
+	tq_spi_enter(&spi);
+	lacks = tq_spi_look(&stmt_is_active, &arg, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return lacks;
+}
+
+/* The numbers that a statement gives. */
+static uint64
+read_ids(TqStmt *stmt, int32 **ids)
+{
+	TqSpi  spi;
+	uint64 rows;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(stmt, NULL, NULL, 0);
+	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*ids)[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	return rows;
+}
