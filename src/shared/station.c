@@ -347,6 +347,12 @@ tq_station_dropped(Oid dboid)
 		pg_atomic_write_u32(&entry->asked, 0);
 		free_if_idle(entry);
 	}
+	/* it may be the one that got no place: see who lacks one now */
+	if (station->refused)
+	{
+		station->refused = false;
+		station->rescan = true;
+	}
 	LWLockRelease(&station->lock);
 	wake_launcher();
 }
