@@ -28,7 +28,7 @@
 #define ARREARS USECS_PER_MINUTE
 #define RETENTION_ARREARS (INT64CONST(5) * USECS_PER_MINUTE)
 
-/* A queue with tasks that have been ready for so long should be claimed from. */
+/* A queue with tasks that have been ready for so long should be served. */
 #define NO_CLAIM (INT64CONST(5) * USECS_PER_MINUTE)
 
 #define MAX_NAMED 20      /* queues in one detail */

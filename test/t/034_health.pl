@@ -1,0 +1,247 @@
+# taskq_health(): each check is not well once, for the reason that it is made
+# for, and well again.  What takes minutes is made old by a step of the clock.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my @CHECKS = qw(preloaded activated background_worker launcher leases
+  deadlines retention silent_workers claims paused process_slots databases
+  worker_slots counters running_tasks snapshots prepared_transactions
+  replication_slots vacuum transaction_ids settings);
+my %failed_once;
+
+# health(NODE, DATABASE, BEFORE): name => detail of what is not well; BEFORE
+# is sent in the same session.  All checks are there, always.
+sub health
+{
+	my ($node, $database, $before) = @_;
+	my $rows = $node->safe_psql($database // 'postgres',
+		($before // '') . ";SELECT 'row', check_name, ok, detail FROM taskq_health()");
+	my @rows = map { [ split /\|/, $_, 4 ] } grep { /^row\|/ } split /\n/, $rows;
+
+	die 'rows are missing: ' . $rows
+	  if join(' ', map { $_->[1] } @rows) ne "@CHECKS"
+	  || grep { $_->[3] eq '' } @rows;
+	return map { $_->[1] => $_->[3] } grep { $_->[2] eq 'f' } @rows;
+}
+
+# fails(WHAT, NODE, { check => pattern, ... }, DATABASE, BEFORE): these, and no others.
+sub fails
+{
+	my ($what, $node, $expected, $database, $before) = @_;
+	my %found = health($node, $database, $before);
+
+	is(join(' ', sort keys %found), join(' ', sort keys %$expected), $what)
+	  or diag(map { "$_: $found{$_}\n" } sort keys %found);
+	for (sort keys %$expected)
+	{
+		$failed_once{$_} = 1;
+		like($found{$_} // '', $expected->{$_}, "$what: $_");
+	}
+	return;
+}
+
+sub well
+{
+	my ($what, $node, $database) = @_;
+	my %found;
+
+	ok(within(20, sub { %found = health($node, $database); return !%found; }), "$what: all is well")
+	  or diag(map { "$_: $found{$_}\n" } sort keys %found);
+	return;
+}
+
+my $node = start_node(
+	'health',
+	'init' => { allows_streaming => 1 },
+	'fsync' => 'on',
+	'taskq.reaper_interval' => "'100 ms'",
+	'taskq.deadline_interval' => "'100 ms'",
+	'taskq.retention_interval' => "'1 s'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my $set = sub {
+	my ($name, $value) = @_;
+	$sql->("ALTER SYSTEM SET $name = '$value'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('$name') = '$value'")
+	  or die "$name was not set";
+};
+
+well('a new server', $node);
+
+# Who may ask.
+
+$sql->("CREATE ROLE nobody_much; CREATE ROLE watcher IN ROLE pg_monitor; CREATE ROLE manager;"
+	  . " SELECT taskq_grant('*', 'manager', '{manage}')");
+is(error_of($node, 'SET ROLE nobody_much; SELECT * FROM taskq_health()'), '42501', 'not everybody may ask');
+is($sql->("SET ROLE $_; SELECT count(*) FROM taskq_health()"), scalar @CHECKS, "$_ may")
+  for qw(watcher manager);
+is($sql->('BEGIN READ ONLY; SELECT count(*) FROM taskq_health() WHERE NOT ok; COMMIT'),
+	'0', 'in a read-only transaction, too');
+
+# Time goes by, and the background worker is not on time.
+
+$sql->(<<'SQL');
+SELECT taskq_create_queue('left', '{"retention": "1 min", "max_attempts": 9}');
+SELECT taskq_create_queue('full', '{"max_running": 1}');
+SELECT taskq_submit('left', '1'), taskq_submit('left', '2'), taskq_submit('left', '3');
+SELECT taskq_submit('paused'), taskq_submit('full'), taskq_submit('full'), taskq_submit('busy'), taskq_submit('busy');
+SELECT taskq_pause('paused');
+SELECT taskq_register('keeper'), taskq_register('dying'), taskq_register('other');
+SELECT count(*) FROM taskq_claim('full', worker => 'keeper');
+SELECT taskq_complete(task_id, token) FROM taskq_claim('left');
+SELECT count(*) FROM taskq_claim('left');
+SELECT taskq_submit('held'), taskq_submit('held');
+SELECT count(*) FROM taskq_claim('held', worker => 'dying');
+SELECT taskq_submit('paused', deadline => clock_timestamp() + interval '500 ms');
+SQL
+my $worker = worker_pid($node);
+kill 'STOP', $worker;
+ok( within(30, sub { $sql->("SELECT taskq_heartbeat('other'), taskq_heartbeat('keeper'), taskq_expire('other', '1 ms')");
+		return $sql->("SELECT state FROM taskq.workers WHERE worker = 'dying'") eq 'dead' }),
+	'a worker is dead');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe("SET application_name = 'long report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+$sql->("BEGIN; SELECT count(*) FROM taskq_claim('busy'); PREPARE TRANSACTION 'forgotten'");
+$sql->('SELECT count(*) FROM taskq.queues');
+$set->('taskq.debug_clock_skew', '1h');
+$sql->("SELECT count(*) FROM taskq_claim('busy')");
+fails('an hour later', $node, {
+	background_worker => qr/^Process $worker is there, but its last turn began 1 h .*ago/,
+	leases => qr/^1 running tasks are past .* first for 55 min/,
+	deadlines => qr/^1 waiting tasks are past .* first for (59 min|1 h)/,
+	retention => qr/^1 finished tasks should have been removed, the first (58|59) min/,
+	silent_workers => qr/ 1 tasks of workers that are dead or have left|^1 tasks of workers that are dead or have left/,
+	claims => qr/^(Queue "held": 1 tasks are ready.*handed out 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last one was handed out 1 h.*ago\.) Start workers/,
+	snapshots => qr/held for 1 h.*application "long report", idle in transaction/,
+	prepared_transactions => qr/^1 are open, the oldest for 1 h.*: "forgotten" of user/ });
+$sql->("ROLLBACK PREPARED 'forgotten'");
+$holder->query_safe('COMMIT');
+$holder->quit;
+$sql->("SELECT count(*) FROM taskq_claim('left'); SELECT count(*) FROM taskq_claim('held')");
+$set->('taskq.debug_clock_skew', '0');
+kill 'CONT', $worker;
+well('the worker goes on', $node);
+
+# A pause of all queues, settings, autovacuum, ids.
+
+$sql->("SELECT taskq_pause('*', 'moving house')");
+fails('all queues paused', $node, { paused => qr/^All queues are paused.*moving house/ });
+$sql->("SELECT taskq_resume('*')");
+fails("without $_->[0]", $node, { settings => qr/^$_->[0] is off/ }, 'postgres', "SET $_->[0] = off")
+  for [ 'synchronous_commit' ], [ 'track_counts' ];
+$set->('autovacuum', 'off');
+fails('without autovacuum', $node, { settings => qr/^autovacuum is off/ });
+
+$sql->(<<'SQL');
+SELECT count(*) FROM taskq_submit_many('dead rows', array_fill('{}'::jsonb, ARRAY[3000]), delay => '1 d');
+ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 100);
+SQL
+$sql->('UPDATE taskq.task SET version = version + 1') for 1 .. 5;
+fails('dead rows', $node, {
+	settings => qr/^autovacuum is off/,
+	vacuum => qr/^taskq\.task has 1\d{4} dead rows .*autovacuum does not keep up/ });
+$sql->('VACUUM taskq.task');
+$sql->('ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 5000, autovacuum_enabled = off)');
+fails('no autovacuum for the table', $node, {
+	settings => qr/^autovacuum is off/,
+	vacuum => qr/Autovacuum is switched off for taskq\.task/ });
+$sql->('ALTER TABLE taskq.task RESET (autovacuum_enabled)');
+$set->('autovacuum', 'on');
+fails('old transaction ids', $node, { transaction_ids => qr/^The oldest transaction id .* is 3000\d{5} old, / }, 'postgres',
+	"BEGIN; UPDATE pg_class SET relfrozenxid = ((2^32)::bigint + txid_current() - 300000500)::text::xid"
+	  . " WHERE oid = 'taskq.large'::regclass");
+
+# A slot that nobody uses.
+
+$set->('max_wal_size', '32MB');
+$sql->("SELECT pg_create_physical_replication_slot('nobody', true)");
+$sql->("SELECT pg_logical_emit_message(false, 'x', 'x'); SELECT pg_switch_wal()") for 1 .. 4;
+fails('a slot without a user', $node, { replication_slots => qr/^Slot "nobody", which nobody uses, keeps more WAL/ });
+$sql->("SELECT pg_drop_replication_slot('nobody')");
+well('later', $node);
+
+# A standby.
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+well('a standby', $standby);
+$standby->stop('immediate');
+
+# A database that gets no worker, and a copy.
+
+$sql->('CREATE DATABASE other');
+$node->safe_psql('other', 'CREATE EXTENSION taskq');
+well('another database', $node, 'other');
+$sql->('CREATE DATABASE copied TEMPLATE other');
+fails('a copy', $node, {
+	activated => qr/nobody has activated/,
+	background_worker => qr/none until this database is activated/ }, 'copied');
+$node->safe_psql('copied', 'SELECT taskq_activate()');
+well('an activated copy', $node, 'copied');
+$node->stop('fast');
+
+# Where all is scarce.
+
+my $small = start_node(
+	'small',
+	'fsync' => 'on',
+	'max_logical_replication_workers' => 0,
+	'taskq.max_databases' => 1,
+	'taskq.max_workers' => 1,
+	'taskq.max_counters' => 16,
+	'taskq.max_running_tracked' => 128);
+my $small_sql = sub { $small->safe_psql('postgres', shift) };
+well('a small server', $small);
+$small_sql->("SELECT taskq_register('a')");
+fails('a worker too many', $small, { worker_slots => qr/^1 of taskq.max_workers, 1, are in use.*53400/ });
+$small_sql->("SELECT taskq_deregister('a')");
+$small_sql->("SELECT taskq_submit('q' || n, delay => '1 d') FROM generate_series(1, 15) n");
+$small_sql->('SELECT count(*) FROM taskq.queues');
+fails('a queue too many', $small, { counters => qr/^16 of taskq.max_counters, 16, / });
+$small_sql->("SELECT taskq_drop_queue('q' || n, force => true) FROM generate_series(1, 15) n");
+$small_sql->("SELECT count(*) FROM taskq_submit_many('q', array_fill('1'::jsonb, ARRAY[120]));");
+$small_sql->("SELECT count(*) FROM taskq_claim('q', max_tasks => 120)");
+fails('a task too many', $small, { running_tasks => qr/^120 of taskq.max_running_tracked, 128, / });
+$small_sql->("SELECT taskq_drop_queue('q', force => true)");
+well('with room again', $small);
+
+$small_sql->('CREATE DATABASE second');
+$small->safe_psql('second', 'CREATE EXTENSION taskq');
+my %found;
+ok(within(20, sub { %found = health($small); return $found{databases} }), 'one database too many');
+like($found{databases}, qr/increase taskq.max_databases, now 1/, 'and it says what to do');
+like({ health($small, 'second') }->{background_worker} // '', qr/^There is none: leases do not end/,
+	'that one has no background worker');
+$failed_once{databases} = 1;
+$small->safe_psql('second', 'DROP EXTENSION taskq');
+well('one database', $small);
+
+$small->append_conf('postgresql.conf', 'max_worker_processes = 1');
+$small->restart;
+ok(within(20, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
+like($found{process_slots}, qr/increase max_worker_processes, now 1/, 'and it says what to do');
+$failed_once{process_slots} = 1;
+$small->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$small->restart;
+fails('no slot', $small, {
+	background_worker => qr/^There is none: leases do not end/,
+	launcher => qr/max_worker_processes \(now 0\)/ });
+
+$small->append_conf('postgresql.conf', "max_worker_processes = 8\nshared_preload_libraries = ''");
+$small->restart;
+fails('not preloaded', $small, {
+	preloaded => qr/Add taskq to shared_preload_libraries/,
+	background_worker => qr/because the library is not preloaded/,
+	launcher => qr/because the library is not preloaded/ });
+$small->stop('fast');
+
+is(join(' ', sort keys %failed_once), join(' ', sort @CHECKS), 'every check was not well once');
+done_testing();
