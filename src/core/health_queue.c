@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "base/types.h"
 #include "core/health.h"
 #include "core/worker.h"
 #include "shared/counter.h"
@@ -123,6 +124,12 @@ static TqStmt stmt_was_claimed = {
 	{INT4OID, TIMESTAMPTZOID},
 	NULL};
 
+static TqStmt stmt_running = {
+	"SELECT count(*) FROM taskq.task WHERE queue_id = $1 AND state = 3",
+	1,
+	{INT4OID},
+	NULL};
+
 static TqStmt stmt_ready = {
 	"SELECT count(*), min(s.available_at) FROM"
 	" (SELECT available_at FROM taskq.task"
@@ -138,8 +145,9 @@ static const char *at_least(int64 count);
 static bool        duties_are_elsewhere(TqHealth *health);
 static bool is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
 						 TimestampTz *last);
-static void tell_neglected(TqHealth *health, int32 queue_id, const char *name,
-						   TimestampTz last);
+static int64 running_tasks(int32 queue_id);
+static void  tell_neglected(TqHealth *health, int32 queue_id, const char *name,
+							TimestampTz last);
 
 /* Running tasks whose lease or time limit is over. */
 void
@@ -440,21 +448,19 @@ is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
 			 TimestampTz *last)
 {
 	bool  known = tq_counter_last_claim(queue_id, last);
-	int64 live[TQ_LIVE_STATES];
 	Datum args[2];
 	bool  neglected;
 	TqSpi spi;
 
 	if (*last > before || (known && *last == 0 && tq_counter_since() > before))
 		return false;
-	if (max_running > 0 && tq_counter_read(queue_id, live) &&
-		live[2] >= max_running)
-		return false;
 	args[0] = Int32GetDatum(queue_id);
 	args[1] = TimestampTzGetDatum(before);
 	tq_spi_enter(&spi);
 	tq_spi_look(&stmt_is_ready, args, NULL, 1);
 	neglected = tq_spi_bool(0, 1);
+	if (neglected && max_running > 0)
+		neglected = running_tasks(queue_id) < max_running;
 	if (neglected && *last == 0)
 	{
 		tq_spi_look(&stmt_was_claimed, args, NULL, 1);
@@ -462,6 +468,19 @@ is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
 	}
 	tq_spi_leave(&spi);
 	return neglected;
+}
+
+/* From memory, or else counted; SPI is entered. */
+static int64
+running_tasks(int32 queue_id)
+{
+	int64 live[TQ_LIVE_STATES];
+	Datum arg = Int32GetDatum(queue_id);
+
+	if (tq_counter_read(queue_id, live))
+		return live[TQ_STATE_RUNNING - TQ_STATE_FIRST];
+	tq_spi_look(&stmt_running, &arg, NULL, 1);
+	return tq_spi_int8(0, 1, 0);
 }
 
 static void
