@@ -51,7 +51,7 @@ sub well
 	my ($what, $node, $database) = @_;
 	my %found;
 
-	ok(within(20, sub { %found = health($node, $database); return !%found; }), "$what: all is well")
+	ok(within(60, sub { %found = health($node, $database); return !%found; }), "$what: all is well")
 	  or diag(map { "$_: $found{$_}\n" } sort keys %found);
 	return;
 }
@@ -216,7 +216,7 @@ well('with room again', $small);
 $small_sql->('CREATE DATABASE second');
 $small->safe_psql('second', 'CREATE EXTENSION taskq');
 my %found;
-ok(within(20, sub { %found = health($small); return $found{databases} }), 'one database too many');
+ok(within(60, sub { %found = health($small); return $found{databases} }), 'one database too many');
 like($found{databases}, qr/increase taskq.max_databases, now 1/, 'and it says what to do');
 like({ health($small, 'second') }->{background_worker} // '', qr/^There is none: leases do not end/,
 	'that one has no background worker');
@@ -226,7 +226,7 @@ well('one database', $small);
 
 $small->append_conf('postgresql.conf', 'max_worker_processes = 1');
 $small->restart;
-ok(within(20, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
+ok(within(60, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
 like($found{process_slots}, qr/increase max_worker_processes, now 1/, 'and it says what to do');
 $failed_once{process_slots} = 1;
 $small->append_conf('postgresql.conf', 'max_worker_processes = 0');
