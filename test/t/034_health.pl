@@ -98,10 +98,10 @@ SELECT taskq_complete(task_id, token) FROM taskq_claim('left');
 SELECT count(*) FROM taskq_claim('left');
 SELECT taskq_submit('held'), taskq_submit('held');
 SELECT count(*) FROM taskq_claim('held', worker => 'dying');
-SELECT taskq_submit('paused', deadline => clock_timestamp() + interval '500 ms');
 SQL
 my $worker = worker_pid($node);
 kill 'STOP', $worker;
+$sql->("SELECT taskq_submit('paused', deadline => clock_timestamp() + interval '1 s')");
 ok( within(30, sub { $sql->("SELECT taskq_heartbeat('other'), taskq_heartbeat('keeper'), taskq_expire('other', '1 ms')");
 		return $sql->("SELECT state FROM taskq.workers WHERE worker = 'dying'") eq 'dead' }),
 	'a worker is dead');
@@ -142,10 +142,15 @@ $sql->(<<'SQL');
 SELECT count(*) FROM taskq_submit_many('dead rows', array_fill('{}'::jsonb, ARRAY[3000]), delay => '1 d');
 ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 100);
 SQL
+# nothing is pruned meanwhile
+$holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 $sql->('UPDATE taskq.task SET version = version + 1') for 1 .. 5;
 fails('dead rows', $node, {
 	settings => qr/^autovacuum is off/,
 	vacuum => qr/^taskq\.task has 1\d{4} dead rows .*autovacuum does not keep up/ });
+$holder->query_safe('COMMIT');
+$holder->quit;
 $sql->('VACUUM taskq.task');
 $sql->('ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 5000, autovacuum_enabled = off)');
 fails('no autovacuum for the table', $node, {
