@@ -276,15 +276,15 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
 	int64  after;
 	bool   known;
 
-	if (!tq_counter_used_read(owner, id, used))
+	if (!tq_counter_used(owner, id, used))
 		return true;
 	LockDatabaseObject(task, id, owner, ExclusiveLock);
 	tq_counter_wait_for_ended();
-	known = tq_counter_used_read(owner, id, used);
+	known = tq_counter_used(owner, id, used);
 	*held = count_held(owner, id, &ids) + tq_xact_stopped_of(owner, id);
 	pfree(ids);
 	tq_counter_wait_for_ended();
-	known = known && tq_counter_used_read(owner, id, &after);
+	known = known && tq_counter_used(owner, id, &after);
 	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
 	return !known || after != *used || *used == *held;
 }
