@@ -43,8 +43,8 @@
 #include "core/explain.h"
 #include "core/large.h"
 #include "core/role.h"
+#include "core/sign.h"
 #include "core/state.h"
-#include "shared/slot.h"
 
 PG_FUNCTION_INFO_V1(taskq_explain);
 
@@ -598,7 +598,6 @@ static void
 read_holder(const TqTask *task, Holder *holder)
 {
 	Datum arg = Int32GetDatum(task->f.worker_id);
-	int64 last_seen;
 	bool  isnull;
 	Datum value;
 	TqSpi spi;
@@ -615,11 +614,7 @@ read_holder(const TqTask *task, Holder *holder)
 		holder->ended_at = isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
 	}
 	tq_spi_leave(&spi);
-	if (tq_slot_find(task->f.worker_id, &last_seen))
-	{
-		holder->seen = true;
-		holder->silent = Max(tq_clock_monotonic() - last_seen, 0);
-	}
+	holder->seen = tq_sign_silence(task->f.worker_id, &holder->silent);
 }
 
 static void

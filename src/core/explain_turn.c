@@ -19,7 +19,7 @@
 #include "base/spi.h"
 #include "core/dispatch.h"
 #include "core/explain.h"
-#include "shared/slot.h"
+#include "core/sign.h"
 
 /* Registrations among which a dead one is looked for. */
 #define PAST_WORKERS "1000"
@@ -135,7 +135,6 @@ tq_explain_turn(TqExplain *e, const TqQueue *queue, const TqTask *task)
 static Candidate *
 read_workers(const Datum *args, int *count)
 {
-	int64      now = tq_clock_monotonic();
 	int        walks = 0;
 	Candidate *workers;
 	TqSpi      spi;
@@ -147,21 +146,19 @@ read_workers(const Datum *args, int *count)
 	for (int i = 0; i < *count; i++)
 	{
 		Candidate *worker = &workers[i];
-		int64      last_seen;
 
 		worker->worker_id = tq_spi_int4(i, 1, 0);
 		worker->name = tq_spi_text(&spi, i, 2);
 		worker->draining = tq_spi_bool(i, 3);
 		worker->max_running = tq_spi_int4(i, 4, 0);
 		worker->has_tags = tq_spi_bool(i, 5);
-		if (tq_slot_find(worker->worker_id, &last_seen))
-			worker->silent = Max(now - last_seen, 0);
 	}
 	tq_spi_leave(&spi);
 	for (int i = 0; i < *count; i++)
 	{
 		Candidate *worker = &workers[i];
 
+		(void) tq_sign_silence(worker->worker_id, &worker->silent);
 		worker->stale = worker->silent >=
 						(int64) tq_guc_stale_threshold * 1000;
 		worker->full =

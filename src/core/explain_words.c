@@ -195,8 +195,9 @@ tq_explain_upkeep(TqExplain *e, const char *before)
 		tq_explain_because(TQ_WHY_NOT_PRELOADED);
 		appendStringInfo(text,
 						 "%sthe library is not preloaded, so there is no"
-						 " background worker; add taskq to"
-						 " shared_preload_libraries and restart the server.",
+						 " background worker; call taskq_run_reapers(), or"
+						 " add taskq to shared_preload_libraries and restart"
+						 " the server.",
 						 before);
 		return true;
 	}

@@ -25,8 +25,7 @@
 #include "core/large.h"
 #include "core/queue.h"
 #include "core/role.h"
-#include "shared/registry.h"
-#include "shared/slot.h"
+#include "core/sign.h"
 
 typedef enum NameKind
 {
@@ -266,7 +265,7 @@ put_carried(Row *row)
 	}
 }
 
-/* What shared memory knows. */
+/* What its worker told, and when it gave a sign of life. */
 static void
 put_running(Row *row, bool payload)
 {
@@ -274,12 +273,12 @@ put_running(Row *row, bool payload)
 	const TqTaskFixed *f = &row->task->f;
 	float4             progress;
 	char               message[TQ_PROGRESS_MESSAGE + 1];
-	int64              seen;
+	int64              silence;
 
 	if (f->state != TQ_STATE_RUNNING)
 		return;
 	if ((wanted[TQ_INFO_PROGRESS] || wanted[TQ_INFO_PROGRESS_MESSAGE]) &&
-		tq_registry_read_progress(f->task_id, f->token, &progress, message))
+		tq_sign_read_progress(f->task_id, f->token, &progress, message))
 	{
 		if (progress >= 0)
 			put(row, TQ_INFO_PROGRESS, Float4GetDatum(progress));
@@ -287,10 +286,9 @@ put_running(Row *row, bool payload)
 			put_word(row, TQ_INFO_PROGRESS_MESSAGE, message);
 	}
 	if (wanted[TQ_INFO_WORKER_SEEN] && f->worker_id != 0 &&
-		tq_slot_find(f->worker_id, &seen))
+		tq_sign_silence(f->worker_id, &silence))
 		put(row, TQ_INFO_WORKER_SEEN,
-			TimestampTzGetDatum(tq_clock_wall() -
-								Max(tq_clock_monotonic() - seen, 0)));
+			TimestampTzGetDatum(tq_clock_wall() - silence));
 }
 
 static text *

@@ -216,10 +216,11 @@ tq_sign_silence(int32 worker_id, int64 *silence)
 		return true;
 	}
 	if ((tq_shmem_ready() && !RecoveryInProgress()) ||
-		!read_seen(worker_id, &seen))
+		!read_seen(worker_id, &seen) ||
+		(!RecoveryInProgress() && seen < serving_since()))
 		return false;
 	*silence = Max(tq_clock_wall() - seen, 0);
-	return RecoveryInProgress() || seen >= serving_since();
+	return true;
 }
 
 /*
