@@ -276,7 +276,7 @@ $sql->(q{SELECT taskq_alter_queue('*', '{"rate_limit": null}')});
 says($node, 'postgres', "taskq_explain_claim('one')", qr/would get a task now/, 'claim_gets', 'the advice is good');
 $sql->("SELECT taskq_claim('one', lease => '1 ms')");
 comes_to_say("taskq_explain((SELECT max(task_id) FROM taskq_list('one', 'running')))",
-	qr/its lease ended at $time, and nothing takes it back: the library is not preloaded, so there is no background worker; $preload\. taskq_retry\(\d+, force => true\) takes it back at once\.$/,
+	qr/its lease ended at $time, and nothing takes it back: the library is not preloaded, so there is no background worker; call taskq_run_reapers\(\), or $preload\. taskq_retry\(\d+, force => true\) takes it back at once\.$/,
 	'not_preloaded', 'without preloading');
 
 # --- every reason of the table
