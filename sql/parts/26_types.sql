@@ -70,10 +70,3 @@ CREATE TYPE taskq.task_info AS (
     step pg_catalog.text
 );
 COMMENT ON TYPE taskq.task_info IS 'A task, live or finished, as taskq_get and taskq_list show it; the view taskq.tasks has the same columns';
-
-CREATE TYPE taskq.lineage AS (
-    task_id bigint,
-    relation pg_catalog.text,
-    at timestamp with time zone
-);
-COMMENT ON TYPE taskq.lineage IS 'A relative of a task, as taskq_lineage shows it';

@@ -111,7 +111,7 @@ COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean,
     'Tasks in the order of their ids, after one, up to max_rows (10000), filtered by what is given';
 
 CREATE FUNCTION taskq_lineage(task_id bigint)
-    RETURNS SETOF taskq.lineage
+    RETURNS TABLE (task_id bigint, relation text, at timestamp with time zone)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_lineage';
 COMMENT ON FUNCTION taskq_lineage(bigint) IS

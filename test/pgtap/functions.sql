@@ -44,13 +44,14 @@ SELECT set_eq($$
     'taskq.reason_name(smallint)', 'taskq.may_read(integer)',
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)',
-    'taskq.worker_seen(integer)', 'taskq.task_progress(bigint,bigint)'],
+    'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
+    'taskq.task_progress(bigint,bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || x.privilege_type
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
-    ARRAY['tasks SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
+    ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
           'history SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$

@@ -149,8 +149,9 @@ BEGIN
     END IF;
 
     /* out of the way of the others */
-    DELETE FROM taskq.task t WHERE t.task_id = id;
-    DELETE FROM taskq.archive a WHERE a.task_id = id;
+    PERFORM taskq_cancel(t.task_id, force => true) FROM taskq.task t
+      WHERE t.task_id = id AND t.state = 3;
+    PERFORM taskq_manage_many('delete', ARRAY[id]);
 END
 $$;
 
