@@ -164,7 +164,7 @@ CREATE TABLE t.many AS SELECT task_id, token FROM taskq_claim('c2', max_tasks =>
 SELECT count(*), count(*) FILTER (WHERE ok) FROM taskq_extend_many((SELECT array_agg(task_id ORDER BY task_id) FROM t.many), (SELECT array_agg(token ORDER BY task_id) FROM t.many), '1 h');
 SELECT count(*), count(*) FILTER (WHERE ok) FROM taskq_complete_many((SELECT array_agg(task_id ORDER BY task_id DESC) FROM t.many WHERE task_id % 2 = 0), (SELECT array_agg(token ORDER BY task_id DESC) FROM t.many WHERE task_id % 2 = 0));
 SELECT count(*), count(*) FILTER (WHERE ok), count(*) FILTER (WHERE error_code = 'TQ001') FROM taskq_decide_many((SELECT jsonb_agg(jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'filter')) FROM t.many), false);
-SELECT done, running FROM taskq.queues WHERE queue = 'c2';
+SELECT count(*) FILTER (WHERE state = 'done') AS done, count(*) FILTER (WHERE state = 'running') AS running FROM taskq.tasks WHERE queue = 'c2';
 DROP TABLE t.many;
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
