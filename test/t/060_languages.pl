@@ -1,5 +1,5 @@
-# The snippets of doc/languages.md, and
-# the example workers in C, Python, Node, Java and shell, two of each: one is
+# The snippets of doc/languages.md, and the example workers in C, Python, Node, Java
+# and shell, two of each, on a server for each language: one worker is
 # killed and one frozen while they hold tasks.  Every task is done once, with one
 # row written by the transaction that completed it; what fails dies after its
 # attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
@@ -12,28 +12,22 @@ use lib "$FindBin::Bin/lib";
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Test2::IPC;    # languages are tested in processes, which report to this one
 use Test::More;
 use TaskqTest;
 
 my $TASKS = 200;
 my $BOUND = 180;    # seconds, for anything, on a machine that is busy
+my $AT_ONCE = 3;    # languages: most of the time each waits for something
 
 my $examples = "$FindBin::Bin/../../examples";
 my $made = "$PostgreSQL::Test::Utils::tmp_check/made_060";
-mkdir $made;
-
-# JDBC knows no Unix sockets.
-my $node = start_node(
-	'languages',
-	'listen_addresses' => "'127.0.0.1'",
-	'taskq.stale_threshold' => "'1500ms'",
-	'taskq.dead_threshold' => "'3s'",
-	'taskq.reaper_interval' => "'200ms'");
+my $parent = $$;
+my $node;    # the server of a language
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-$sql->(slurp_file("$examples/done_work.sql"));
 # Two tries of 1013 meet others, and what comes of 1014 is not allowed.
-$sql->(q{
+my $meet = q{
 CREATE SEQUENCE meeting;
 CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -49,12 +43,33 @@ BEGIN
 	RETURN NEW;
 END $$;
 CREATE TRIGGER meet BEFORE INSERT ON done_work FOR EACH ROW EXECUTE FUNCTION meet();
-});
+};
 
-$ENV{PGHOST} = $node->host;
-$ENV{PGPORT} = $node->port;
-$ENV{PGDATABASE} = 'postgres';
-$ENV{PGUSER} = getpwuid($<);
+# JDBC knows no Unix sockets.
+sub start_server
+{
+	my ($name) = @_;
+	$node = start_node(
+		"languages_$name",
+		'listen_addresses' => "'127.0.0.1'",
+		'taskq.stale_threshold' => "'1500ms'",
+		'taskq.dead_threshold' => "'3s'",
+		'taskq.reaper_interval' => "'200ms'");
+	$sql->(slurp_file("$examples/done_work.sql"));
+	$sql->($meet);
+	@ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)} = ($node->host, $node->port, 'postgres', scalar getpwuid($<));
+	return;
+}
+
+# soon(SECONDS, CODE): is it true in time?  A language alone ends at once.
+sub soon
+{
+	my ($seconds, $code) = @_;
+	return within($seconds, sub {
+		end_language(1) if getppid != $parent;
+		return $code->();
+	});
+}
 
 # made(COMMAND...): does it succeed?  What it said is in a file.
 sub made
@@ -154,7 +169,7 @@ sub exit_of
 {
 	my ($name) = @_;
 	my $child = delete $pid{$name};
-	my $ended = within(20, sub { waitpid($child, POSIX::WNOHANG()) == $child });
+	my $ended = soon(20, sub { waitpid($child, POSIX::WNOHANG()) == $child });
 	my $status = $?;
 
 	kill 'KILL', -$child unless $ended;
@@ -162,11 +177,15 @@ sub exit_of
 	return $ended ? $status : 'never';
 }
 
-END
+# end_language(STATUS): the end of a language's process
+sub end_language
 {
-	my $status = $?;
+	my ($status) = @_;
 	kill 'KILL', -$_ for values %pid;
-	$? = $status;
+	waitpid $_, 0 for values %pid;
+	$node->teardown_node if $node;
+	POSIX::_exit($status);
+	return;
 }
 
 # Without what was expected the rest of a language makes no sense.
@@ -182,7 +201,7 @@ sub comes
 {
 	my ($query, $value) = @_;
 	my $is = '';
-	my $came = within($BOUND, sub {
+	my $came = soon($BOUND, sub {
 		$is = $sql->($query);
 		select undef, undef, undef, 0.05 if $is ne $value;
 		return $is eq $value;
@@ -207,7 +226,7 @@ sub state_is
 sub freeze
 {
 	my ($name) = @_;
-	return within($BOUND, sub {
+	return soon($BOUND, sub {
 		kill 'STOP', -$pid{$name};
 		return 1 if $sql->("SELECT running, (SELECT count(*) FROM pg_stat_activity"
 			  . " WHERE application_name = '$name' AND state <> 'idle')"
@@ -362,20 +381,44 @@ my %snippet = (
 	java => sub { snippet_says('java', 'java', 'Snippet.java', @_[ 0 .. 5 ], "$made/Snippet.java", jdbc_url('snippet')) },
 	shell => sub { snippet_says('shell', 'sh', 'snippet.sh', 'sh', "$made/snippet.sh") });
 
-for my $language (['c', \&c], ['python', \&python], ['node', \&node], ['java', \&java], ['shell', \&shell])
+# The test of a language, in a process of its own
+sub test_language
+{
+	my ($name, $made_of) = @_;
+
+	subtest $name => sub {
+		mkdir $made;
+		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
+		start_server($name);
+		$snippet{$name}->(@command);
+		eval { check_language($name, @command); 1 } or fail($@);
+		sound($node);
+	};
+	return;
+}
+
+my %child;
+
+sub collect
+{
+	my $child = wait;
+	is($?, 0, "$child{$child} has come to its end");
+	delete $child{$child};
+	return;
+}
+
+for my $language ([ 'java', \&java ], [ 'shell', \&shell ], [ 'python', \&python ], [ 'node', \&node ], [ 'c', \&c ])
 {
 	my ($name, $made_of) = @$language;
 	next if $ENV{TASKQ_LANGUAGES} && $ENV{TASKQ_LANGUAGES} !~ /\b$name\b/;
-	subtest $name => sub {
-		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
-		$snippet{$name}->(@command);
-		eval { check_language($name, @command); 1 } or fail($@);
-		kill 'KILL', -$_ for values %pid;
-		waitpid $_, 0 for values %pid;
-		%pid = ();
-	};
+	collect() if keys %child >= $AT_ONCE;
+	my $child = fork // die "could not fork: $!";
+	if ($child == 0)
+	{
+		$made .= "_$name";
+		end_language(eval { test_language($name, $made_of); 1 } ? 0 : do { diag $@; 1 });
+	}
+	$child{$child} = $name;
 }
-
-sound($node);
-$node->stop('fast');
+collect() while %child;
 done_testing();
