@@ -1,9 +1,7 @@
-/*
- * A complete taskq worker in C, with libpq.
+/* A complete taskq worker in C, with libpq.
  *		worker QUEUE WORKER		the server: PGHOST, PGPORT, PGDATABASE, PGUSER
- * A task's payload is {"n": 17}; its square is written into done_work.  "ms"
- * makes it take that long, "fail" makes it fail.
- */
+ * A task's payload is {"n": 17}; its square is written into done_work.  "ms" makes it
+ * take that long, "fail" makes it fail. */
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,189 +10,110 @@
 #include <string.h>
 #include <libpq-fe.h>
 
-/* CALL(text, values...): the result, or NULL.  RUN: did it go well? */
-#define CALL(...) call((const char *[]){__VA_ARGS__, NULL})
-#define RUN(...) freed(CALL(__VA_ARGS__))
-#define FAILED_WITH(x) (strcmp(code, x) == 0)
-
-static volatile sig_atomic_t stop;        /* take no more tasks */
-static const char *queue, *worker, *task; /* task: id of the one in hand */
-static char        code[8]; /* SQLSTATE of the last error, or "lost" */
+/* All statements have the same parameters, texts (type 25): $1 is the worker, ... */
+enum { WORKER, QUEUE, TASK, TOKEN, N, MS, FAIL, SQUARE, ERROR, VALUES };
+static const Oid   types[VALUES] = {[0 ... VALUES - 1] = 25};
+static const char *value[VALUES]; /* value[TASK] is NULL when no task is in hand */
 static PGconn     *conn;
+static PGresult   *answer;             /* to the last call */
+static char        code[6];            /* SQLSTATE of the last error */
+static volatile sig_atomic_t stop = 0; /* take no more tasks */
 
-static void
-request_stop(int signo)
+static void request_stop(int signo) { stop = signo; }
+static bool error_is(const char *state) { return strcmp(code, state) == 0; }
+
+/* Execute a statement, again until its answer is known; false if that is an error.
+ * When the connection was lost nobody knows whether the statement took effect.  To
+ * repeat it is right: with empty hands we register as a new process, so that a claim
+ * that we never heard of goes back; and a finishing call cannot count twice. */
+static bool call(const char *statement)
 {
-	stop = signo;
-}
+	static bool known = false; /* by the server: we are registered */
 
-static PGresult *
-call(const char *const *text)
-{
-	PGresult   *res;
-	const char *state;
-	int         n = 0;
-
-	while (text[n + 1] != NULL)
-		n++;
-	res = PQexecParams(conn, text[0], n, NULL, text + 1, NULL, NULL, 0);
-	if (PQresultStatus(res) == PGRES_TUPLES_OK ||
-		PQresultStatus(res) == PGRES_COMMAND_OK)
-		return res;
-	state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
-	if (state == NULL || PQstatus(conn) != CONNECTION_OK)
-		state = "lost";
-	snprintf(code, sizeof(code), "%s", state);
-	fprintf(stderr, "%s: %s", worker, PQresultErrorMessage(res));
-	PQclear(res);
-	return NULL;
-}
-
-static bool
-freed(PGresult *res)
-{
-	PQclear(res);
-	return res != NULL;
-}
-
-/*
- * After an error.  True: do the same once more.  When the connection was lost
- * nobody knows whether the statement took effect.  To repeat it is right: with
- * empty hands we register as a new process, so that a claim that we never heard
- * of goes back at once; and a finishing call cannot count twice.
- */
-static bool
-once_more(void)
-{
-	bool lost = FAILED_WITH("lost");
-
-	if (PQtransactionStatus(conn) == PQTRANS_INERROR)
-		RUN("ROLLBACK");
-	if (!lost && !FAILED_WITH("TQ007")) /* TQ007: silent for too long */
-		return FAILED_WITH("40001") || FAILED_WITH("40P01");
-	while (PQstatus(conn) != CONNECTION_OK ||
-		   !RUN("SELECT taskq_register($1, ARRAY[$2], keep => $3)", worker,
-				queue, task || !lost ? "true" : "false"))
-	{
-		poll(NULL, 0, 200);
-		PQreset(conn);
-		if (PQstatus(conn) != CONNECTION_OK && stop && !task)
-			exit(1); /* nobody is there to say goodbye to */
-	}
-	return lost || !task;
-}
-
-/* Wait, with heartbeats.  False: the task in hand is cancelled or lost. */
-static bool
-spend(int ms)
-{
-	static int beat_in = 0; /* until the next one is due */
-
-	for (int step; ms > 0 && (task || !stop); ms -= step, beat_in -= step)
-	{
-		PGresult *res = NULL;
-
-		while (beat_in <= 0 &&
-			   !(res = CALL("SELECT $2::bigint = ANY (cancel), drain, 1000 *"
-							" extract(epoch FROM next_in) FROM"
-							" taskq_heartbeat($1)",
-							worker, task ? task : "0")))
-			if (!once_more())
-				return false;
-		if (res)
-		{
-			bool cancelled = PQgetvalue(res, 0, 0)[0] == 't';
-
-			stop |= PQgetvalue(res, 0, 1)[0] == 't'; /* we are to leave */
-			beat_in = atoi(PQgetvalue(res, 0, 2));
-			PQclear(res);
-			if (cancelled)
-				return false;
+	for (;;) {
+		PQclear(answer);
+		answer = PQexecParams(conn, known ? statement :
+			"SELECT taskq_register($1, ARRAY[$2], keep => $3 IS NOT NULL)",
+			VALUES, types, value, NULL, NULL, 0);
+		if (PQresultStatus(answer) == PGRES_TUPLES_OK) {
+			if (known)
+				return true;
+			known = true;
+			continue;
 		}
-		step = ms < 50 ? ms : 50;
-		poll(NULL, 0, step); /* yours does a piece of its work */
+		fprintf(stderr, "%s: %s", value[WORKER], PQerrorMessage(conn));
+		if (PQstatus(conn) != CONNECTION_OK) {
+			known = false;
+			poll(NULL, 0, 200);
+			PQreset(conn);
+			if (PQstatus(conn) != CONNECTION_OK && stop && !value[TASK])
+				exit(1); /* nobody is there to say goodbye to */
+			continue;
+		}
+		snprintf(code, sizeof(code), "%s", PQresultErrorField(answer, PG_DIAG_SQLSTATE));
+		if (error_is("40001") || error_is("40P01"))
+			continue; /* others were in the way: the same once more */
+		known = !error_is("TQ007"); /* we were silent for too long: our task is lost */
+		if (known || value[TASK])
+			return false;
+	}
+}
+
+/* Work or wait, with heartbeats in between.  False: the task is cancelled or lost. */
+static bool spend(int ms)
+{
+	for (int piece; ms > 0; ms -= piece) {
+		if (!call("SELECT $3::bigint = ANY (cancel), drain, 1000 * extract(epoch FROM"
+				  " next_in) FROM taskq_heartbeat($1)") ||
+			*PQgetvalue(answer, 0, 0) == 't')
+			return false;
+		stop |= *PQgetvalue(answer, 0, 1) == 't'; /* somebody wants us to leave */
+		piece = atoi(PQgetvalue(answer, 0, 2));
+		poll(NULL, 0, piece < ms ? piece : ms); /* yours does a piece of its work */
 	}
 	return true;
 }
 
-static bool
-complete(const char *token, const char *n, const char *square)
+/* One statement is one transaction.  It completes first: who lost the task writes
+ * nothing.  If yours has several statements, repeat them all. */
+static void do_task(void)
 {
-	do /* complete first, so that who lost the task writes nothing */
-		if (RUN("BEGIN") &&
-			RUN("SELECT taskq_complete($1, $2, jsonb_build_object('square',"
-				" $3::numeric))",
-				task, token, square) &&
-			RUN("INSERT INTO done_work VALUES ($1, $2, $3, $4)", task, n,
-				square, worker) &&
-			RUN("COMMIT"))
-			return true;
-	while (once_more());
-	return false;
+	char square[32];
+	snprintf(square, sizeof(square), "%.0f", atof(value[N]) * atof(value[N]));
+	value[SQUARE] = square;
+	value[ERROR] = *value[FAIL] ? "told to fail" : "cancelled";
+	if (!*value[FAIL] && spend(atoi(value[MS]))) {
+		if (call("INSERT INTO done_work SELECT $3::bigint, $5::bigint, $8::numeric, $1"
+				 " FROM taskq_complete($3::bigint, $4::bigint, jsonb_build_object("
+				 "'square', $8::numeric)) RETURNING 1") || error_is("TQ001"))
+			return; /* TQ001: not ours any more */
+		value[ERROR] = code; /* class 22: what is no number will never be one */
+	}
+	call("SELECT taskq_fail($3::bigint, $4::bigint, $9, retryable => $9 NOT LIKE '22%')");
 }
 
-/* An error of class 22 means that the payload makes no sense. */
-static void
-do_task(const char *token, const char *n, const char *ms, bool fail)
+int main(int argc, char **argv)
 {
-	const char *error = "told to fail";
-	char        square[32];
-
-	snprintf(square, sizeof(square), "%.0f", atof(n) * atof(n));
-	if (!fail && !spend(atoi(ms)))
-		error = "cancelled";
-	else if (!fail && complete(token, n, square))
-		return;
-	else if (!fail && FAILED_WITH("TQ001"))
-		return; /* not ours any more, and nothing was written */
-	else if (!fail)
-		error = code;
-	while (!RUN("SELECT taskq_fail($1, $2, $3, retryable => $4)", task, token,
-				error, error[0] == '2' ? "false" : "true") &&
-		   once_more())
-		;
-}
-
-int
-main(int argc, char **argv)
-{
-	struct sigaction action = {.sa_handler = request_stop};
-	int              idle = 100;
-
 	if (argc != 3)
 		return 1;
-	queue = argv[1];
-	worker = argv[2];
-	sigaction(SIGTERM, &action, NULL);
+	value[QUEUE] = argv[1];
+	value[WORKER] = argv[2];
+	signal(SIGTERM, request_stop);
 	conn = PQconnectdb("");
-	strcpy(code, "lost");
-	once_more(); /* registers */
-	while (!stop)
-	{
-		PGresult *res = CALL("SELECT task_id, token, payload->>'n',"
-							 " payload->>'ms', payload->>'fail'"
-							 " FROM taskq_claim($1, $2)",
-							 queue, worker);
-
-		if (res == NULL && !once_more())
-			return 1;
-		if (res && PQntuples(res) > 0)
-		{
-			task = PQgetvalue(res, 0, 0);
-			do_task(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2),
-					PQgetvalue(res, 0, 3), !PQgetisnull(res, 0, 4));
-			idle = 100;
-		}
-		else if (res)
-		{
-			spend(idle); /* an idle worker looks less often */
-			idle = 500;
-		}
-		task = NULL;
-		PQclear(res);
+	while (!stop && call("SELECT task_id, token, payload->>'n', payload->>'ms',"
+						 " payload->>'fail' FROM taskq_claim($2, $1)")) {
+		PGresult *claimed = answer;
+		answer = NULL;
+		for (int i = 0; PQntuples(claimed) > 0 && i < 5; i++)
+			value[TASK + i] = PQgetvalue(claimed, 0, i);
+		if (value[TASK])
+			do_task();
+		else
+			spend(200);
+		value[TASK] = NULL;
+		PQclear(claimed);
 	}
-	while (!RUN("SELECT taskq_deregister($1)", worker) && once_more())
-		;
+	call("SELECT taskq_deregister($1)");
 	PQfinish(conn);
-	return 0;
+	return !stop;
 }

@@ -1,163 +1,119 @@
 import java.sql.*;
-import java.util.Arrays;
 import java.util.concurrent.*;
 
 /* A complete taskq worker in Java, with JDBC.
- *
- *    javac -d . Worker.java && java -cp .:/usr/share/java/postgresql.jar Worker QUEUE WORKER URL
- *
- * URL is like jdbc:postgresql://localhost/postgres?user=me.  A task's payload is {"n": 17}; its
- * square is written into done_work.  "ms" makes it take that long, "fail" makes it fail. */
+ *    javac -d . Worker.java
+ *    java -cp .:/usr/share/java/postgresql.jar Worker QUEUE WORKER URL
+ * URL is like jdbc:postgresql://localhost/postgres?user=me.  A task's payload is
+ * {"n": 17}; its square is written into done_work.  "ms" makes it take that long,
+ * "fail" makes it fail. */
 public class Worker {
-    interface Work { Object[] on(Connection c) throws SQLException; }
-
-    record Task(long id, long token, String n, String ms, String fail, CountDownLatch dropped) {}
-
-    static final CountDownLatch leaving = new CountDownLatch(1);    // take no more tasks
-    static final CountDownLatch finished = new CountDownLatch(1);   // no more heartbeats either
-    static String queue, worker, url;
-    static volatile Task task;                                      // in hand
-    static Connection conn;                                         // of the main thread
+    static final ExecutorService pool = Executors.newSingleThreadExecutor();
+    static volatile boolean leaving;    // take no more tasks
     static int status = 1;
+    static String queue, worker, url;
+    static Connection conn;
+    static Future<String> result;       // of the task in hand, if there is one
 
-    /** Run one statement; its first row, or null. */
-    static Object[] run(Connection c, String sql, Object... values) throws SQLException {
-        try (PreparedStatement s = c.prepareStatement(sql)) {
+    /** Execute a statement; its first row, which is empty if there is none. */
+    static Object[] execute(String sql, Object... values) throws SQLException {
+        try (PreparedStatement s = conn.prepareStatement(sql)) {
             for (int i = 0; i < values.length; i++) s.setObject(i + 1, values[i]);
-            if (!s.execute() || !s.getResultSet().next()) return null;
-            Object[] row = new Object[s.getMetaData().getColumnCount()];
-            for (int i = 0; i < row.length; i++) row[i] = s.getResultSet().getObject(i + 1);
+            ResultSet r = s.executeQuery();
+            Object[] row = new Object[r.next() ? r.getMetaData().getColumnCount() : 0];
+            for (int i = 0; i < row.length; i++) row[i] = r.getObject(i + 1);
             return row;
         }
     }
 
-    /** keep: we go on, with our tasks.  Otherwise what we seem to hold goes back at once. */
-    static Connection connect(boolean keep) throws SQLException {
-        Connection c = DriverManager.getConnection(url);
-        run(c, "SELECT taskq_register(?, ARRAY[?], keep => ?)", worker, queue, keep);
-        return c;
-    }
-
-    static void close(Connection c) {
-        try { if (c != null) c.close(); } catch (SQLException e) { /* it was lost anyway */ }
-    }
-
-    /** In a thread, with a connection of its own: we live, however long a task takes. */
-    static void heartbeats() {
-        Connection c = null;
-        int pause = 0;
-        while (!wait(finished, pause)) {
-            Task t = task;
+    /** The same, again until its outcome is known; null if the task is not ours any more.
+     *  When the connection was lost nobody knows whether the statement took effect.  To
+     *  repeat it is right: a claim that we never heard of goes back when we register with
+     *  empty hands, and a finishing call cannot count twice. */
+    static Object[] call(String sql, Object... values) throws Exception {
+        while (true) {
+            boolean connected = conn != null;
             try {
-                if (c == null) c = connect(true);
-                Object[] beat = run(c, "SELECT cancel, drain, (extract(epoch FROM next_in) * 1000)::int"
-                    + " FROM taskq_heartbeat(?)", worker);
-                if (t != null && Arrays.asList((Long[]) ((Array) beat[0]).getArray()).contains(t.id))
-                    t.dropped.countDown();                          // cancelled
-                if ((Boolean) beat[1]) leaving.countDown();         // somebody wants us to leave
-                pause = (Integer) beat[2];
-            } catch (SQLException e) {                              // TQ007: silent for too long,
-                if ("TQ007".equals(e.getSQLState()) && t != null) t.dropped.countDown(); // it is lost
-                close(c);                                           // connect and register anew
-                c = null;
-                pause = 200;
-            }
-        }
-        close(c);
-    }
-
-    /** Call work in a transaction, again until the answer is known. */
-    static Object[] transaction(Work work) throws SQLException {
-        for (;;) {
-            try {
-                if (conn == null) conn = connect(task != null);
-                conn.setAutoCommit(false);
-                Object[] result = work.on(conn);
-                conn.commit();
-                return result;
+                if (!connected) {
+                    conn = DriverManager.getConnection(url);
+                    execute("SELECT taskq_register(?, ARRAY[?], keep => ?)", worker,
+                        queue, result != null);
+                }
+                return execute(sql, values);
             } catch (SQLException e) {
-                String state = e.getSQLState() == null ? "" : e.getSQLState();
-                if (!state.startsWith("08") && !state.startsWith("57P")) {
-                    if (conn != null) conn.rollback();
-                    if (state.equals("40001") || state.equals("40P01")) continue; // just once more
-                    throw e;
-                }
-                // The connection was lost, and nobody knows whether we had committed.  To repeat
-                // it is right: a claim that we never heard of goes back when we register with
-                // empty hands, and a finishing call cannot count twice.
-                System.err.println(worker + ": connection lost: " + e.getMessage());
-                if (conn == null && leaving.getCount() == 0 && task == null) throw e;
-                close(conn);
-                conn = null;
-                wait(finished, 200);
+                String state = String.valueOf(e.getSQLState());
+                if (state.matches("40001|40P01")) continue; // others were in the way
+                System.err.println(worker + ": " + e);
+                if (state.equals("TQ001")) return null;
+                if (connected && !state.matches("08.*|57P.*|TQ007")) throw e;
+                // TQ007: we were silent for too long, our task is somebody else's
+                if (state.equals("TQ007") && result != null) result.cancel(true);
+                if (!connected && leaving && result == null) throw e;
+                if (conn != null) conn.close();
+                conn = null;                                // connect and register anew
+                Thread.sleep(200);
             }
         }
     }
 
-    /** True: it came to that within so many milliseconds. */
-    static boolean wait(CountDownLatch latch, long ms) {
-        try { return latch.await(ms, TimeUnit.MILLISECONDS); } catch (InterruptedException e) { return true; }
+    /** We live.  Returns how many milliseconds we may be silent. */
+    static int heartbeat(long id) throws Exception {
+        Object[] beat = call("SELECT ? = ANY (cancel), drain, (1000 * extract(epoch FROM"
+            + " next_in))::int FROM taskq_heartbeat(?)", id, worker);
+        if ((Boolean) beat[0]) result.cancel(true);
+        if ((Boolean) beat[1]) leaving = true;              // somebody wants us to leave
+        return (Integer) beat[2];
     }
 
-    /** The work itself, here mostly waiting.  Yours looks at dropped now and then. */
-    static String compute(Task t) throws Exception {
-        if (t.fail != null) throw new Exception("told to fail");
-        long n = Long.parseLong(t.n);
-        if (t.ms != null && wait(t.dropped, Long.parseLong(t.ms))) throw new Exception("cancelled");
-        return java.math.BigInteger.valueOf(n).pow(2).toString();
+    /** The work itself, here mostly waiting.  A task that is cancelled is interrupted. */
+    static String compute(String n, String ms, boolean fail) throws Exception {
+        if (fail) throw new Exception("told to fail");
+        var square = java.math.BigInteger.valueOf(Long.parseLong(n)).pow(2);
+        Thread.sleep(Long.parseLong(ms));
+        return square.toString();
     }
 
-    static void doTask(Task t) throws SQLException {
+    /** One statement is one transaction: the row is there when the task is done.  It
+     *  completes first, so that who lost the task writes nothing. */
+    static void doTask(long id, long token, String n, String ms, boolean fail)
+            throws Exception {
+        result = pool.submit(() -> compute(n, ms, fail));
         try {
-            String square = compute(t);
-            transaction(c -> {                  // complete first: who lost the task writes nothing
-                run(c, "SELECT taskq_complete(?, ?, jsonb_build_object('square', ?::numeric))", t.id, t.token, square);
-                return run(c, "INSERT INTO done_work VALUES (?, ?::bigint, ?::numeric, ?)", t.id, t.n, square, worker);
-            });
+            while (!result.isDone())
+                try { result.get(heartbeat(id), TimeUnit.MILLISECONDS); }
+                catch (TimeoutException e) { /* not yet */ }
+            call("INSERT INTO done_work SELECT ?, ?::bigint, ?::numeric, ?"
+                + " FROM taskq_complete(?, ?, jsonb_build_object('square', ?::numeric))"
+                + " RETURNING 1", id, n, result.get(), worker, id, token, result.get());
         } catch (Exception e) {
-            if (e instanceof SQLException s && "TQ001".equals(s.getSQLState())) throw s; // not ours any more
-            boolean retryable = !(e instanceof NumberFormatException);
-            transaction(c -> run(c, "SELECT taskq_fail(?, ?, ?, retryable => ?)", t.id, t.token, e.toString(), retryable));
+            boolean retryable = !(e.getCause() instanceof NumberFormatException);
+            call("SELECT taskq_fail(?, ?, ?, retryable => ?)", id, token, e.toString(),
+                retryable);
         }
-    }
-
-    static void work() throws SQLException {
-        for (long idle = 100; leaving.getCount() > 0; task = null) {
-            try {
-                Object[] row = transaction(c -> run(c, "SELECT task_id, token, payload->>'n', payload->>'ms',"
-                    + " payload->>'fail' FROM taskq_claim(?, ?)", queue, worker));
-                if (row != null) {
-                    idle = 100;
-                    task = new Task((Long) row[0], (Long) row[1], (String) row[2], (String) row[3],
-                        (String) row[4], new CountDownLatch(1));
-                    doTask(task);
-                } else {                        // an idle worker looks ever less often
-                    wait(leaving, idle);
-                    idle = Math.min(2 * idle, 1000);
-                }
-            } catch (SQLException e) {          // TQ007: the heartbeats register us again
-                if (!"TQ001".equals(e.getSQLState()) && !"TQ007".equals(e.getSQLState())) throw e;
-            }
-        }
+        result = null;
     }
 
     public static void main(String[] args) throws Exception {
-        queue = args[0];
-        worker = args[1];
-        url = args[2];
-        Thread main = Thread.currentThread(), beating = new Thread(Worker::heartbeats);
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {     // SIGTERM
-            leaving.countDown();
+        queue = args[0]; worker = args[1]; url = args[2];
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM
+            leaving = true;
             try { main.join(); } catch (InterruptedException e) { /* nobody does that */ }
             Runtime.getRuntime().halt(status);
         }));
-        transaction(c -> null);                 // connect and register
-        beating.setDaemon(true);
-        beating.start();
-        work();
-        finished.countDown();
-        beating.join(5000);
-        transaction(c -> run(c, "SELECT taskq_deregister(?)", worker));
+        try {
+            while (!leaving) {
+                Object[] task = call("SELECT task_id, token, payload->>'n', coalesce("
+                    + "payload->>'ms', '0'), payload->>'fail' FROM taskq_claim(?, ?)",
+                    queue, worker);
+                if (task.length == 0) Thread.sleep(Math.min(heartbeat(0), 200));
+                else doTask((Long) task[0], (Long) task[1], (String) task[2],
+                    (String) task[3], task[4] != null);
+            }
+            call("SELECT taskq_deregister(?)", worker);
+        } finally {
+            pool.shutdownNow();
+        }
         status = 0;
     }
 }

@@ -1,16 +1,13 @@
 #!/usr/bin/env node
-/*
- * A complete taskq worker for Node, with pg.
- *
+/* A complete taskq worker for Node, with pg.
  *     npm ci && node worker.js QUEUE WORKER     the server: PGHOST, PGPORT, ...
- * A task's payload is {"n": 17}; its square is written into done_work.  "ms"
- * makes it take that long, "fail" makes it fail.
- * pg gives bigint as text.  Leave it so: nothing keeps tokens below 2^53. */
+ * A task's payload is {"n": 17}; its square is written into done_work.  "ms" makes it
+ * take that long, "fail" makes it fail.  pg gives bigint as text: leave it so. */
 'use strict';
 const { Client, DatabaseError } = require('pg');
 const { setTimeout: sleep } = require('timers/promises');
 
-const [queue, worker] = process.argv.slice(2);
+const [queue, name] = process.argv.slice(2);
 const leaving = new AbortController(); // take no more tasks
 const finished = new AbortController(); // no more heartbeats either
 let task; // in hand: { id, token, payload, dropped }
@@ -19,25 +16,25 @@ let main; // the connection for everything but heartbeats
 // Nobody knows what became of a statement when the connection was lost: the
 // error is then not the server's, or says that the session was ended (57P01).
 const lost = (e) => !(e instanceof DatabaseError) || /^(08|57P)/.test(e.code);
+const nap = (ms, until) => sleep(ms, null, { signal: until.signal }).catch(() => {});
 
 // keep: we go on, with our tasks.  Else what we seem to hold goes back at once.
 async function connect(keep) {
-  const c = new Client({ application_name: worker });
+  const c = new Client({ application_name: name });
   c.on('error', () => {}); // the next query says it, too
   await c.connect();
-  await c.query('SELECT taskq_register($1, ARRAY[$2], keep => $3)', [worker, queue, keep]);
+  await c.query('SELECT taskq_register($1, ARRAY[$2], keep => $3)', [name, queue, keep]);
   return c;
 }
 
 // On a connection of its own: we live, however long a task takes.  But work
 // that computes for long without an await belongs into a worker thread.
 async function heartbeats() {
-  for (let c, pause; ; await sleep(pause, null, { signal: finished.signal }).catch(() => {})) {
-    if (finished.signal.aborted) return c?.end();
+  for (let c, pause; !finished.signal.aborted; await nap(pause, finished)) {
     try {
       c ??= await connect(true);
-      const { rows: [beat] } = await c.query('SELECT cancel, drain, extract(epoch FROM next_in)'
-        + '::float8 * 1000 AS pause FROM taskq_heartbeat($1)', [worker]);
+      const { rows: [beat] } = await c.query('SELECT cancel, drain, 1000 * extract(epoch'
+        + ' FROM next_in)::float8 AS pause FROM taskq_heartbeat($1)', [name]);
       pause = beat.pause;
       if (task && beat.cancel.includes(task.id)) task.dropped.abort();
       if (beat.drain) leaving.abort(); // somebody wants us to leave
@@ -66,7 +63,7 @@ async function transaction(work) {
       }
       // To repeat it is right: a claim that we never heard of goes back when we
       // register with empty hands, and a finishing call cannot count twice.
-      console.error(`${worker}: connection lost: ${e.message}`);
+      console.error(`${name}: connection lost: ${e.message}`);
       if (!main && leaving.signal.aborted && !task) process.exit(1);
       main?.end().catch(() => {});
       main = null;
@@ -85,15 +82,15 @@ async function compute(payload, signal) {
 async function doTask({ id, token, payload, dropped }) {
   try {
     const square = await compute(payload, dropped.signal);
-    await transaction(async (c) => { // who lost the task writes nothing:
+    await transaction(async (c) => { // complete first: who lost it writes nothing
       await c.query('SELECT taskq_complete($1, $2, $3)', [id, token, { square }]);
-      await c.query('INSERT INTO done_work VALUES ($1, $2, $3, $4)', [id, payload.n, square, worker]);
+      await c.query('INSERT INTO done_work VALUES ($1, $2, $3, $4)',
+        [id, payload.n, square, name]);
     });
   } catch (e) {
-    if (e.code === 'TQ001') throw e; // not ours any more, and nothing was written
     const retryable = !(e instanceof TypeError); // a payload without "n" stays so
-    const call = 'SELECT taskq_fail($1, $2, $3, retryable => $4)';
-    await transaction((c) => c.query(call, [id, token, e.message, retryable]));
+    await transaction((c) => c.query('SELECT taskq_fail($1, $2, $3, retryable => $4)',
+      [id, token, e.message, retryable]));
   }
 }
 
@@ -103,20 +100,20 @@ async function run() {
   const beating = heartbeats();
   for (let idle = 50; !leaving.signal.aborted; task = null) {
     try {
-      const { rows: [row] } = await transaction((c) => c.query(
-        'SELECT task_id AS id, token, payload FROM taskq_claim($1, $2)', [queue, worker]));
+      const { rows: [row] } = await transaction((c) => c.query('SELECT task_id AS id,'
+        + ' token, payload FROM taskq_claim($1, $2)', [queue, name]));
       idle = row ? 50 : Math.min(2 * idle, 1000); // it looks ever less often
       task = row && { ...row, dropped: new AbortController() };
       if (row) await doTask(task);
-      else await sleep(idle, null, { signal: leaving.signal }).catch(() => {});
-    } catch (e) { // TQ007: the heartbeats register us again
+      else await nap(idle, leaving);
+    } catch (e) { // TQ001: not ours any more; TQ007: the heartbeats register again
       if (e.code !== 'TQ001' && e.code !== 'TQ007') throw e;
     }
   }
   finished.abort();
   await beating;
-  await transaction((c) => c.query('SELECT taskq_deregister($1)', [worker]));
-  await main.end();
+  await transaction((c) => c.query('SELECT taskq_deregister($1)', [name]));
+  process.exit(0); // this closes both connections
 }
 
 run().catch((e) => { console.error(e); process.exit(1); });

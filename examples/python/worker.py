@@ -81,16 +81,15 @@ def do_task(token, payload):
         square = compute(payload)
 
         def complete(c):        # first, so that who lost the task writes nothing
-            c.execute("SELECT taskq_complete(%s, %s, %s)", (task_id, token, Jsonb({"square": square})))
-            c.execute("INSERT INTO done_work VALUES (%s, %s, %s, %s)", (task_id, payload["n"], square, name))
+            c.execute("SELECT taskq_complete(%s, %s, %s)",
+                      (task_id, token, Jsonb({"square": square})))
+            c.execute("INSERT INTO done_work VALUES (%s, %s, %s, %s)",
+                      (task_id, payload["n"], square, name))
         transaction(complete)
     except Exception as error:
-        if getattr(error, "sqlstate", None) == "TQ001":
-            raise               # not ours any more, and nothing was written
         retryable = not isinstance(error, KeyError)     # "n" will not appear
-        call = "SELECT taskq_fail(%s, %s, %s, retryable => %s)"
-        args = (task_id, token, repr(error), retryable)
-        transaction(lambda c: c.execute(call, args))
+        transaction(lambda c: c.execute("SELECT taskq_fail(%s, %s, %s, retryable => %s)",
+                                        (task_id, token, repr(error), retryable)))
 
 
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -101,7 +100,8 @@ idle = 0.1
 while not stop.is_set():
     try:
         row = transaction(lambda c: c.execute(
-            "SELECT task_id, token, payload FROM taskq_claim(%s, %s)", (queue, name)).fetchone())
+            "SELECT task_id, token, payload FROM taskq_claim(%s, %s)",
+            (queue, name)).fetchone())
         if row:
             dropped.clear()
             task_id, idle = row[0], 0.1
@@ -110,8 +110,9 @@ while not stop.is_set():
             stop.wait(idle)
             idle = min(2 * idle, 1)
     except psycopg.Error as error:
+        # TQ001: it is not ours any more; TQ007: the heartbeats register us again
         if error.sqlstate not in ("TQ001", "TQ007"):
-            raise               # TQ007: the heartbeats register us again
+            raise
     task_id = None
 finished.set()
 beating.join(5)

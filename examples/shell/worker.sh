@@ -9,31 +9,25 @@ queue=$1 worker=$2 stop='' task='' error=error
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'stop=1' TERM
+# With empty hands what the server thinks we hold goes back at once.
+register="SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'task' <> '')"
 
-# sql TEXT [NAME=VALUE ...]: run it, in one transaction if there are BEGIN and
+# sql TEXT [-v NAME=VALUE ...]: run it, in one transaction if there are BEGIN and
 # COMMIT; the values stand in the text as :'NAME', which quotes them.  The answer
-# is in $answer, columns between tabs.  False: the error's SQLSTATE is in $code.
+# is in $answer, columns between blanks.  False: the error's SQLSTATE is in $code.
 sql() {
 	text=$1
 	shift
-	for value in "$@"; do
-		set -- "$@" -v "$value"
-		shift
-	done
-	answer=$(printf '%s\n' "$text" | psql -X -q -At -F '	' -v ON_ERROR_STOP=1 \
-		-v VERBOSITY=sqlstate -v worker="$worker" -v queue="$queue" "$@" 2>"$tmp/$error")
+	answer=$(printf '%s\n' "$text" | psql -X -q -At -F ' ' -v ON_ERROR_STOP=1 \
+		-v VERBOSITY=sqlstate -v worker="$worker" -v queue="$queue" -v task="$task" \
+		"$@" 2>"$tmp/$error")
 	case $? in
 		0) code=; return 0 ;;
 		3) code=$(sed -n 's/.*ERROR:  *//p' "$tmp/$error") ;;
 		*) code=lost ;;		# psql could not connect, or not to the end
 	esac
+	cat "$tmp/$error" >&2
 	return 1
-}
-
-# register WHETHER: true goes on with our tasks.  With false the server sends
-# back at once what it thinks we hold.
-register() {
-	sql "SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'keep')" keep="$1"
 }
 
 # again TEXT ...: sql, until the answer is known.  When the connection was lost
@@ -45,9 +39,8 @@ again() {
 		case $code in
 			40001 | 40P01) ;;	# others were in the way: the same once more
 			lost)
-				cat "$tmp/$error" >&2
 				sleep 0.2
-				until [ -n "$task" ] || register false; do
+				until [ -n "$task" ] || sql "$register"; do
 					[ -z "$stop" ] || exit 1
 					sleep 0.2
 				done
@@ -59,17 +52,21 @@ again() {
 
 # Beside all else: we live, however long a task takes, until our shell has gone.
 heartbeats() {
-	pause=0.1 error=beat_error
+	pause=0.1 error=beat_error task='whatever it is'
 	while sleep "$pause" && kill -0 $$ 2>/dev/null; do
-		if sql "SELECT extract(epoch FROM next_in), drain, cancel FROM taskq_heartbeat(:'worker')"; then
-			pause=${answer%%	*}
-			case $answer in *'	t	'*) kill -TERM $$ ;; esac	# we are to leave
-			for id in $(printf '%s' "${answer##*	}" | tr '{},' '   '); do
+		if sql "SELECT extract(epoch FROM next_in), drain, array_to_string(cancel, ' ')
+			FROM taskq_heartbeat(:'worker')"; then
+			# shellcheck disable=SC2086	# words without wildcards
+			set -- $answer
+			pause=$1
+			[ "$2" = f ] || kill -TERM $$	# somebody wants us to leave
+			shift 2
+			for id in "$@"; do
 				[ ! -e "$tmp/task.$id" ] || kill "$(cat "$tmp/task.$id")"
 			done
 		else
 			pause=0.2
-			[ "$code" != TQ007 ] || register true	# we were silent for too long
+			[ "$code" != TQ007 ] || sql "$register"	# we were silent for too long
 		fi
 	done
 }
@@ -91,34 +88,30 @@ do_task() {
 	status=$? code=
 	rm -f "$tmp/task.$task"
 	# complete first, so that who lost the task writes nothing
-	if [ $status = 0 ] && again "BEGIN;
-		SELECT taskq_complete(:'task', :'token', jsonb_build_object('square', :'square'::numeric));
+	if [ $status != 0 ] || ! again "BEGIN;
+		SELECT taskq_complete(:'task', :'token',
+			jsonb_build_object('square', :'square'::numeric));
 		INSERT INTO done_work VALUES (:'task', :'n', :'square', :'worker');
-		COMMIT" task="$task" token="$2" n="$3" square="$words"; then
-		:
-	elif [ "$code" != TQ001 ]; then	# TQ001: not ours any more
-		again "SELECT taskq_fail(:'task', :'token', :'words', retryable => :'retryable')" \
-			task="$task" token="$2" retryable="$([ $status = 2 ] && echo false || echo true)" \
-			words="${words:-ended} (status $status${code:+, SQLSTATE $code})"
-	fi
+		COMMIT" -v token="$2" -v n="$3" -v square="$words"; then
+		again "SELECT taskq_fail(:'task', :'token', :'words',
+			retryable => :status <> 2)" -v token="$2" -v status=$status \
+			-v words="${words:-ended} (status $status${code:+, SQLSTATE $code})"
+	fi	# TQ001 from either: it is not ours any more
 	task=''
 }
 
-again "SELECT taskq_register(:'worker', ARRAY[:'queue'])" || exit 1
+again "$register" || exit 1
 heartbeats &
 beating=$!
-idle=0.1
 while [ -z "$stop" ]; do
 	if again "SELECT task_id, token,
 		coalesce(substring(payload->>'n' FROM '^[0-9]{1,9}$'), 'none'),
 		coalesce(substring(payload->>'ms' FROM '^[0-9]{1,9}$'), '0'), payload->>'fail'
 		FROM taskq_claim(:'queue', :'worker')" && [ -n "$answer" ]; then
-		idle=0.1
 		# shellcheck disable=SC2086	# words without blanks and wildcards
 		do_task $answer ''
 	else
-		sleep $idle		# an idle worker looks less often
-		idle=0.5
+		sleep 0.3
 	fi
 done
 kill $beating && wait $beating

@@ -34,5 +34,13 @@ none 'no line of C is longer than 79 columns' "$(
 		expand -t 4 "$file" | awk -v f="$file" \
 			'length($0) > 79 && !/errmsg|errhint|errdetail|"/ {print f ":" NR}'
 	done)"
+none 'an example worker is one file, below 120 lines of 90 columns' "$(
+	for dir in c java node python shell; do
+		find "examples/$dir" -type f |
+			grep -vE '/([Ww]orker\.[a-z]+|Makefile|package(-lock)?\.json)$'
+		expand -t 4 "examples/$dir"/[Ww]orker.* |
+			awk -v f="examples/$dir" 'length($0) > 90 {print f ": line " NR}
+				END {if (NR == 0 || NR >= 120) print f ": " NR " lines"}'
+	done)"
 
 done_testing
