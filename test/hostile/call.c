@@ -87,7 +87,7 @@ codes_of_mode(Mode mode, const Session *session, const Item *item)
 			 mode == MODE_READ_ONLY || mode == MODE_DEFERRABLE ||
 			 session->allow.read_only ? "25006 " : "",
 			 session->allow.role ? "42501 " : "",
-			 session->allow.encoding ? "22P05 22021 54000 22023 " : "",
+			 session->allow.encoding ? "22P05 22021 54000 22023 0A000 " : "",
 			 session->allow.stack ? "54001 " : "",
 			 item->function->procedure ? "25001 2D000 0A000 42601 " : "");
 	return codes;

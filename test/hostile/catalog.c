@@ -53,6 +53,7 @@ static const struct
 } good_values[] = {
 	{"taskq_create_queue", "queue", "'h new'"},
 	{"taskq_purge", "reason", "'exhausted'"},
+	{"state_name", "state", "1"},
 	{"taskq_retry_all", "reason", "'exhausted'"},
 	{NULL, "task_id", "%i"},
 	{NULL, "token", "%t"},
