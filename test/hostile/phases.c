@@ -117,13 +117,21 @@ shadow_tables(Session *session)
 	}
 }
 
-/* Each setting of the row alone, to find the one that changes an answer. */
+/*
+ * Each setting of the row alone, to find the one that changes an answer; only
+ * for the first such row, since it takes its time.
+ */
 static void
 which_setting(const int *row)
 {
-	int    *alone = calloc(factor_count, sizeof(int));
-	Session session;
+	static bool done = false;
+	int        *alone;
+	Session     session;
 
+	if (done)
+		return;
+	done = true;
+	alone = calloc(factor_count, sizeof(int));
 	for (int f = 0; f < factor_count; f++)
 	{
 		if (row[f] == 0)
