@@ -1,5 +1,9 @@
 /*
  * 50_views: what everybody may look at, as far as rights allow.
+ *
+ * The subquery beside taskq.task_scan is never executed.  It keeps a view from
+ * being updatable, and since it calls a function that is not safe there, from
+ * being read in a parallel query, which the scan could not bear.
  */
 CREATE VIEW taskq.tasks WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
@@ -9,7 +13,7 @@ SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
        s.run_at, s.deadline, s.claimed_at, s.lease_until, s.finished_at,
        s.cancel_requested_at, s.submitted_by, s.run_as, s.descent,
        s.recreated_as, s.workflow_id, s.step
-  FROM taskq.task_scan s, (SELECT) AS not_updatable;
+  FROM taskq.task_scan s, (SELECT taskq.may_read(0)) AS nothing;
 COMMENT ON VIEW taskq.tasks IS 'Tasks, live and finished, that current_user may read';
 
 CREATE VIEW taskq.running WITH (security_barrier) AS
@@ -17,7 +21,7 @@ SELECT s.task_id, s.queue, s.worker, s.attempt, s.max_attempts, s.token,
        s.claimed_at, s.lease_until, s.worker_seen, s.progress,
        s.progress_message AS message, s.cancel_requested_at, s.priority,
        s.key, s.reference, s.correlation_id
-  FROM taskq.task_scan s, (SELECT) AS not_updatable
+  FROM taskq.task_scan s, (SELECT taskq.may_read(0)) AS nothing
  WHERE s.state OPERATOR(pg_catalog.=) 'running';
 COMMENT ON VIEW taskq.running IS
     'Running tasks that current_user may read: who holds them, since when, until when, and how far they are';
@@ -26,7 +30,7 @@ CREATE VIEW taskq.dead WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.reason, s.error, s.message, s.attempt,
        s.max_attempts, s.finished_at, s.created_at, s.worker, s.priority,
        s.key, s.reference, s.correlation_id
-  FROM taskq.task_scan s, (SELECT) AS not_updatable
+  FROM taskq.task_scan s, (SELECT taskq.may_read(0)) AS nothing
  WHERE s.state OPERATOR(pg_catalog.=) 'dead';
 COMMENT ON VIEW taskq.dead IS 'Dead tasks that current_user may read, and what they died of';
 

@@ -65,6 +65,10 @@ SET ROLE regress_taskq_view_monitor;
 SELECT count(*) FROM taskq.dead WHERE t.leak('dead of monitor', error);
 RESET ROLE;
 TABLE t.leaked;
+-- a query that might be parallel is not
+SELECT count(set_config(name, 'on', false)) AS set FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+SELECT (SELECT count(*) FROM taskq.tasks) >= 0 AS tasks, (SELECT count(*) FROM taskq.running) >= 0 AS running, (SELECT count(*) FROM taskq.dead) >= 0 AS dead;
+SELECT count(set_config(name, 'off', false)) AS set FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 -- nobody writes, and nobody gets at what is below
 SELECT t.code('UPDATE taskq.' || v || ' SET queue = ''x''') FROM unnest('{tasks,running,dead}'::text[]) v;
 SELECT t.code('DELETE FROM taskq.' || v) FROM unnest('{tasks,running,dead}'::text[]) v;
