@@ -72,7 +72,9 @@ watch_open(const char *database)
 		"string_agg(t::text, E''\\n'' ORDER BY t::text))) FROM taskq.%I t)"
 		" AS %I', relname, relname), ',' ORDER BY relname)"
 		" FROM pg_class WHERE relkind = 'r'"
-		"  AND relnamespace = 'taskq'::regnamespace");
+		"  AND relnamespace = 'taskq'::regnamespace"
+		/* the background worker counts now and then */
+		"  AND relname NOT LIKE 'finished\\_%'");
 	if (server_start == NULL)
 		server_start = ask(watcher, "SELECT pg_postmaster_start_time()");
 	free(digest);
