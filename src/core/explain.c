@@ -102,6 +102,7 @@ static void  say_whom(TqExplain *e, const Holder *holder);
 static void  say_role(TqExplain *e, const Change *change);
 static void  say_retry(TqExplain *e, const TqTask *task, const char *also);
 static void  say_deadline(TqExplain *e, const TqTask *task);
+static void  say_last_error(TqExplain *e, TqTask *task);
 static void  read_holder(const TqTask *task, Holder *holder);
 static void  read_change(const TqTask *task, Change *change);
 static char *read_message(TqTask *task);
@@ -358,6 +359,7 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 	}
 	else
 		explain_held(e, task, &holder, time_until);
+	say_last_error(e, task);
 	(void) tq_explain_upkeep(
 		e, " If it is lost, nothing takes it back by itself: ");
 }
@@ -532,8 +534,12 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 		}
 		appendStringInfo(text, "%s.", tq_explain_time(task->f.available_at));
 	}
-	else if (!tq_explain_limited(e, queue))
-		tq_explain_turn(e, queue, task);
+	else
+	{
+		if (!tq_explain_limited(e, queue))
+			tq_explain_turn(e, queue, task);
+		say_last_error(e, task);
+	}
 	say_deadline(e, task);
 }
 
@@ -592,6 +598,18 @@ say_deadline(TqExplain *e, const TqTask *task)
 	appendStringInfo(
 		&e->text, " Unless it is claimed before its deadline, %s, it is dead.",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
+}
+
+/* What went wrong before, of a task that is not at its first attempt. */
+static void
+say_last_error(TqExplain *e, TqTask *task)
+{
+	char *error = task->f.attempt > 0 ? last_error(task) : NULL;
+
+	if (error == NULL || !e->words)
+		return;
+	tq_explain_words(e, " Its last error: ", error);
+	appendStringInfoChar(&e->text, '.');
 }
 
 static void

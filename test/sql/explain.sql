@@ -163,6 +163,13 @@ SELECT taskq_fail(:a, :token, 'timed out');
 SELECT why(:a);
 SELECT claim('e');
 SELECT taskq_cancel(:a);
+-- its last error, also when it is ready again, or runs
+SELECT taskq_submit('e', max_attempts => 3) AS a \gset
+SELECT taskq_fail(task_id, token, E'no route\nto host', retry_in => '0') FROM taskq_claim('e');
+SELECT why(:a);
+SELECT run('e');
+SELECT why(:a);
+SELECT taskq_cancel(:a, force => true);
 SELECT taskq_submit('p', delay => '1 h', tags => '{blue}') AS a \gset
 SELECT claim('p');
 SELECT claim('p', tags => '{blue,red}');
@@ -239,6 +246,12 @@ GRANT USAGE ON SCHEMA x TO regress_taskq_asks, regress_taskq_watches;
 SELECT taskq_pause('e', 'a secret reason');
 SELECT task_id AS secret FROM taskq_list('e', 'suspended') \gset
 SELECT taskq_create_queue('other'), taskq_grant('other', 'regress_taskq_asks', '{work,read}');
+SELECT taskq_submit('other') AS a \gset
+SELECT taskq_fail(task_id, token, 'a secret error', retry_in => '0') FROM taskq_claim('other');
+SET ROLE regress_taskq_watches;
+SELECT why(:a);
+RESET ROLE;
+SELECT taskq_cancel(:a);
 CREATE FUNCTION x.asked(role name, OUT what text, OUT answer text) RETURNS SETOF record LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('SET LOCAL ROLE %I', role);
