@@ -10,6 +10,9 @@
 #   (SQLSTATE `X`) tells that of the last error.
 # - A block without "→" may print anything, but raises no error.
 # - "Wait two seconds" and "after a second" are waited for.
+#
+# doc/runbook.md, whose statements mean something only when there is an
+# incident, is run by 036_incidents.
 use strict;
 use warnings;
 use FindBin;
