@@ -168,7 +168,7 @@ static TqStmt stmt_all_rights = {
 	"SELECT coalesce(k.oid, 0), bit_or(g.rights)"
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role k USING (role_id)"
 	" WHERE g.role_id = 0"
-	"    OR EXISTS (SELECT FROM pg_authid a WHERE a.oid = k.oid)"
+	"    OR EXISTS (SELECT FROM pg_roles a WHERE a.oid = k.oid)"
 	" GROUP BY 1 ORDER BY 1",
 	0,
 	{0},

@@ -134,7 +134,7 @@ static TqStmt stmt_held_by = {
 
 static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
-	"  FROM pg_authid a WHERE a.oid = r.oid AND a.rolname <> r.name",
+	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name",
 	0,
 	{0},
 	NULL};
@@ -143,7 +143,7 @@ static TqStmt stmt_role_names = {
 static TqStmt stmt_roles_gone = {
 	"UPDATE taskq.role r SET gone = true"
 	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
-	"   AND NOT EXISTS (SELECT FROM pg_authid a WHERE a.oid = r.oid)",
+	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)",
 	0,
 	{0},
 	NULL};

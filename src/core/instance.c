@@ -67,7 +67,7 @@ static TqStmt stmt_mark = {
 
 static TqStmt stmt_find_roles = {
 	"UPDATE taskq.role r SET oid = a.oid"
-	"  FROM pg_authid a"
+	"  FROM pg_roles a"
 	" WHERE a.rolname = r.name"
 	"   AND NOT r.gone"
 	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
