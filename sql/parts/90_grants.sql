@@ -85,6 +85,9 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.queue_numbers(integer),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
-GRANT EXECUTE ON FUNCTION taskq_explain(bigint),
+GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
+    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean),
+    taskq_lineage(bigint),
+    taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION taskq_health() TO pg_monitor;

@@ -174,15 +174,20 @@ static TqStmt stmt_all_rights = {
 	{0},
 	NULL};
 
+/* And whether CREATE EXTENSION gave the role EXECUTE: that is never taken. */
 static TqStmt stmt_functions = {
-	"SELECT p.oid, f.rights FROM taskq.function_right f"
+	"SELECT p.oid, f.rights,"
+	"       EXISTS (SELECT FROM pg_init_privs i, aclexplode(i.initprivs) a"
+	"                WHERE i.classoid = 'pg_proc'::regclass"
+	"                  AND i.objoid = p.oid AND a.grantee = $2)"
+	"  FROM taskq.function_right f"
 	"  JOIN pg_proc p ON p.proname = f.function"
 	"  JOIN pg_depend d ON d.classid = 'pg_proc'::regclass"
 	"                  AND d.objid = p.oid AND d.deptype = 'e'"
 	"                  AND d.refclassid = 'pg_extension'::regclass"
 	"                  AND d.refobjid = $1",
-	1,
-	{OIDOID},
+	2,
+	{OIDOID, OIDOID},
 	NULL};
 
 static int32 queue_to_change(const char *name, TqRight right);
@@ -193,7 +198,7 @@ static bool  try_lock(Oid relid);
 static bool  lock_tasks(Datum queue_id);
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
-static void  change_execute(Oid role, int rights, bool grant);
+static void  change_execute(Oid role, int rights, int left, bool grant);
 static void  grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
 
 Datum
@@ -544,7 +549,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	int    rights;
-	int    left;
+	int    left = 0;
 	TqCall call;
 	TqSpi  spi;
 	Datum  args[3];
@@ -574,7 +579,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 		rights &= ~left;
 	}
 	if (rights != 0)
-		change_execute(role, rights, grant);
+		change_execute(role, rights, left, grant);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_call_end(&call);
@@ -658,20 +663,21 @@ tq_admin_execute_again(void)
 	{
 		/* one role's GRANT may change the row that the next one's changes */
 		CommandCounterIncrement();
-		change_execute(roles[i], rights[i], true);
+		change_execute(roles[i], rights[i], 0, true);
 	}
 	tq_spi_leave(&spi);
 }
 
 /*
  * Grant or revoke EXECUTE on every function that needs one of the rights
- * (and, for revoking, none that the role still has).  Runs as the owner.
+ * (and, for revoking, none that the role has left).  Runs as the owner.
  */
 static void
-change_execute(Oid role, int rights, bool grant)
+change_execute(Oid role, int rights, int left, bool grant)
 {
-	Datum  arg = ObjectIdGetDatum(get_extension_oid("taskq", false));
-	uint64 rows = tq_spi_run(&stmt_functions, &arg, NULL, SPI_OK_SELECT, 0);
+	Datum  args[2] = {ObjectIdGetDatum(get_extension_oid("taskq", false)),
+					  ObjectIdGetDatum(role)};
+	uint64 rows = tq_spi_run(&stmt_functions, args, NULL, SPI_OK_SELECT, 0);
 	GrantStmt  *stmt = makeNode(GrantStmt);
 	RoleSpec   *grantee = makeNode(RoleSpec);
 	AccessPriv *privilege = makeNode(AccessPriv);
@@ -685,8 +691,9 @@ change_execute(Oid role, int rights, bool grant)
 		Oid            *types;
 		int             count;
 
-		/* a function that any right gives stays until the last is gone */
-		if (grant ? (needed & rights) == 0 : (needed & ~rights) != 0)
+		if ((needed & rights) == 0)
+			continue;
+		if (!grant && ((needed & left) != 0 || tq_spi_bool(i, 3)))
 			continue;
 		object = makeNode(ObjectWithArgs);
 		object->objname = list_make2(
