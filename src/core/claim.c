@@ -126,8 +126,7 @@ tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 		{
 			if (!tq_guc_auto_create_queues)
 				tq_error_no_such_queue(claim->queue_name);
-			if ((tq_role_rights_all() & TQ_RIGHT_WORK) == 0)
-				tq_error_no_right(claim->queue_name, TQ_RIGHT_WORK);
+			tq_role_require_all(TQ_RIGHT_WORK);
 			if (claim->worker_name != NULL)
 				tq_worker_for_claim(claim->worker_name, &worker);
 			return;

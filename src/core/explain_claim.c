@@ -128,7 +128,8 @@ check_rights(TqExplain *e, Claim *claim)
 	rights = see_rights(e, queue);
 	if (claim->queue_name != NULL &&
 		(rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) == 0 && !e->names)
-		tq_error_no_right(claim->queue_name, TQ_RIGHT_WORK);
+		tq_error_no_right(queue != NULL ? queue->name : TQ_QUEUE_ALL,
+						  TQ_RIGHT_WORK);
 	if (claim->worker_name != NULL)
 		claim->worker_state =
 			tq_worker_look(claim->worker_name, e->names, &claim->worker);
