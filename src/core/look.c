@@ -22,6 +22,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/spi.h"
 #include "core/info.h"
 #include "core/look.h"
 #include "core/sign.h"
@@ -33,6 +34,7 @@ PG_FUNCTION_INFO_V1(taskq_get_many);
 PG_FUNCTION_INFO_V1(taskq_list);
 PG_FUNCTION_INFO_V1(taskq_may_read);
 PG_FUNCTION_INFO_V1(taskq_may_read_payload);
+PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 PG_FUNCTION_INFO_V1(taskq_task_progress);
 
 /* One call that looks. */
@@ -42,10 +44,19 @@ typedef struct Look
 	TqInfo  info;
 } Look;
 
+static TqStmt stmt_role_of_worker = {
+	"SELECT r.oid FROM taskq.worker w JOIN taskq.known_role r USING (role_id)"
+	" WHERE w.worker_id = $1",
+	1,
+	{INT4OID},
+	NULL};
+
 static void     look_begin(Look *look);
 static void     look_end(Look *look);
 static TqFound *find_one(Look *look, int64 task_id, TqTask *task);
 static bool     may_see(Look *look, const TqTask *task);
+static bool     may_see_progress(int64 task_id, bool *words);
+static bool     sees_workers(void);
 static bool     is_monitor(void);
 static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
 								 TqFilter *filter);
@@ -223,7 +234,7 @@ taskq_may_read_payload(PG_FUNCTION_ARGS)
 
 /*
  * How far a running task is: (progress, message), nulls
- * when nothing was told.
+ * when nothing was told, or current_user may not see it.
  */
 Datum
 taskq_task_progress(PG_FUNCTION_ARGS)
@@ -231,22 +242,87 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 	TupleDesc desc;
 	Datum     values[2] = {0};
 	bool      nulls[2] = {true, true};
+	bool      words = false;
 	float4    progress;
 	char      message[TQ_PROGRESS_MESSAGE + 1];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
+		may_see_progress(PG_GETARG_INT64(0), &words) &&
 		tq_sign_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
 							  &progress, message))
 	{
 		values[0] = Float4GetDatum(progress);
 		nulls[0] = progress < 0;
 		values[1] = CStringGetTextDatum(message);
-		nulls[1] = message[0] == '\0';
+		nulls[1] = !words || message[0] == '\0';
 	}
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * For the view of workers: those of roles whose privileges current_user
+ * has; readers of all queues and pg_monitor see all.
+ */
+Datum
+taskq_may_see_worker(PG_FUNCTION_ARGS)
+{
+	Oid role;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	if (sees_workers())
+		PG_RETURN_BOOL(true);
+	role = tq_role_oid(PG_GETARG_INT32(0));
+	PG_RETURN_BOOL(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+/* The same by the number of the worker. */
+bool
+tq_look_sees_worker(int32 worker_id)
+{
+	Datum arg = Int32GetDatum(worker_id);
+	Oid   role = InvalidOid;
+	TqSpi spi;
+
+	if (sees_workers())
+		return true;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_role_of_worker, &arg, NULL, 1) > 0)
+	{
+		bool isnull;
+
+		role = DatumGetObjectId(tq_spi_get(0, 1, &isnull));
+	}
+	tq_spi_leave(&spi);
+	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+}
+
+static bool
+sees_workers(void)
+{
+	return is_monitor() ||
+		   (tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0;
+}
+
+/* May current_user see how far the task is?  words: also what was told? */
+static bool
+may_see_progress(int64 task_id, bool *words)
+{
+	Look   look;
+	TqTask task;
+	bool   may = false;
+
+	look_begin(&look);
+	if (find_one(&look, task_id, &task) != NULL)
+	{
+		*words = tq_sight_reads(&look.info.sight, task.f.queue_id);
+		may = *words || look.info.sight.all;
+	}
+	look_end(&look);
+	return may;
 }
 
 /*

@@ -12,5 +12,6 @@
 
 extern void tq_look_require(const TqQueue *queue, int64 task_id,
 							TqRight right);
+extern bool tq_look_sees_worker(int32 worker_id);
 
 #endif /* TQ_LOOK_H */

@@ -34,6 +34,7 @@
 #include "core/find.h"
 #include "core/finished.h"
 #include "core/limit.h"
+#include "core/look.h"
 #include "core/role.h"
 #include "shared/registry.h"
 
@@ -342,14 +343,15 @@ count_workers(Known *known)
 }
 
 /*
- * How many tasks a worker holds; read for all workers at the first call.
+ * How many tasks a worker holds, if current_user may see it; read for all
+ * workers at the first call.
  */
 Datum
 taskq_worker_running(PG_FUNCTION_ARGS)
 {
 	Known *known = fcinfo->flinfo->fn_extra;
 
-	if (PG_ARGISNULL(0))
+	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)))
 		PG_RETURN_NULL();
 	if (known == NULL)
 	{

@@ -30,6 +30,7 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "core/duty.h"
+#include "core/look.h"
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/worker.h"
@@ -45,7 +46,6 @@ PG_FUNCTION_INFO_V1(taskq_deregister);
 PG_FUNCTION_INFO_V1(taskq_drain);
 PG_FUNCTION_INFO_V1(taskq_expire);
 PG_FUNCTION_INFO_V1(taskq_worker_seen);
-PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 
 /* What a session knows of a name. */
 typedef struct KnownWorker
@@ -368,34 +368,17 @@ taskq_expire(PG_FUNCTION_ARGS)
 
 /*
  * When a registered worker was last seen, for the view of workers; null
- * when that is not known.
+ * when that is not known, or current_user may not see the worker.
  */
 Datum
 taskq_worker_seen(PG_FUNCTION_ARGS)
 {
 	int64 silence;
 
-	if (PG_ARGISNULL(0) || !tq_sign_silence(PG_GETARG_INT32(0), &silence))
+	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)) ||
+		!tq_sign_silence(PG_GETARG_INT32(0), &silence))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() - silence);
-}
-
-/*
- * For the view of workers: those of roles whose privileges current_user
- * has; readers of all queues and pg_monitor see all.
- */
-Datum
-taskq_may_see_worker(PG_FUNCTION_ARGS)
-{
-	Oid role;
-
-	if (PG_ARGISNULL(0))
-		PG_RETURN_BOOL(false);
-	if (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
-		(tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0)
-		PG_RETURN_BOOL(true);
-	role = tq_role_oid(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
 /*
