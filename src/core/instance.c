@@ -51,6 +51,17 @@ static TqStmt stmt_new_instance = {
 	{OIDOID, TIMESTAMPTZOID},
 	NULL};
 
+/* Where it is no copy, a number without a role is that of a dropped one. */
+static TqStmt stmt_roles_gone = {
+	"UPDATE taskq.role r SET gone = true"
+	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
+	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"
+	"   AND (SELECT count(*) = 1 AND bool_and(i.database_oid = $1)"
+	"          FROM taskq.instance i)",
+	1,
+	{OIDOID},
+	NULL};
+
 /*
  * Numbers of roles in a copy are those of another cluster.  A name that
  * exists here is that role (of two rows with one name, the newest); others
@@ -128,6 +139,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	args[0] = ObjectIdGetDatum(MyDatabaseId);
 	args[1] = TimestampTzGetDatum(tq_clock_wall());
 	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_roles_gone, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_run(&stmt_forget_copies, NULL, NULL, SPI_OK_DELETE, 0);
 	tq_spi_run(&stmt_new_instance, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_run(&stmt_forget_roles, NULL, NULL, SPI_OK_UPDATE, 0);
