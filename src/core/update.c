@@ -135,9 +135,12 @@ refuse_members(const Changes *changes)
 static TqQueue *
 target_queue(const TqTask *task, const Changes *changes)
 {
-	if (changes->named[TQ_SUBMIT_QUEUE])
+	TqQueue *now = tq_queue_by_id(task->f.queue_id);
+
+	if (changes->named[TQ_SUBMIT_QUEUE] &&
+		strcmp(changes->sub.queue_name, now->name) != 0)
 		return tq_queue_for_submit(changes->sub.queue_name, false);
-	return tq_queue_by_id(task->f.queue_id);
+	return now;
 }
 
 static void
