@@ -270,8 +270,9 @@ tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row)
 		psprintf("taskq.%s has " INT64_FORMAT " dead rows beside " INT64_FORMAT
 				 " (%d %%), and %s",
 				 name, dead, live, (int) (dead * 100.0 / Max(dead + live, 1)),
-				 ever ? psprintf("%s ago", tq_health_span(health->wall - last))
-					  : "never, as far as is known");
+				 ever ? psprintf("was vacuumed %s ago",
+								 tq_health_span(health->wall - last))
+					  : "has not been vacuumed, as far as is known");
 
 	if (!enabled)
 		tq_health_fail(
