@@ -79,6 +79,7 @@ static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
 static void check_state(const TqTask *task, const TqWish *wish);
 static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
+static bool is_so_already(const TqTask *task, const TqWish *wish);
 static bool request_stop(TqCall *call, TqQueue *queue, TqTask *task);
 static void prepare_retry(TqTask *task, TqState state, const TqWish *wish,
 						  TqMove *move);
@@ -279,6 +280,11 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
 	TqMove move = {0};
 
+	if (is_so_already(task, wish))
+	{
+		wish->requested = wish->action == TQ_ACTION_CANCEL;
+		return true;
+	}
 	move.wanted = actions[wish->action].wanted;
 	move.reason = TQ_REASON_MANUAL;
 	if (wish->message != NULL)
@@ -323,6 +329,29 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 			return true;
 	}
 	return tq_state_enter(call, queue, task, &move);
+}
+
+/*
+ * Asked to stop, or called poison, before, and in the same words?  Writing the
+ * row again for each time that its id stands in a list would make that dearer
+ * each time.
+ */
+static bool
+is_so_already(const TqTask *task, const TqWish *wish)
+{
+	bool asked = wish->action == TQ_ACTION_CANCEL && !wish->force &&
+				 task->f.state == TQ_STATE_RUNNING &&
+				 !task->isnull[TQ_COL_CANCEL_REQUESTED_AT];
+	char *message;
+
+	if (!asked && !(wish->action == TQ_ACTION_POISON && is_poison(task)))
+		return false;
+	if (wish->message == NULL)
+		return true;
+	if (task->isnull[TQ_COL_MESSAGE])
+		return false; /* none, or a large one */
+	message = TextDatumGetCString(task->value[TQ_COL_MESSAGE]);
+	return strcmp(message, wish->message) == 0;
 }
 
 static bool
