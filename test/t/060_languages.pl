@@ -407,7 +407,8 @@ sub collect
 	return;
 }
 
-for my $language ([ 'java', \&java ], [ 'shell', \&shell ], [ 'python', \&python ], [ 'node', \&node ], [ 'c', \&c ])
+# the slowest first
+for my $language ([ 'shell', \&shell ], [ 'java', \&java ], [ 'python', \&python ], [ 'node', \&node ], [ 'c', \&c ])
 {
 	my ($name, $made_of) = @$language;
 	next if $ENV{TASKQ_LANGUAGES} && $ENV{TASKQ_LANGUAGES} !~ /\b$name\b/;
