@@ -78,8 +78,8 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
 static void check_state(const TqTask *task, const TqWish *wish);
-static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
 static bool is_so_already(const TqTask *task, const TqWish *wish);
+static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
 static bool request_stop(TqCall *call, TqQueue *queue, TqTask *task);
 static void prepare_retry(TqTask *task, TqState state, const TqWish *wish,
 						  TqMove *move);
@@ -234,6 +234,11 @@ bool
 tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
 	check_state(task, wish);
+	if (is_so_already(task, wish))
+	{
+		wish->requested = wish->action == TQ_ACTION_CANCEL;
+		return true;
+	}
 	if (task->archived && !tq_row_take_archived(task))
 		return false;
 	return act(call, queue, task, wish);
@@ -280,11 +285,6 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
 	TqMove move = {0};
 
-	if (is_so_already(task, wish))
-	{
-		wish->requested = wish->action == TQ_ACTION_CANCEL;
-		return true;
-	}
 	move.wanted = actions[wish->action].wanted;
 	move.reason = TQ_REASON_MANUAL;
 	if (wish->message != NULL)
