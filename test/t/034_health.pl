@@ -99,7 +99,13 @@ SELECT taskq_submit('held'), taskq_submit('held');
 SELECT count(*) FROM taskq_claim('held', worker => 'dying');
 SQL
 my $worker = worker_pid($node);
-kill 'STOP', $worker;
+ok( within(30, sub {
+		# between two turns: in one it would be the holder of a snapshot
+		kill 'STOP', $worker;
+		return 1 if $sql->("SELECT state FROM pg_stat_activity WHERE pid = $worker") eq 'idle';
+		kill 'CONT', $worker;
+		return 0 }),
+	'the background worker is stopped');
 $sql->("SELECT taskq_submit('paused', deadline => clock_timestamp() + interval '1 s')");
 ok( within(30, sub { $sql->("SELECT taskq_expire('other', '1 ms')");
 		return $sql->("SELECT state FROM taskq.workers WHERE worker = 'dying'") eq 'dead' }),
