@@ -108,6 +108,13 @@ sub client
 		'<', \$script, '>', '/dev/null', '2>', '/dev/null');
 }
 
+# beating(WORKER): it gives signs of life, and does nothing else
+sub beating
+{
+	my ($worker) = @_;
+	return child(sub { client("SELECT taskq_heartbeat('$worker') \\watch 0.02\n") });
+}
+
 # work_off(WORKER, TAGS): a worker that does everything there is, until
 # nothing waits or runs
 sub work_off
@@ -317,7 +324,7 @@ $plays{'Stuck queue'} = sub {
 	$sql->(q{SELECT taskq_create_queue('mail', '{"max_running": 1}')});
 	my ($id, $next) = submit(2);
 	$sql->("SELECT taskq_register('hanging'); SELECT count(*) FROM taskq_claim('mail', 'hanging')");
-	my $pid = child(sub { client("SELECT taskq_heartbeat('hanging') \\watch 0.02\n") });
+	my $pid = beating('hanging');
 	finds($form, {}, qr/gets nothing now: queue "mail" has reached its max_running of 1: worker "hanging" holds 1\./,
 		qr/^$id\|hanging\|$time\|/m, qr/^Task $next .*max_running of 1: worker "hanging" holds 1/m);
 	like(mends($form), qr/^$id\|hanging\|/m, "$form->[0]: the worker is named");
@@ -344,6 +351,7 @@ $plays{'Wrong tags'} = sub {
 	$sql->("SELECT taskq_register('mailer', tags => '{smtp,eu}')");
 	submit(1, "tags => '{smtp}'");
 	$sql->("SELECT taskq_complete(task_id, token) FROM taskq_claim('mail', 'mailer', 9)");
+	beating('mailer');
 
 	finds($form, {}, qr/^\{smpt\}\|2\|$id$/m,
 		qr/^Task $id .*no worker of queue "mail" \(1\) has its tags \{smpt\}; register one with tags => '\{smpt\}'\./m,
