@@ -107,7 +107,8 @@ my $nothing = sub {
 	$sql->("SELECT taskq_revoke('other', 'mixed', '{submit,work,read,manage}')");
 };
 $sql->('CREATE ROLE mixed');
-$nothing->('the same name');
+is($sql->('SET ROLE mixed; SELECT (SELECT count(*) FROM taskq.tasks) + (SELECT count(*) FROM taskq.workers)'), '0', 'the same name: no row');
+# before the new one has any right, and so a row of its own
 $sql->('SELECT taskq_activate()');
 $nothing->('activated by mistake');
 $sql->('SELECT taskq_run_reapers()');
