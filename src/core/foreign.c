@@ -225,7 +225,7 @@ begin_scan(ForeignScanState *node, int flags)
 	if (node->ss.ss_currentRelation->rd_att->natts != TQ_SCAN_COLUMNS)
 		ereport(
 			ERROR,
-			(errcode(ERRCODE_FDW_INVALID_COLUMN_NUMBER),
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("foreign table \"%s\" is not taskq.task_scan",
 					RelationGetRelationName(node->ss.ss_currentRelation))));
 	scan = palloc0(sizeof(TaskScan));

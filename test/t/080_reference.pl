@@ -321,7 +321,8 @@ my %known = %code_of;
 %code_of = reverse %code_of;
 # raised for the server's sake or caught, and the debug build's
 my %aside = map { $_ => 1 } qw(ERRCODE_ADMIN_SHUTDOWN ERRCODE_QUERY_CANCELED
-  ERRCODE_OUT_OF_MEMORY ERRCODE_EXTERNAL_ROUTINE_EXCEPTION);
+  ERRCODE_OUT_OF_MEMORY ERRCODE_EXTERNAL_ROUTINE_EXCEPTION
+  ERRCODE_OPERATOR_INTERVENTION ERRCODE_INSUFFICIENT_RESOURCES ERRCODE_TO_CATEGORY);
 my %raised;
 for my $file (glob("$top/src/*.c $top/src/*/*.c"))
 {
