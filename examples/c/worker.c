@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 		value[TASK] = NULL;
 		PQclear(claimed);
 	}
-	call("SELECT taskq_deregister($1)");
+	stop = call("SELECT taskq_deregister($1)") && stop;
 	PQfinish(conn);
 	return !stop;
 }
