@@ -282,7 +282,9 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_deregister()");
 	worker = require_active(name);
 	worker_id = worker->worker_id;
-	tq_worker_end(worker_id, TQ_WORKER_GONE);
+	/* declared dead, or registered anew, at this very moment */
+	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
+		tq_error_no_such_worker(name, true);
 	returned = tq_duty_return_tasks(&call, worker_id, true);
 	tq_catalog_announce_worker();
 	tq_call_end(&call);

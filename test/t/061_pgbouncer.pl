@@ -134,6 +134,8 @@ my @calls = (
 	[ filter => q{(SELECT count(*) FROM (SELECT taskq_filter(6, 1)) AS x)}, '1' ],
 	[ cancel => q{taskq_cancel(7)}, 'requested' ],
 	[ 'heartbeat tells it' => q{(SELECT h.cancel FROM taskq_heartbeat('w') AS h)}, '{7}' ],
+	# so many that a change of connections is not left to chance
+	(map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40),
 	[ 'extend many' => q{(SELECT string_agg(x.ok::text || x.cancel, ',') FROM taskq_extend_many('{7,8}', '{1,1}') AS x)},
 		'truetrue,truefalse' ],
 	[ 'complete and claim' => q{(SELECT count(*) FROM taskq_complete_and_claim('{8}', '{1}', queue => 'a', worker => 'w'))}, '1' ],
