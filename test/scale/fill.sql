@@ -54,7 +54,7 @@ SELECT task_id, lane_id, run_at, run_at, run_at, 1, 2, finished_at - interval '1
        CASE WHEN state = 6 THEN jsonb_build_array(jsonb_build_object('attempt', 1, 'error', 'e', 'at', finished_at)) END,
        CASE WHEN state = 6 THEN 16 ELSE i * 14 / (:total + 1) END, finished_at, CASE WHEN state = 6 THEN finished_at + interval '30 d' END
   FROM finished;
-INSERT INTO taskq.archive_rotation (only_row, bucket, since) VALUES (true, 13, clock_timestamp()) ON CONFLICT (only_row) DO UPDATE SET bucket = 13, since = clock_timestamp();
+INSERT INTO taskq.archive_rotation (only_row, bucket, since) SELECT true, 13, min(finished_at) FROM taskq.archive_13 ON CONFLICT (only_row) DO UPDATE SET bucket = 13, since = excluded.since;
 SELECT setval('taskq.task_id_seq', :base + :total);
 VACUUM (ANALYZE) taskq.task;
 VACUUM (ANALYZE) taskq.archive;

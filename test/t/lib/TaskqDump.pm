@@ -99,7 +99,8 @@ sub tables_of
 	return split /\n/, $node->safe_psql($database, <<'SQL');
 SELECT relname FROM pg_class
  WHERE relnamespace = 'taskq'::regnamespace AND relkind = 'r'
-   AND relname NOT IN ('instance', 'archive_rotation', 'queue_change', 'worker_change')
+   AND relname NOT IN ('instance', 'archive_rotation', 'queue_change', 'worker_change',
+                       'finished_count', 'finished_leaf', 'worker_sign', 'task_sign')
  ORDER BY relname
 SQL
 }
