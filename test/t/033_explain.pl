@@ -247,7 +247,13 @@ is($sql->("SELECT state FROM taskq_get($lost{a})"), 'pending', 'the advice is go
 $sql->("SELECT taskq_register('gone', '{lost}', '{b}', keep => true)");
 $sql->("SELECT taskq_claim('lost', 'gone')");
 $sql->("SELECT taskq_register('executioner', '{nothing}')");
-ok(within(20, sub { $sql->("SELECT taskq_expire('executioner', '50 ms')") > 0 }), 'a worker dies');
+ok( within(
+		20,
+		sub {
+			$sql->("SELECT taskq_expire('executioner', '50 ms')");
+			$sql->("SELECT state FROM taskq.workers WHERE worker = 'gone'") eq 'dead';
+		}),
+	'the worker dies');
 says($node, 'postgres', "taskq_explain($lost{b})", qr/its worker "gone" was declared dead at $time, and nothing takes it back: $missing/, 'lost_worker', 'its tasks are lost');
 $sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": "1 ms", "max_attempts": 1}')});
 $id = $sql->("SELECT taskq_submit('lost', tags => '{d}')");
