@@ -68,8 +68,9 @@ my $effect = 'CREATE TABLE effect (task_id bigint PRIMARY KEY)';
 $sql->($effect);
 $replica->safe_psql('postgres', 'CREATE DATABASE bare');
 $replica->safe_psql($_, $effect) for 'postgres', 'bare';
-$replica->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0; TRUNCATE taskq.function_right');
+$replica->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0');
 ok(within(40, sub { worker_pid($replica) ne '' ? $replica->reload && 0 : 1 }), 'a database that is marked as a copy has no worker');
+$replica->safe_psql('postgres', 'TRUNCATE taskq.function_right, taskq.finished_leaf, taskq.finished_count');
 $replica->safe_psql('bare', 'CREATE SCHEMA taskq;' . $sql->(<<'SQL'));
 SELECT format('CREATE TABLE taskq.%I (%s%s);', c.relname,
               string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum),
