@@ -144,7 +144,7 @@ ok(!within(3, sub { contents($replica, 'postgres') ne $before }), 'and nothing h
 is(worker_pid($replica), '', 'which has no background worker');
 
 # --- it takes over
-my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.task_all');
+my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.tasks');
 $replica->safe_psql('postgres', $_)
   for 'ALTER SUBSCRIPTION with_extension DISABLE', 'ALTER SUBSCRIPTION with_extension SET (slot_name = NONE)',
   'DROP SUBSCRIPTION with_extension', 'SELECT taskq_activate()';
