@@ -189,14 +189,17 @@ run_tap() {
 	use_build test
 	mkdir -p "$dir/tmp_check/log"
 	pushd "$dir" >/dev/null
-	# three at once: they wait more than they work
+	# the slowest first, so that none is left alone at the end
+	mapfile -t files < <(grep -l '^# (takes long)' "${files[@]}"
+		grep -L '^# (takes long)' "${files[@]}")
+	# four at once: they wait more than they work
 	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
 		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
 		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
 		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-60} \
-		prove_files tap 3 "${files[@]}"
+		prove_files tap 4 "${files[@]}"
 	popd >/dev/null
 	for test in "${files[@]}"; do
 		for log in "$dir/tmp_check/log/$(basename "$test" .pl)"_*.log; do

@@ -1,5 +1,6 @@
 # The library is preloaded on one server of a pair and not on the other, is
 # loaded by a session in other ways, or is not there: nothing crashes.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -2,6 +2,7 @@
 # killed, frozen and restarted; then the rules of test/chaos are checked on
 # what everybody wrote down.  CHAOS_SECONDS and CHAOS_SEED: see doc/testing.md.
 # expect-log: terminated by signal 9
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -3,6 +3,7 @@
 #
 # make check-scale sets TASKQ_SCALE: then there are 1,000,000 live and
 # 10,000,000 finished tasks, and each statement must answer within 50 ms.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 # Dump and restore: all forms of a dump bring every row and every number; a
 # copy stays still, and trusts no number of a role, until it is activated;
 # then it goes on.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;
