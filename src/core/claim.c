@@ -18,7 +18,6 @@
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "core/claim.h"
@@ -213,7 +212,7 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 		tq_call_snapshot();
 	}
 	if (count > 0)
-		tq_counter_claimed(dispatch.queue->queue_id, tq_clock_dispatch());
+		tq_counter_claimed(dispatch.queue->queue_id, claimed[0].f.claimed_at);
 	for (int i = 0; i < count; i++)
 		return_task(result, dispatch.queue, &claimed[i]);
 	return count;
