@@ -35,7 +35,8 @@ sub decoded
 
 	for (@lines)
 	{
-		next unless /^table taskq\.(task|archive_\w+|large): (\w+): (.*)$/;
+		# not archive_rotation, which the background worker makes when it comes
+		next unless /^table taskq\.(task|archive_(?:\d+|keep)|large): (\w+): (.*)$/;
 		my ($table, $what, $columns) = ($1, $2, $3);
 		my %c = $columns =~ /(?:^| )(task_id|state|token|attempt|part)\[\w+\]:(\d+)/g;
 		push @out, "$table $what " . join ' ', map { "$_=$c{$_}" } grep { defined $c{$_} } qw(task_id part state token attempt);
