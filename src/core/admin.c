@@ -36,6 +36,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/spi.h"
 #include "core/admin.h"
 #include "core/large.h"
@@ -195,6 +196,7 @@ static int32 row_of_all_queues(void);
 static void  check_dead_letter_queue(Jsonb *options);
 static void  lock_out_submits(Datum queue_id, bool force);
 static bool  try_lock(Oid relid);
+static void  lock_briefly(void *arg);
 static bool  lock_tasks(Datum queue_id);
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
@@ -494,40 +496,26 @@ lock_out_submits(Datum queue_id, bool force)
 static bool
 try_lock(Oid relid)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool locked = true;
+	ErrorData *error = tq_guard(lock_briefly, &relid);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		int level = NewGUCNestLevel();
+	if (error == NULL)
+		return true;
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	FreeErrorData(error);
+	return false;
+}
 
-		(void) set_config_option("lock_timeout", CppAsString2(DROP_TRY_MS),
-								 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-								 true, 0, false);
-		LockRelationOid(relid, ShareRowExclusiveLock);
-		AtEOXact_GUC(true, level);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
+static void
+lock_briefly(void *arg)
+{
+	int level = NewGUCNestLevel();
 
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
-			ReThrowError(error);
-		FreeErrorData(error);
-		locked = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-	return locked;
+	(void) set_config_option("lock_timeout", CppAsString2(DROP_TRY_MS),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
+	LockRelationOid(*(Oid *) arg, ShareRowExclusiveLock);
+	AtEOXact_GUC(true, level);
 }
 
 /* Lock every live task of the queue; false when another holds one. */

@@ -22,10 +22,12 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "utils/array.h"
 #include "utils/snapmgr.h"
 
 #include "base/clock.h"
 #include "base/guc.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "base/types.h"
 #include "core/check.h"
@@ -78,18 +80,29 @@ static TqStmt stmt_is_active = {"SELECT xmin::text::bigint FROM taskq.worker"
 								{INT4OID},
 								NULL};
 
-static TqStmt stmt_live = {"SELECT count(*) FILTER (WHERE state = 1),"
-						   "       count(*) FILTER (WHERE state = 2),"
-						   "       count(*) FILTER (WHERE state = 3),"
-						   "       count(*) FILTER (WHERE state = 4)"
-						   "  FROM taskq.task WHERE queue_id = $1",
-						   1,
-						   {INT4OID},
-						   NULL};
+static TqStmt stmt_live = {
+	"SELECT queue_id, count(*) FILTER (WHERE state = 1),"
+	"       count(*) FILTER (WHERE state = 2),"
+	"       count(*) FILTER (WHERE state = 3),"
+	"       count(*) FILTER (WHERE state = 4)"
+	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
+	1,
+	{INT4ARRAYOID},
+	NULL};
+
+/* Live tasks of a queue: in memory, and in rows. */
+typedef struct Numbers
+{
+	int32  queue_id;
+	uint64 changes; /* of memory, before the rows were read */
+	int64  known[TQ_LIVE_STATES];
+	int64  counted[TQ_LIVE_STATES];
+} Numbers;
 
 static uint64      read_ids(TqStmt *stmt, int32 **ids);
 static const char *suspicion(int64 task_id);
-static void        check_numbers_of(ReturnSetInfo *result, int32 queue_id);
+static void        count_rows(Numbers *numbers, int count);
+static bool compare_numbers(ReturnSetInfo *result, const Numbers *numbers);
 static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
 static bool lacks_slot(int32 worker_id);
 
@@ -163,58 +176,99 @@ suspicion(int64 task_id)
 	return tq_registry_complete() ? problem : NULL;
 }
 
-/* Numbers of live tasks, unless they are changing all the time. */
+/*
+ * Numbers of live tasks, unless they are changing all the time.  The rows
+ * are read for all queues at once, and again for those whose numbers have
+ * changed meanwhile.
+ */
 void
 tq_check_numbers(ReturnSetInfo *result)
 {
-	int32 *ids;
-	uint64 rows = read_ids(&stmt_queues, &ids);
+	int32   *ids;
+	int      count = (int) read_ids(&stmt_queues, &ids);
+	Numbers *numbers = palloc(sizeof(Numbers) * (count + 1));
 
-	for (uint64 i = 0; i < rows; i++)
-		check_numbers_of(result, ids[i]);
+	for (int attempt = 0; attempt < TRIES && count > 0; attempt++)
+	{
+		int known = 0;
+		int left = 0;
+
+		tq_counter_wait_for_ended();
+		for (int i = 0; i < count; i++)
+		{
+			Numbers *of_queue = &numbers[known];
+
+			memset(of_queue, 0, sizeof(Numbers));
+			of_queue->queue_id = ids[i];
+			if (tq_counter_read_changes(ids[i], of_queue->known,
+										&of_queue->changes))
+				known++;
+		}
+		if (known == 0)
+			return;
+		count_rows(numbers, known);
+		tq_counter_wait_for_ended();
+		for (int i = 0; i < known; i++)
+		{
+			if (!compare_numbers(result, &numbers[i]))
+				ids[left++] = numbers[i].queue_id;
+		}
+		count = left;
+	}
 }
 
+/* What the rows say; numbers are in the order of queue_id. */
 static void
-check_numbers_of(ReturnSetInfo *result, int32 queue_id)
+count_rows(Numbers *numbers, int count)
 {
-	Datum arg = Int32GetDatum(queue_id);
+	Datum *queues = palloc(sizeof(Datum) * count);
+	Datum  arg;
+	uint64 rows;
+	TqSpi  spi;
 
-	for (int attempt = 0; attempt < TRIES; attempt++)
+	for (int i = 0; i < count; i++)
+		queues[i] = Int32GetDatum(numbers[i].queue_id);
+	arg = PointerGetDatum(construct_array(queues, count, INT4OID,
+										  sizeof(int32), true, TYPALIGN_INT));
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_live, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
 	{
-		int64  known[TQ_LIVE_STATES];
-		int64  counted[TQ_LIVE_STATES];
-		int64  after[TQ_LIVE_STATES];
-		uint64 changes;
-		uint64 changes_after;
-		TqSpi  spi;
+		int32    queue_id = tq_spi_int4(i, 1, 0);
+		Numbers *of_queue = bsearch(&queue_id, numbers, count, sizeof(Numbers),
+									tq_order_int32);
 
-		tq_counter_wait_for_ended();
-		if (!tq_counter_read_changes(queue_id, known, &changes))
-			return;
-		tq_spi_enter(&spi);
-		tq_spi_look(&stmt_live, &arg, NULL, 1);
 		for (int s = 0; s < TQ_LIVE_STATES; s++)
-			counted[s] =
-				tq_spi_int8(0, s + 1, 0) -
-				tq_xact_counted(queue_id, (TqState) (TQ_STATE_FIRST + s));
-		tq_spi_leave(&spi);
-		tq_counter_wait_for_ended();
-		if (!tq_counter_read_changes(queue_id, after, &changes_after))
-			return;
-		if (changes != changes_after)
-			continue;
-		for (int s = 0; s < TQ_LIVE_STATES; s++)
-		{
-			if (known[s] != counted[s])
-				tq_check_report(result, "number of live tasks is wrong",
-								"queue %d, %s: " INT64_FORMAT
-								" in memory, " INT64_FORMAT " rows",
-								queue_id,
-								tq_state_name((TqState) (TQ_STATE_FIRST + s)),
-								known[s], counted[s]);
-		}
-		return;
+			of_queue->counted[s] = tq_spi_int8(i, s + 2, 0);
 	}
+	tq_spi_leave(&spi);
+}
+
+/* False when memory has changed since it was read. */
+static bool
+compare_numbers(ReturnSetInfo *result, const Numbers *numbers)
+{
+	int64  after[TQ_LIVE_STATES];
+	uint64 changes;
+
+	if (!tq_counter_read_changes(numbers->queue_id, after, &changes))
+		return true;
+	if (changes != numbers->changes)
+		return false;
+	for (int s = 0; s < TQ_LIVE_STATES; s++)
+	{
+		TqState state = (TqState) (TQ_STATE_FIRST + s);
+		int64   counted = numbers->counted[s] -
+						tq_xact_counted(numbers->queue_id, state);
+
+		if (numbers->known[s] != counted)
+			tq_check_report(result, "number of live tasks is wrong",
+							"queue %d, %s: " INT64_FORMAT
+							" in memory, " INT64_FORMAT " rows",
+							numbers->queue_id, tq_state_name(state),
+							numbers->known[s], counted);
+	}
+	return true;
 }
 
 /* Reserved claims of queues and workers with a limit. */

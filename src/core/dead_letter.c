@@ -20,6 +20,7 @@
 #include "utils/resowner.h"
 
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/spi.h"
 #include "core/dead_letter.h"
 #include "core/large.h"
@@ -42,7 +43,7 @@ static void   note_death(TqCall *call, TqQueue *queue, TqTask *task,
 						 TqState from);
 static void   copy_all(TqCall *call);
 static void   copy_guarded(int64 task_id);
-static void   copy_one(int64 task_id);
+static void   copy_one(void *arg);
 static Datum  last_error(TqTask *task, bool *isnull);
 static Jsonb *origin_headers(TqTask *task, const TqQueue *queue);
 
@@ -84,43 +85,25 @@ copy_all(TqCall *call)
 static void
 copy_guarded(int64 task_id)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData *error = tq_guard(copy_one, &task_id);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		copy_one(task_id);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		/* the caller wants to be stopped, which no copy may hinder */
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-			error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
-			ReThrowError(error);
-		ereport(LOG,
-				(errcode(error->sqlerrcode),
-				 errmsg("taskq: no dead letter was made of task " INT64_FORMAT
-						": %s",
-						task_id, error->message)));
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return;
+	/* the caller wants to be stopped, which no copy may hinder */
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		ReThrowError(error);
+	ereport(LOG, (errcode(error->sqlerrcode),
+				  errmsg("taskq: no dead letter was made of task " INT64_FORMAT
+						 ": %s",
+						 task_id, error->message)));
+	FreeErrorData(error);
 }
 
 static void
-copy_one(int64 task_id)
+copy_one(void *arg)
 {
+	int64    task_id = *(int64 *) arg;
 	TqCall   call;
 	TqTask   task;
 	TqQueue *queue;

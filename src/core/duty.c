@@ -41,6 +41,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/duty.h"
 #include "core/failure.h"
@@ -167,7 +168,6 @@ static int         scan_running(TimestampTz now, TqRunning *found, int max,
 static TimestampTz earliest_wake(void);
 static int64      *read_ids(uint64 rows);
 static int         compare_running(const void *a, const void *b);
-static int         compare_int32(const void *a, const void *b);
 
 /* Once, when the background worker has started. */
 void
@@ -501,7 +501,7 @@ find_orphans(TqRunning *found, int limit)
 	for (uint64 i = 0; i < rows; i++)
 		ended[i] = tq_spi_int4(i, 1, 0);
 	tq_spi_leave(&spi);
-	qsort(ended, rows, sizeof(int32), compare_int32);
+	qsort(ended, rows, sizeof(int32), tq_order_int32);
 	count = rows == 0
 				? 0
 				: tq_registry_of_workers(ended, (int) rows, found, limit);
@@ -838,15 +838,6 @@ compare_running(const void *a, const void *b)
 {
 	int64 x = ((const TqRunning *) a)->task_id;
 	int64 y = ((const TqRunning *) b)->task_id;
-
-	return x < y ? -1 : x > y;
-}
-
-static int
-compare_int32(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
 
 	return x < y ? -1 : x > y;
 }

@@ -27,7 +27,6 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/acl.h"
@@ -178,7 +177,7 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 	rights = tq_role_rights(queue);
 	e->words = (rights & TQ_RIGHT_READ) != 0;
 	e->names = true;
-	if (!e->words && !has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
+	if (!e->words && !tq_role_is_monitor())
 	{
 		if (rights == 0)
 			tq_error_no_such_task(task_id);

@@ -26,7 +26,6 @@
 #include "base/compat.h"
 
 #include "access/xlog.h"
-#include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -141,8 +140,7 @@ see_rights(TqExplain *e, const TqQueue *queue)
 {
 	int rights = queue != NULL ? tq_role_rights(queue) : tq_role_rights_all();
 
-	e->names = (rights & TQ_RIGHT_READ) != 0 ||
-			   has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+	e->names = (rights & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
 	e->words = (rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) != 0;
 	return rights;
 }

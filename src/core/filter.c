@@ -6,10 +6,10 @@
  */
 #include "base/compat.h"
 
+#include "base/order.h"
 #include "core/find.h"
 
 static bool text_is(TupleTableSlot *slot, int column, const char *value);
-static int  compare_queues(const void *a, const void *b);
 
 /* All tasks. */
 void
@@ -50,7 +50,7 @@ tq_filter_fits(const TqFilter *filter, TupleTableSlot *slot,
 	if (!filter->all_queues &&
 		(filter->queue_count == 0 ||
 		 bsearch(&row->queue_id, filter->queues, filter->queue_count,
-				 sizeof(int32), compare_queues) == NULL))
+				 sizeof(int32), tq_order_int32) == NULL))
 		return false;
 	return text_is(slot, TQ_COL_REFERENCE, filter->reference) &&
 		   text_is(slot, TQ_COL_KEY, filter->key) &&
@@ -76,13 +76,4 @@ text_is(TupleTableSlot *slot, int column, const char *value)
 	if ((Pointer) word != DatumGetPointer(found))
 		pfree(word);
 	return same;
-}
-
-static int
-compare_queues(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
-
-	return x < y ? -1 : x > y;
 }

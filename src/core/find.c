@@ -658,12 +658,10 @@ registry_will_do(const Search *search)
 static void
 collect_running(Search *search, TqPage *candidates)
 {
-	int        count = tq_registry_count() + 64;
-	TqRunning *running =
-		palloc_extended(sizeof(TqRunning) * count, MCXT_ALLOC_HUGE);
-	TqFound found = {0};
+	int        count;
+	TqRunning *running = tq_registry_all(&count);
+	TqFound    found = {0};
 
-	count = tq_registry_list(running, count);
 	for (int i = 0; i < count; i++)
 	{
 		found.task_id = running[i].task_id;

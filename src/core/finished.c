@@ -61,6 +61,16 @@ static TqStmt stmt_forget = {
 	{INT4OID},
 	NULL};
 
+/* Of the leaves only that one is read. */
+static TqStmt stmt_count = {
+	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead)"
+	" SELECT $1::smallint, queue_id, count(*) FILTER (WHERE state = 5),"
+	"        count(*) FILTER (WHERE state = 6)"
+	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
+	1,
+	{INT4OID},
+	NULL};
+
 static TqStmt stmt_numbers = {
 	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint"
 	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id",
@@ -148,29 +158,15 @@ look_at(int leaf, TimestampTz now, char **sign)
 static void
 count_leaf(int leaf, TimestampTz now, const char *sign)
 {
-	char  text[400];
-	char  name[NAMEDATALEN];
 	Datum args[3];
 	TqSpi spi;
 
-	if (leaf == TQ_LEAF_KEEP)
-		strlcpy(name, "archive_keep", sizeof(name));
-	else
-		snprintf(name, sizeof(name), "archive_%02d", leaf);
-	/* the number comes from a loop over the leaves, not from a user */
-	snprintf(text, sizeof(text),
-			 "INSERT INTO taskq.finished_count (bucket, queue_id, done, dead)"
-			 " SELECT %d, queue_id, count(*) FILTER (WHERE state = 5),"
-			 "        count(*) FILTER (WHERE state = 6)"
-			 "   FROM taskq.%s GROUP BY queue_id",
-			 leaf, name);
 	args[0] = Int32GetDatum(leaf);
 	args[1] = TimestampTzGetDatum(now);
 	args[2] = CStringGetTextDatum(sign);
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_forget, args, NULL, SPI_OK_DELETE, 0);
-	if (SPI_execute(text, false, 0) != SPI_OK_INSERT)
-		elog(ERROR, "could not count a leaf of the archive");
+	tq_spi_run(&stmt_count, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_run(&stmt_counted, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 }

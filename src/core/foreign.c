@@ -42,6 +42,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
+#include "base/order.h"
 #include "core/info.h"
 #include "core/queue.h"
 
@@ -123,7 +124,6 @@ static void  apply_ids(TaskScan *scan, Oid type, Datum value);
 static int64 int_of(Oid type, Datum value);
 static void  nothing(TaskScan *scan);
 static bool  next_page(TaskScan *scan);
-static int   compare_int64(const void *a, const void *b);
 
 Datum
 taskq_scan_handler(PG_FUNCTION_ARGS)
@@ -588,7 +588,7 @@ apply_ids(TaskScan *scan, Oid type, Datum value)
 		if (!nulls[i])
 			ids[kept++] = int_of(element, items[i]);
 	}
-	qsort(ids, kept, sizeof(int64), compare_int64);
+	qsort(ids, kept, sizeof(int64), tq_order_int64);
 	count = 0;
 	for (int i = 0; i < kept; i++)
 	{
@@ -640,13 +640,4 @@ next_page(TaskScan *scan)
 	scan->finished = scan->count < scan->max;
 	scan->max = Min(scan->max * 4, LAST_PAGE);
 	return scan->count > 0;
-}
-
-static int
-compare_int64(const void *a, const void *b)
-{
-	int64 x = *(const int64 *) a;
-	int64 y = *(const int64 *) b;
-
-	return x < y ? -1 : x > y;
 }

@@ -19,17 +19,15 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/guc.h"
 #include "core/duty.h"
 #include "core/health.h"
@@ -46,6 +44,12 @@
 
 typedef void (*Check)(TqHealth *health);
 
+typedef struct Look
+{
+	TqHealth *health;
+	Check     check;
+} Look;
+
 PG_FUNCTION_INFO_V1(taskq_health);
 
 static void  check_preloaded(TqHealth *health);
@@ -58,6 +62,7 @@ static void  check_worker_slots(TqHealth *health);
 static void  check_counters(TqHealth *health);
 static void  check_running_tasks(TqHealth *health);
 static void  look(TqHealth *health, Check check);
+static void  look_at(void *arg);
 static char *two_units(int64 seconds, int64 large, const char *large_name,
 					   int64 small, const char *small_name);
 static void  room(TqHealth *health, const char *setting, int used, int max,
@@ -96,7 +101,7 @@ taskq_health(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (!has_privs_of_role(GetUserId(), ROLE_PG_MONITOR))
+	if (!tq_role_is_monitor())
 		tq_role_require_all(TQ_RIGHT_MANAGE);
 	for (int i = 0; i < lengthof(checks); i++)
 	{
@@ -120,43 +125,33 @@ taskq_health(PG_FUNCTION_ARGS)
 static void
 look(TqHealth *health, Check check)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Look       what = {health, check};
+	ErrorData *error = tq_guard(look_at, &what);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		health->ok = true;
-		health->standby = RecoveryInProgress();
-		health->wall = tq_clock_wall();
-		health->now = tq_clock_dispatch();
-		health->copy = !tq_duty_wanted();
-		check(health);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
+	if (error == NULL)
+		return;
+	/* somebody wants this call to end */
+	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
+			ERRCODE_OPERATOR_INTERVENTION ||
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
+			ERRCODE_INSUFFICIENT_RESOURCES)
+		ReThrowError(error);
+	tq_health_fail(health, "This could not be looked at: %s (%s).",
+				   error->message, unpack_sql_state(error->sqlerrcode));
+}
 
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		/* somebody wants this call to end */
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
-				ERRCODE_OPERATOR_INTERVENTION ||
-			ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
-				ERRCODE_INSUFFICIENT_RESOURCES)
-			ReThrowError(error);
-		tq_health_fail(health, "This could not be looked at: %s (%s).",
-					   error->message, unpack_sql_state(error->sqlerrcode));
-	}
-	PG_END_TRY();
+static void
+look_at(void *arg)
+{
+	Look     *what = arg;
+	TqHealth *health = what->health;
+
+	health->ok = true;
+	health->standby = RecoveryInProgress();
+	health->wall = tq_clock_wall();
+	health->now = tq_clock_dispatch();
+	health->copy = !tq_duty_wanted();
+	what->check(health);
 }
 
 /* Another sentence. */
@@ -165,29 +160,6 @@ tq_health_say(TqHealth *health, const char *format, ...)
 {
 	StringInfo text = &health->detail;
 
-	if (text->len > 0)
-		appendStringInfoChar(text, ' ');
-	for (;;)
-	{
-		va_list args;
-		int     needed;
-
-		va_start(args, format);
-		needed = appendStringInfoVA(text, format, args);
-		va_end(args);
-		if (needed == 0)
-			return;
-		enlargeStringInfo(text, needed);
-	}
-}
-
-/* A sentence that says what is not well. */
-void
-tq_health_fail(TqHealth *health, const char *format, ...)
-{
-	StringInfo text = &health->detail;
-
-	health->ok = false;
 	if (text->len > 0)
 		appendStringInfoChar(text, ' ');
 	for (;;)
@@ -239,7 +211,7 @@ check_preloaded(TqHealth *health)
 	else
 		tq_health_fail(
 			health,
-			"The library is not preloaded: there are no background duties, no heartbeats and no limits. Add taskq to shared_preload_libraries and restart the server.");
+			"The library is not preloaded: nothing happens by itself, and there are no limits. Add taskq to shared_preload_libraries and restart the server.");
 }
 
 static void

@@ -25,9 +25,11 @@ typedef struct TqHealth
 	TimestampTz now; /* dispatch clock */
 } TqHealth;
 
+/* A sentence that says what is not well. */
+#define tq_health_fail(health, ...)                                           \
+	((health)->ok = false, tq_health_say(health, __VA_ARGS__))
+
 extern void tq_health_say(TqHealth *health, const char *format, ...)
-	pg_attribute_printf(2, 3);
-extern void tq_health_fail(TqHealth *health, const char *format, ...)
 	pg_attribute_printf(2, 3);
 extern char *tq_health_span(int64 span);
 

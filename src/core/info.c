@@ -11,7 +11,6 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -20,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/info.h"
 #include "core/large.h"
@@ -71,7 +71,6 @@ static void  put_carried(Row *row);
 static void  put_running(Row *row, bool payload);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
 static text *last_error(Datum errors);
-static int   compare_int32(const void *a, const void *b);
 
 /* What may current_user see? */
 void
@@ -82,8 +81,7 @@ tq_sight_take(TqSight *sight)
 
 	memset(sight, 0, sizeof(*sight));
 	sight->all_payload = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
-	sight->all = sight->all_payload ||
-				 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+	sight->all = sight->all_payload || tq_role_is_monitor();
 	if (sight->all_payload)
 		return;
 	names = tq_queue_names(&count);
@@ -95,7 +93,7 @@ tq_sight_take(TqSight *sight)
 		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0)
 			sight->queues[sight->queue_count++] = queue->queue_id;
 	}
-	qsort(sight->queues, sight->queue_count, sizeof(int32), compare_int32);
+	qsort(sight->queues, sight->queue_count, sizeof(int32), tq_order_int32);
 }
 
 /* And what tasks of the queue carry? */
@@ -105,7 +103,7 @@ tq_sight_reads(const TqSight *sight, int32 queue_id)
 	return sight->all_payload ||
 		   (sight->queue_count > 0 &&
 			bsearch(&queue_id, sight->queues, sight->queue_count,
-					sizeof(int32), compare_int32) != NULL);
+					sizeof(int32), tq_order_int32) != NULL);
 }
 
 /* Only tasks that may be seen. */
@@ -340,13 +338,4 @@ last_error(Datum errors)
 		return NULL;
 	return cstring_to_text_with_len(error.val.string.val,
 									error.val.string.len);
-}
-
-static int
-compare_int32(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
-
-	return x < y ? -1 : x > y;
 }

@@ -39,6 +39,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/order.h"
 #include "core/limit.h"
 #include "core/task.h"
 #include "core/xact.h"
@@ -59,7 +60,6 @@ static int  count_held(TqOwner owner, int32 id, int64 **found);
 static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
 static void count_live(int32 queue_id);
 static bool try_count_live(void);
-static int  compare_int64(const void *a, const void *b);
 static void no_room(void) pg_attribute_noreturn();
 
 /*
@@ -332,7 +332,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	TQ_DEBUG_POINT("limit_counted");
 
 	/* several versions of a row may have been seen */
-	qsort(ids, count, sizeof(int64), compare_int64);
+	qsort(ids, count, sizeof(int64), tq_order_int64);
 	for (int i = 0; i < count; i++)
 	{
 		if (i == 0 || ids[i] != ids[i - 1])
@@ -433,15 +433,6 @@ try_count_live(void)
 	hash_destroy(found);
 	pfree(counts);
 	return done;
-}
-
-static int
-compare_int64(const void *a, const void *b)
-{
-	int64 x = *(const int64 *) a;
-	int64 y = *(const int64 *) b;
-
-	return x < y ? -1 : x > y;
 }
 
 static void

@@ -12,7 +12,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -57,7 +56,6 @@ static TqFound *find_one(Look *look, int64 task_id, TqTask *task);
 static bool     may_see(Look *look, const TqTask *task);
 static bool     may_see_progress(int64 task_id, bool *words);
 static bool     sees_workers(void);
-static bool     is_monitor(void);
 static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
 								 TqFilter *filter);
 
@@ -214,8 +212,9 @@ taskq_may_read(PG_FUNCTION_ARGS)
 		PG_RETURN_BOOL(false);
 	tq_queue_refresh();
 	queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(is_monitor() || (queue != NULL && (tq_role_rights(queue) &
-													  TQ_RIGHT_READ) != 0));
+	PG_RETURN_BOOL(
+		tq_role_is_monitor() ||
+		(queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0));
 }
 
 /* For views: and what they carry? */
@@ -303,7 +302,7 @@ tq_look_sees_worker(int32 worker_id)
 static bool
 sees_workers(void)
 {
-	return is_monitor() ||
+	return tq_role_is_monitor() ||
 		   (tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0;
 }
 
@@ -388,10 +387,4 @@ may_see(Look *look, const TqTask *task)
 	if (tq_role_rights(queue) != 0)
 		tq_error_task_right(TQ_RIGHT_READ);
 	return false;
-}
-
-static bool
-is_monitor(void)
-{
-	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 }

@@ -12,16 +12,15 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/spi.h"
 #include "core/manage.h"
 #include "core/role.h"
@@ -38,6 +37,13 @@ typedef struct Entry
 	int64 task_id;
 	int   problem; /* SQLSTATE, 0: none */
 } Entry;
+
+/* What is to be done with one task. */
+typedef struct Act
+{
+	int64  task_id;
+	TqWish wish;
+} Act;
 
 /* Which tasks are to be retried. */
 typedef struct Choice
@@ -81,7 +87,7 @@ static TqStmt stmt_taken = {
 
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
 static void     act_guarded(Entry *entry, const TqWish *wanted);
-static void     act_on(int64 task_id, const TqWish *wanted);
+static void     act_on(void *arg);
 static bool     is_problem_of_task(int sqlstate);
 static void     read_choice(FunctionCallInfo fcinfo, Choice *choice);
 static int      read_page(const Choice *choice, int64 from_id, int64 wanted,
@@ -206,46 +212,30 @@ read_action(FunctionCallInfo fcinfo, int n)
 static void
 act_guarded(Entry *entry, const TqWish *wanted)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	MemoryContext one = AllocSetContextCreate(context, "taskq_manage_many",
-											  ALLOCSET_SMALL_SIZES);
+	MemoryContext one = AllocSetContextCreate(
+		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
+	MemoryContext mine = MemoryContextSwitchTo(one);
+	Act           act = {entry->task_id, *wanted};
+	ErrorData    *error = tq_guard(act_on, &act);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(one);
-	PG_TRY();
-	{
-		act_on(entry->task_id, wanted);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
-
-		MemoryContextSwitchTo(one);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (!is_problem_of_task(error->sqlerrcode))
-			ReThrowError(error);
+	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
+		ReThrowError(error);
+	if (error != NULL)
 		entry->problem = error->sqlerrcode;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	MemoryContextSwitchTo(mine);
 	MemoryContextDelete(one);
 }
 
 static void
-act_on(int64 task_id, const TqWish *wanted)
+act_on(void *arg)
 {
-	TqWish wish = *wanted;
+	Act   *act = arg;
 	TqCall call;
 
 	tq_call_begin(&call, "taskq_manage_many()");
 	tq_queue_lock_insertions();
 	tq_call_snapshot();
-	tq_manage_act(&call, task_id, &wish);
+	tq_manage_act(&call, act->task_id, &act->wish);
 	tq_call_end(&call);
 }
 

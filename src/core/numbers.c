@@ -15,7 +15,6 @@
 
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -29,6 +28,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/dispatch.h"
 #include "core/find.h"
@@ -136,7 +136,6 @@ static void   *entry_of(const void *entries, int count, Size width,
 static int     compare_worker(const void *a, const void *b);
 static void    count_held(Known *known);
 static int     compare_running(const void *a, const void *b);
-static int     compare_queue_id(const void *a, const void *b);
 
 /*
  * The numbers of a queue that current_user may read, else nulls.
@@ -155,8 +154,8 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (!PG_ARGISNULL(0))
 		queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	if (queue != NULL && (has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
-						  (tq_role_rights(queue) & TQ_RIGHT_READ) != 0))
+	if (queue != NULL &&
+		(tq_role_is_monitor() || (tq_role_rights(queue) & TQ_RIGHT_READ) != 0))
 	{
 		Known *known = known_of(fcinfo);
 		int32  queue_id = queue->queue_id;
@@ -317,11 +316,9 @@ read_live(Known *known)
 static void
 count_workers(Known *known)
 {
-	int        count = tq_registry_count() + 64; /* more may come meanwhile */
-	TqRunning *running =
-		palloc_extended(sizeof(TqRunning) * count, MCXT_ALLOC_HUGE);
+	int        count;
+	TqRunning *running = tq_registry_all(&count);
 
-	count = tq_registry_list(running, count);
 	qsort(running, count, sizeof(TqRunning), compare_running);
 	known->workers = palloc(sizeof(Number) * (count + 1));
 	for (int i = 0; i < count; i++)
@@ -376,11 +373,9 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 static void
 count_held(Known *known)
 {
-	int        count = tq_registry_count() + 64; /* more may come meanwhile */
-	TqRunning *running =
-		palloc_extended(sizeof(TqRunning) * count, MCXT_ALLOC_HUGE);
+	int        count;
+	TqRunning *running = tq_registry_all(&count);
 
-	count = tq_registry_list(running, count);
 	qsort(running, count, sizeof(TqRunning), compare_worker);
 	known->workers = palloc(sizeof(Number) * (count + 1));
 	for (int i = 0; i < count; i++)
@@ -432,7 +427,7 @@ entry_of(const void *entries, int count, Size width, int32 queue_id)
 {
 	if (count == 0)
 		return NULL;
-	return bsearch(&queue_id, entries, count, width, compare_queue_id);
+	return bsearch(&queue_id, entries, count, width, tq_order_int32);
 }
 
 static int
@@ -451,15 +446,6 @@ compare_worker(const void *a, const void *b)
 {
 	int32 x = ((const TqRunning *) a)->worker_id;
 	int32 y = ((const TqRunning *) b)->worker_id;
-
-	return x < y ? -1 : x > y;
-}
-
-static int
-compare_queue_id(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
 
 	return x < y ? -1 : x > y;
 }

@@ -209,6 +209,13 @@ tq_role_rights_all(void)
 	return granted(user, 0);
 }
 
+/* May current_user see everything but what tasks carry? */
+bool
+tq_role_is_monitor(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+}
+
 /* 42501 unless current_user has the right on the queue. */
 void
 tq_role_require(const TqQueue *queue, TqRight right)

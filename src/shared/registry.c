@@ -345,25 +345,28 @@ tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
 	return n;
 }
 
-/* Up to max entries of this database. */
-int
-tq_registry_list(TqRunning *found, int max)
+/* The entries of this database, or nearly all when many come meanwhile. */
+TqRunning *
+tq_registry_all(int *count)
 {
+	int             room = tq_registry_count() + 64;
+	TqRunning      *found;
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
-	int             count = 0;
 
+	found = palloc_extended(sizeof(TqRunning) * room, MCXT_ALLOC_HUGE);
+	*count = 0;
 	if (registry == NULL)
-		return 0;
+		return found;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->key.database == MyDatabaseId && count < max)
-			found[count++] = entry->running;
+		if (entry->key.database == MyDatabaseId && *count < room)
+			found[(*count)++] = entry->running;
 	}
 	unlock_all();
-	return count;
+	return found;
 }
 
 /* A duty should look now.  Cannot fail. */
