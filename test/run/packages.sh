@@ -8,6 +8,8 @@ has() {
 	case $1 in
 		server) dir=$("$PG_CONFIG" --bindir 2>/dev/null) && [ -x "$dir/postgres" ] ;;
 		pgxs) dir=$("$PG_CONFIG" --pgxs 2>/dev/null) && [ -f "$dir" ] ;;
+		headers) dir=$("$PG_CONFIG" --includedir-server 2>/dev/null) &&
+			[ -f "$dir/postgres.h" ] ;;
 		extension:*) dir=$("$PG_CONFIG" --sharedir 2>/dev/null) &&
 			[ -f "$dir/extension/${1#*:}.control" ] ;;
 		perl:*) perl -M"${1#*:}" -e 1 >/dev/null 2>&1 ;;
@@ -30,6 +32,7 @@ needs() {
 	cat <<-LIST
 		server postgresql-$major
 		pgxs postgresql-server-dev-$major
+		headers postgresql-server-dev-$major
 		extension:pgtap postgresql-$major-pgtap
 		extension:pg_cron postgresql-$major-cron
 		perl:Test::More perl
