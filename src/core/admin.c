@@ -40,6 +40,7 @@
 #include "base/spi.h"
 #include "core/admin.h"
 #include "core/large.h"
+#include "core/places.h"
 #include "core/queue.h"
 #include "core/role.h"
 #include "core/row.h"
@@ -313,6 +314,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		uint64 rows;
 
 		tq_xact_begin();
+		tq_places_all_taken();
 		rows = tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
 		for (uint64 i = 0; i < rows; i++)
 		{

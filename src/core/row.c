@@ -189,6 +189,7 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	memcpy(&task->f, GETSTRUCT(copy), sizeof(TqTaskFixed));
 	heap_deform_tuple(copy, desc, &task->value[1], &task->isnull[1]);
 	task->tid = copy->t_self;
+	tq_task_place(task);
 }
 
 /*

@@ -28,6 +28,7 @@
 #include "core/history.h"
 #include "core/id.h"
 #include "core/large.h"
+#include "core/places.h"
 #include "core/state.h"
 #include "core/xact.h"
 
@@ -85,8 +86,8 @@ static bool enter_finished(const TqQueue *queue, TqTask *task,
 static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
-static void note_intents(const TqQueue *queue, const TqTask *task,
-						 TqState from, int32 held_by);
+static void note_intents(const TqQueue *queue, TqTask *task, TqState from,
+						 int32 held_by);
 
 bool
 tq_state_is_legal(TqState from, TqState to)
@@ -132,8 +133,12 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 
 	TQ_DEBUG_POINT("state_before_write");
 	tq_xact_begin();
+	tq_places_taking(task);
 	if (!write_row(call, task, &move, was_live, leaves_trace))
+	{
+		tq_places_not_taken(task);
 		return false;
+	}
 	TQ_FAULT_POINT("state_after_write");
 	tq_xact_count(queue->queue_id, from, move.to);
 	note_intents(queue, task, from, held_by);
@@ -153,8 +158,12 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 	task->f.version++;
 	tq_large_store(task);
 	tq_xact_begin();
+	tq_places_taking(task);
 	if (!tq_row_update(call, task, true))
+	{
+		tq_places_not_taken(task);
 		return false;
+	}
 	note_intents(queue, task, (TqState) task->f.state, task->f.worker_id);
 	return true;
 }
@@ -201,8 +210,12 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 		task->f.run_at = due_at;
 	task->f.version++;
 	tq_xact_begin();
+	tq_places_taking(task);
 	if (!tq_row_delete(call, task, true))
+	{
+		tq_places_not_taken(task);
 		return false;
+	}
 	task->f.queue_id = queue->queue_id;
 	tq_large_store(task);
 	if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE], &holder,
@@ -237,8 +250,14 @@ bool
 tq_state_remove(TqCall *call, TqTask *task)
 {
 	tq_xact_begin();
+	tq_places_taking(task);
 	if (!tq_row_delete(call, task, true))
+	{
+		tq_places_not_taken(task);
 		return false;
+	}
+	task->f.state = 0;
+	tq_places_put(task);
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
 	tq_xact_count(task->f.queue_id, task->f.state, 0);
@@ -266,8 +285,12 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	task->f.state = (int16) move.to;
 	tq_large_store(task);
 	tq_xact_begin();
+	tq_places_taking(task);
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
+	{
+		tq_places_not_taken(task);
 		return false;
+	}
 	tq_xact_count(queue->queue_id, 0, task->f.state);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history)
@@ -483,13 +506,13 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 }
 
 /*
- * What the commit must tell shared memory; held_by is the worker that a
- * running task had.
+ * What the transaction's end must tell shared memory; held_by is the worker
+ * that a running task had.
  */
 static void
-note_intents(const TqQueue *queue, const TqTask *task, TqState from,
-			 int32 held_by)
+note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 {
+	tq_places_put(task);
 	if (task->f.state == TQ_STATE_RUNNING)
 	{
 		TqRunning running;

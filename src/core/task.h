@@ -15,6 +15,8 @@
 #include "datatype/timestamp.h"
 #include "storage/itemptr.h"
 
+#include "shared/place.h"
+
 typedef struct TqTaskFixed
 {
 	int64       task_id;
@@ -119,10 +121,27 @@ typedef struct TqTask
 	bool            archived;
 	bool            new_message; /* set since the row was read */
 	ItemPointerData tid;         /* where a live one was read */
+	bool            stood;       /* it was pending when it was read, at */
+	TqPlace         place;
 } TqTask;
 
 #define TQ_TASK_TIME(task, col, if_null)                                      \
 	((task)->isnull[col] ? (if_null) : DatumGetTimestampTz((task)->value[col]))
+
+/* Remember where the task stands. */
+static inline void
+tq_task_place(TqTask *task)
+{
+	task->stood = task->f.state == TQ_STATE_PENDING;
+	if (task->stood)
+	{
+		task->place.lane_id = task->f.lane_id;
+		task->place.available_at = task->f.available_at;
+		task->place.task_id = task->f.task_id;
+		task->place.queue_id = task->f.queue_id;
+		task->place.priority = task->f.priority;
+	}
+}
 
 static inline void
 tq_task_set(TqTask *task, TqColumn col, Datum value)

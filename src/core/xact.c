@@ -10,6 +10,8 @@
  * been released: whoever is woken sees what was done, its own caches
  * included, and waits for nothing.
  *
+ * What others may claim afterwards is noted and told by places.c.
+ *
  * Numbers of live tasks change at commit, too.  What a claim has reserved of
  * a limit is given back when its transaction or savepoint rolls back; what a
  * task that ran had reserved, when the commit ends its running.
@@ -28,6 +30,7 @@
 #include "utils/resowner.h"
 
 #include "base/catalog.h"
+#include "core/places.h"
 #include "core/role.h"
 #include "core/xact.h"
 #include "shared/counter.h"
@@ -421,6 +424,7 @@ forget_all(void)
 	intent_count = 0;
 	deltas = NULL;
 	delta_count = 0;
+	tq_places_forget();
 }
 
 static void
@@ -438,6 +442,7 @@ at_end(XactEvent event, void *arg)
 				if (intents[i].kind == INTENT_RESERVED)
 					give_back(&intents[i], false);
 			}
+			tq_places_abort();
 			if (session_cache_changed)
 			{
 				tq_role_forget();
@@ -466,6 +471,7 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 					   entered_instance);
 	for (int i = 0; i < intent_count; i++)
 		carry_out(&intents[i]);
+	tq_places_commit();
 	forget_all();
 }
 
@@ -479,6 +485,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 			intents[i].subid = parent;
 		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
 			deltas[i].subid = parent;
+		tq_places_sub_commit(mine, parent);
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
@@ -490,6 +497,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 		}
 		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
 			delta_count--;
+		tq_places_sub_abort(mine);
 		if (session_cache_changed)
 		{
 			tq_role_forget();
