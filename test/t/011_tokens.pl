@@ -59,7 +59,7 @@ sub let_duties_fail
 	$sql->('SELECT pg_reload_conf()');
 	if ($fail)
 	{
-		within(10, sub {
+		within(20, sub {
 			$sql->("SELECT taskq_submit('probe'); SELECT taskq_claim('probe', lease => '1 ms')");
 			slurp_file($node->logfile) =~ /fault at "duty_ends"/;
 		}) or die 'the duty does not fail';

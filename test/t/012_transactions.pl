@@ -68,7 +68,7 @@ is(error_of($node, "SELECT taskq_complete($kept{rollback}{completed}, $kept{roll
 my $id = $submit->('prepared_lease');
 $sql->("BEGIN; SELECT taskq_claim('prepared_lease', lease => '300 ms'); PREPARE TRANSACTION 'lease'");
 $sql->("COMMIT PREPARED 'lease'");
-ok(within(5, sub { $seen->($id) eq 'pending|1' }), 'the lease of a prepared claim ends');
+ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'the lease of a prepared claim ends');
 
 # --- savepoints
 my $one = $node->background_psql('postgres', on_error_stop => 0);
@@ -87,7 +87,7 @@ $one->query_safe('RELEASE t; ROLLBACK TO s; COMMIT');
 is($seen->($id), 'pending|0', 'a released savepoint goes with the one around it');
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint', lease => '300 ms'); RELEASE s; COMMIT");
 is($seen->($id), 'running|1', 'a released savepoint stays with its transaction');
-ok(within(5, sub { $seen->($id) eq 'pending|1' }), 'and its lease ends');
+ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'and its lease ends');
 my ($c_id, $token) = split /\|/, $sql->(<<'SQL');
 SELECT taskq_submit('savepoint2') \g /dev/null
 SELECT task_id, token FROM taskq_claim('savepoint2', lease => '1 h')
@@ -235,7 +235,7 @@ is($sql->("SELECT count(*), count(DISTINCT task_id) FROM effect JOIN taskq.tasks
 	"$tasks|$tasks", 'exactly one effect each');
 
 $_->quit for $one, $two;
-ok(within(10, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete again');
+ok(within(20, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete again');
 amcheck($node);
 sound($node);
 $node->stop('fast');

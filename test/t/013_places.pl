@@ -72,7 +72,7 @@ ok(within(15, sub { worker_pid($node) ne '' }), 'the background worker is there'
 
 # --- a database without it
 $sql->('CREATE DATABASE bare');
-ok(within(10, sub { worker_pid($node, 'bare') eq '' }), 'no background worker where the extension is not');
+ok(within(20, sub { worker_pid($node, 'bare') eq '' }), 'no background worker where the extension is not');
 is(error_of($node, 'SELECT taskq_submit()', 'bare'), '42883', 'nothing is there');
 my $begin = time;
 is(error_of($node, 'DROP DATABASE bare'), '', 'DROP DATABASE');

@@ -47,64 +47,69 @@ SQL
 
 # --- the end of a lease is acted on within 100 ms, and not before
 my $id;
-$sql->("SELECT taskq_submit('q')");
-my ($id2, $lease_ms) = split /\|/, $sql->(<<'SQL');
+my $id2;
+timely(100, "ms from a lease's end to its task's return", sub {
+	$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('q', 'pending'); SELECT taskq_submit('q')");
+	($id2, my $lease_ms) = split /\|/, $sql->(<<'SQL');
 WITH c AS MATERIALIZED (SELECT * FROM taskq_claim('q', lease => '400 ms'))
 SELECT task_id, extract(epoch FROM lease_until) * 1000 FROM c
 SQL
-ok(within(5, sub { $state->($id2) eq 'pending' }), 'a task whose lease has ended is pending');
-my $lag = $sql->("SELECT extract(epoch FROM (errors->-1->>'at')::timestamptz) * 1000 - $lease_ms"
-	  . " FROM taskq_get($id2)");
-note "figure: taken back $lag ms after the lease's end";
-cmp_ok($lag, '>=', 0, 'a lease is not ended early');
-cmp_ok($lag, '<', 100, 'its end is acted on within 100 ms');
-is($sql->("SELECT errors->-1->>'error' FROM taskq_get($id2)"), 'the lease expired', 'the error tells why');
+	within(20, sub { $state->($id2) eq 'pending' }) or return 'Inf';
+	my $lag = $sql->("SELECT extract(epoch FROM (errors->-1->>'at')::timestamptz) * 1000 - $lease_ms"
+		  . " FROM taskq_get($id2)");
+	cmp_ok($lag, '>=', 0, 'a lease is not ended early');
+	is($sql->("SELECT errors->-1->>'error' FROM taskq_get($id2)"), 'the lease expired', 'the error tells why');
+	return $lag;
+});
 
 # --- the last attempt's lost lease: dead, lease_expired
 for (2, 3)
 {
 	$sql->("SELECT taskq_claim('q', lease => '50 ms')");
-	within(5, sub { $state->($id2) ne 'running' });
+	within(20, sub { $state->($id2) ne 'running' });
 }
-ok(within(5, sub { $state->($id2) eq 'dead' }), 'attempts used up: dead');
+ok(within(20, sub { $state->($id2) eq 'dead' }), 'attempts used up: dead');
 is($sql->("SELECT reason, attempt, jsonb_array_length(errors) FROM taskq_get($id2)"),
 	'lease_expired|3|3', 'by the lost lease');
 
 # --- time limit
 $sql->(q{SELECT taskq_create_queue('limited', '{"time_limit": "300 ms", "retry": "fixed", "retry_base": "0 s", "max_attempts": 2}')});
-$id = $sql->("SELECT taskq_submit('limited')");
-my $claimed = $sql->("SELECT extract(epoch FROM clock_timestamp()) * 1000 FROM taskq_claim('limited', lease => '1 h')");
-ok(within(5, sub { $state->($id) eq 'pending' }), 'an attempt over its time limit has failed');
-$lag = $sql->("SELECT extract(epoch FROM (errors->-1->>'at')::timestamptz) * 1000 - $claimed - 300 FROM taskq_get($id)");
-note "figure: failed $lag ms after the limit";
-cmp_ok($lag, '<', 100, 'within 100 ms');
+timely(100, 'ms from the end of the time limit to the failure', sub {
+	$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('limited', 'pending')");
+	$id = $sql->("SELECT taskq_submit('limited')");
+	my $claimed = $sql->("SELECT extract(epoch FROM clock_timestamp()) * 1000 FROM taskq_claim('limited', lease => '1 h')");
+	within(20, sub { $state->($id) eq 'pending' }) or return 'Inf';
+	return $sql->("SELECT extract(epoch FROM (errors->-1->>'at')::timestamptz) * 1000 - $claimed - 300 FROM taskq_get($id)");
+});
 $sql->("SELECT taskq_claim('limited', lease => '1 h')");
-ok(within(5, sub { $state->($id) eq 'dead' }), 'the second time it is dead');
+ok(within(20, sub { $state->($id) eq 'dead' }), 'the second time it is dead');
 is($sql->("SELECT reason FROM taskq_get($id)"), 'timeout', 'by timeout');
 
 # --- due times
 my $timers = $sql->('SELECT taskq.debug_timers()');
-$id = $sql->("SELECT taskq_submit('due', delay => '700 ms')");
-$sql->("SELECT ms_until('SELECT count(*) = 1 FROM taskq_claim(''due'')', 5)");
-my $after_due = $sql->("SELECT extract(epoch FROM claimed_at - run_at) * 1000 FROM taskq_get($id)");
-note "figure: claimed $after_due ms after run_at";
-cmp_ok($after_due, '>=', 0, 'a task is never claimed before its run_at');
-cmp_ok($after_due, '<', 100, 'and claimable within 100 ms of it');
-ok(within(5, sub { $sql->('SELECT taskq.debug_timers()') > $timers }), 'the timer has fired');
+timely(100, 'ms from run_at to the claim', sub {
+	$id = $sql->("SELECT taskq_submit('due', delay => '700 ms')");
+	$sql->("SELECT ms_until('SELECT count(*) = 1 FROM taskq_claim(''due'')', 20)");
+	my $after_due = $sql->("SELECT extract(epoch FROM claimed_at - run_at) * 1000 FROM taskq_get($id)");
+	cmp_ok($after_due, '>=', 0, 'a task is never claimed before its run_at');
+	return $after_due;
+});
+ok(within(20, sub { $sql->('SELECT taskq.debug_timers()') > $timers }), 'the timer has fired');
 
 # --- a worker killed without deregistering
-$sql->("SELECT taskq_register('w')");
-$id = $sql->("SELECT taskq_submit('dying')");
-my $begin = time;
-$sql->("SELECT taskq_claim('dying', 'w')");
-is($sql->("SELECT lease_until IS NULL AND worker = 'w' FROM taskq_get($id)"), 't',
-	'a registered worker holds a task while it lives');
-ok(within(10, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'w'") =~ /stale|dead/ }), 'a silent worker is stale');
-ok(within(10, sub { $state->($id) eq 'pending' }), 'its task goes back');
-my $took = time - $begin;
-note "figure: pending again $took s after the last sign of life";
-cmp_ok($took, '<', 1 + 0.5 + 0.5, 'within dead threshold + one reaper interval (and half a second for looking)');
-cmp_ok($took, '>=', 1, 'and not before the threshold');
+timely(1 + 0.5 + 0.5, 's from the last sign of life to the return: dead threshold, one reaper interval, and half a second for looking', sub {
+	$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('dying', 'pending'); SELECT taskq_register('w')");
+	$id = $sql->("SELECT taskq_submit('dying')");
+	my $begin = time;
+	$sql->("SELECT taskq_claim('dying', 'w')");
+	is($sql->("SELECT lease_until IS NULL AND worker = 'w' FROM taskq_get($id)"), 't',
+		'a registered worker holds a task while it lives');
+	ok(within(20, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'w'") =~ /stale|dead/ }), 'a silent worker is stale');
+	ok(within(20, sub { $state->($id) eq 'pending' }), 'its task goes back');
+	my $took = time - $begin;
+	cmp_ok($took, '>=', 1, 'not before the threshold');
+	return $took;
+});
 is($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'the worker is dead');
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_heartbeat('w')");
 like($err, qr/TQ007/, 'a dead worker that beats is told so');
@@ -112,7 +117,7 @@ like($err, qr/TQ007/, 'a dead worker that beats is told so');
 like($err, qr/TQ007/, 'and one that claims');
 is($sql->("SELECT taskq_register('w')"), '0', 'it may register again');
 $sql->("SELECT taskq_claim('dying', 'w')");
-ok(within(10, sub { $state->($id) eq 'pending' }), 'its task goes back a second time');
+ok(within(20, sub { $state->($id) eq 'pending' }), 'its task goes back a second time');
 is($sql->("SELECT run_at > (errors->-1->>'at')::timestamptz + interval '1 s' FROM taskq_get($id)"), 't',
 	'and waits its backoff then');
 
@@ -120,22 +125,22 @@ is($sql->("SELECT run_at > (errors->-1->>'at')::timestamptz + interval '1 s' FRO
 $sql->("SELECT taskq_register('alive')");
 $sql->("SELECT taskq_heartbeat('alive')");
 my $end = time + 2.5;
-within(3, sub { $sql->("SELECT taskq_heartbeat('alive')"); time > $end });
+within(20, sub { $sql->("SELECT taskq_heartbeat('alive')"); time > $end });
 isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'alive'"), 'dead', 'a beating worker stays alive');
 
 # --- deadlines
 $id = $sql->("SELECT taskq_submit('late', deadline => clock_timestamp() + interval '200 ms')");
-ok(within(5, sub { $state->($id) eq 'dead' }), 'a waiting task past its deadline is dead');
+ok(within(20, sub { $state->($id) eq 'dead' }), 'a waiting task past its deadline is dead');
 is($sql->("SELECT reason FROM taskq_get($id)"), 'deadline', 'by its deadline');
 
 # --- memory lost while tasks are running
 $id = $sql->("SELECT taskq_submit('wiped')");
 $sql->("SELECT taskq_claim('wiped', lease => '700 ms')");
 $sql->('SELECT taskq.debug_wipe()');
-ok(within(5, sub { $state->($id) eq 'pending' }), 'a lease that the registry has lost ends all the same');
+ok(within(20, sub { $state->($id) eq 'pending' }), 'a lease that the registry has lost ends all the same');
 $sql->("SELECT taskq_claim('wiped', lease => '1 h')");
 $sql->('SELECT taskq.debug_wipe()');
-ok(within(5, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is completed again');
+ok(within(20, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is completed again');
 is($sql->('SELECT entries >= 1 FROM taskq.debug_registry()'), 't', 'with the running task');
 
 # --- more running tasks than the registry holds
@@ -155,13 +160,13 @@ $node->append_conf('postgresql.conf', "taskq.fault_point = 'duty_ends:error'");
 $node->reload;
 $id = $sql->("SELECT taskq_submit('faulty')");
 $sql->("SELECT taskq_claim('faulty', lease => '100 ms')");
-ok(within(5, sub { slurp_file($node->logfile) =~ /fault at "duty_ends"/ }), 'a duty meets an error');
+ok(within(20, sub { slurp_file($node->logfile) =~ /fault at "duty_ends"/ }), 'a duty meets an error');
 like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "ends"/s, 'which is logged with its context');
 my $late_id = $sql->("SELECT taskq_submit('late', deadline => clock_timestamp() + interval '100 ms')");
-ok(within(8, sub { $state->($late_id) eq 'dead' }), 'other duties go on');
+ok(within(20, sub { $state->($late_id) eq 'dead' }), 'other duties go on');
 $node->append_conf('postgresql.conf', "taskq.fault_point = ''");
 $node->reload;
-ok(within(10, sub { $state->($id) eq 'pending' }), 'and the duty, when the error is gone');
+ok(within(20, sub { $state->($id) eq 'pending' }), 'and the duty, when the error is gone');
 
 # --- retention: bounded deletes, rotation, large parts
 $sql->(q{SELECT taskq_create_queue('brief', '{"retention": "500 ms"}')});
@@ -169,7 +174,7 @@ $sql->(q{SELECT taskq_complete(c.task_id, c.token, to_jsonb(repeat('x', 5000)))
   FROM (SELECT taskq_submit_many('brief', array_fill('1'::jsonb, ARRAY[20]))) s,
        LATERAL (SELECT * FROM taskq_claim('brief')) c});
 is($sql->("SELECT count(*) FROM taskq.archive_keep WHERE expires_at < 'infinity'") > 0, 1, 'own retention: archive_keep');
-ok(within(10, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'brief'") eq '0' }), 'expired tasks are removed');
+ok(within(20, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'brief'") eq '0' }), 'expired tasks are removed');
 is($sql->("SELECT count(*) FROM taskq.large l WHERE NOT EXISTS (SELECT FROM taskq.tasks t WHERE t.task_id = l.task_id)"),
 	'0', 'with their large parts');
 $sql->("SELECT taskq_complete(c.task_id, c.token, to_jsonb(repeat('y', 5000))) FROM (SELECT taskq_submit('rotating')) s, LATERAL (SELECT * FROM taskq_claim('rotating')) c");

@@ -74,13 +74,13 @@ command_ok(['pg_restore', '-h', $node->host, '-p', $node->port, '-d', 'restored'
 like($psql->('restored', $rows), qr/done/, 'tasks are back');
 is($psql->('restored', "SELECT count(*) FROM taskq.instance"), '2', 'the copy is known as one');
 is($psql->('restored', "SELECT taskq_version()"), '1.0', 'its functions work');
-ok(within(3, sub { worker_pid($node, 'restored') eq '' }), 'no background worker stays in it');
+ok(within(20, sub { worker_pid($node, 'restored') eq '' }), 'no background worker stays in it');
 is($psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4'), 'running', 'a task was running when it was dumped');
 within(20, sub { $psql->('restored', 'SELECT clock_timestamp() > lease_until FROM taskq.tasks WHERE task_id = 4') eq 't' });
 is($psql->('restored', "SELECT state FROM taskq.tasks WHERE task_id = 4"), 'running', 'its lease does not end in the copy');
 $psql->('restored', 'SELECT taskq_activate()');
-ok(within(5, sub { worker_pid($node, 'restored') ne '' }), 'after taskq_activate() it has one');
-ok(within(5, sub { $psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4') eq 'pending' }), 'and duties run');
+ok(within(20, sub { worker_pid($node, 'restored') ne '' }), 'after taskq_activate() it has one');
+ok(within(20, sub { $psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4') eq 'pending' }), 'and duties run');
 is($psql->('restored', "SELECT options->>'max_attempts' FROM taskq.queues WHERE queue = 'q'"), '7', 'options are back');
 is($psql->('restored', 'SELECT count(*) FROM taskq_claim(\'q\')'), '0', 'so is the pause');
 is($psql->('restored', "SELECT taskq_resume('*'); SELECT task_id > 16777216 OR task_id > 4 FROM (SELECT taskq_submit('q') AS task_id) s") =~ /t$/ ? 't' : 'f', 't', 'ids go on');
@@ -88,11 +88,11 @@ sound($node, database => 'restored');
 
 # --- a copy by CREATE DATABASE ... TEMPLATE is still, too
 $psql->('postgres', 'CREATE DATABASE copied TEMPLATE source');
-ok(within(3, sub { worker_pid($node, 'source') ne '' }), 'the source has its background worker again');
+ok(within(20, sub { worker_pid($node, 'source') ne '' }), 'the source has its background worker again');
 is($psql->('copied', $rows) ne '', 1, 'the copy has its rows');
-ok(within(3, sub { worker_pid($node, 'copied') eq '' }), 'and no background worker');
+ok(within(20, sub { worker_pid($node, 'copied') eq '' }), 'and no background worker');
 $psql->('copied', 'SELECT taskq_activate()');
-ok(within(5, sub { worker_pid($node, 'copied') ne '' }), 'until it is activated');
+ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'until it is activated');
 
 $node->stop('fast');
 done_testing();

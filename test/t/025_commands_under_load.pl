@@ -18,7 +18,7 @@ mkdir $place;
 $sql->("CREATE TABLESPACE place LOCATION '$place'");
 $sql->("CREATE DATABASE $_") for qw(one two alone);
 $node->safe_psql($_, 'CREATE EXTENSION taskq') for qw(one two alone);
-ok(within(10, sub { worker_pid($node, 'alone') ne '' }), 'the third database has its background worker');
+ok(within(20, sub { worker_pid($node, 'alone') ne '' }), 'the third database has its background worker');
 
 my $flow = join '', map { "\\c $_->[0]\n" . <<'SQL' x 200 } ['one'], ['two'];
 SELECT taskq_submit('flow', '1') \g /dev/null
@@ -39,7 +39,8 @@ for my $command ('CREATE DATABASE copy TEMPLATE alone', 'ALTER DATABASE alone RE
 	my ($rc, $out, $err) = $node->psql('postgres', $command);
 	my $took = time - $begin;
 	is("$rc$err", '0', $command);
-	cmp_ok($took, '<', 3, sprintf 'at once (%.2f s)', $took);
+	# the server itself would give up after five seconds
+	cmp_ok($took, '<', 4, sprintf 'without waiting (%.2f s)', $took);
 	note sprintf 'figure: %s: %.2f s', $command, $took;
 }
 

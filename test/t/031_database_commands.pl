@@ -26,48 +26,48 @@ for (qw(one two three))
 	$node->safe_psql('postgres', "CREATE DATABASE $_");
 	$node->safe_psql($_, 'CREATE EXTENSION taskq');
 }
-my %pid = map { $_ => awaits_worker($node, $_, 0, 2, "a worker in $_") }
+my %pid = map { $_ => awaits_worker($node, $_, 0, 15, "a worker in $_") }
   qw(one two three);
 
 # They succeed while only the worker is connected.
 
 my $space = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', "CREATE TABLESPACE space LOCATION '$space'");
-takes_less($node, 'postgres', 2, 'ALTER DATABASE one RENAME TO uno',
+takes_less($node, 'postgres', 4, 'ALTER DATABASE one RENAME TO uno',
 	'RENAME');
-$pid{uno} = awaits_worker($node, 'uno', $pid{one}, 2, 'the worker is back');
+$pid{uno} = awaits_worker($node, 'uno', $pid{one}, 15, 'the worker is back');
 takes_less($node, 'postgres', 5, 'ALTER DATABASE uno SET TABLESPACE space',
 	'SET TABLESPACE');
-$pid{uno} = awaits_worker($node, 'uno', $pid{uno}, 2, 'the worker is back');
+$pid{uno} = awaits_worker($node, 'uno', $pid{uno}, 15, 'the worker is back');
 for my $strategy (qw(wal_log file_copy))
 {
 	takes_less($node, 'postgres', 5,
 		"CREATE DATABASE copy_$strategy TEMPLATE uno STRATEGY $strategy",
 		"CREATE DATABASE, template, $strategy");
 	$pid{uno} =
-	  awaits_worker($node, 'uno', $pid{uno}, 2, 'the worker is back');
+	  awaits_worker($node, 'uno', $pid{uno}, 15, 'the worker is back');
 }
-takes_less($node, 'postgres', 2, 'CREATE DATABASE plain',
+takes_less($node, 'postgres', 4, 'CREATE DATABASE plain',
 	'CREATE DATABASE');
 
 # A copy stays still until it is activated.
-awaits_no_worker($node, 'copy_wal_log', 2, 'the copy is kept still');
+awaits_no_worker($node, 'copy_wal_log', 15, 'the copy is kept still');
 $node->safe_psql('copy_wal_log', 'SELECT taskq_activate()');
-awaits_worker($node, 'copy_wal_log', 0, 2, 'an activated copy has a worker');
-takes_less($node, 'postgres', 2, 'DROP DATABASE copy_wal_log',
+awaits_worker($node, 'copy_wal_log', 0, 15, 'an activated copy has a worker');
+takes_less($node, 'postgres', 4, 'DROP DATABASE copy_wal_log',
 	'DROP DATABASE');
-takes_less($node, 'postgres', 2, 'DROP DATABASE copy_file_copy WITH (FORCE)',
+takes_less($node, 'postgres', 4, 'DROP DATABASE copy_file_copy WITH (FORCE)',
 	'DROP DATABASE of a copy without worker');
 
 is(worker($node, 'two'), $pid{two}, 'all that unnoticed by the others');
 
 # the template by default
 $node->safe_psql('template1', 'CREATE EXTENSION taskq');
-takes_less($node, 'postgres', 2, 'CREATE DATABASE standard',
+takes_less($node, 'postgres', 4, 'CREATE DATABASE standard',
 	'CREATE DATABASE from template1 with the extension');
 $node->safe_psql('standard', 'SELECT taskq_activate()');
 my $standard =
-  awaits_worker($node, 'standard', 0, 2, 'which has a worker when activated');
+  awaits_worker($node, 'standard', 0, 15, 'which has a worker when activated');
 $node->safe_psql('template1', 'DROP EXTENSION taskq');
 
 # They fail.
@@ -78,7 +78,7 @@ sub fails
 	my $before = worker($node, $database);
 	my ($code, $out, $err) = $node->psql('postgres', $sql);
 	ok($code != 0 && $err =~ $pattern, $name) or diag("code $code: $err");
-	return awaits_worker($node, $database, $before, 2,
+	return awaits_worker($node, $database, $before, 15,
 		"$name: the worker is back");
 }
 fails('two', 'CREATE DATABASE uno TEMPLATE two', qr/already exists/,
@@ -110,7 +110,7 @@ is( $node->safe_psql('postgres',
 		  . " WHERE query = 'DROP DATABASE two' AND state = 'active'"),
 	't', 'it is terminated');
 $drop->finish;
-awaits_worker($node, 'two', $before, 2, 'the worker is back');
+awaits_worker($node, 'two', $before, 15, 'the worker is back');
 $other->quit;
 
 # in a transaction: until that ends
@@ -120,11 +120,11 @@ $before = worker($node, 'two');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux');
 is(worker($node, 'two'), '', 'no worker before the commit');
 $session->query_safe('ROLLBACK');
-$before = awaits_worker($node, 'two', $before, 2, 'rolled back: it is back');
+$before = awaits_worker($node, 'two', $before, 15, 'rolled back: it is back');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux; COMMIT');
-$before = awaits_worker($node, 'deux', $before, 2, 'committed: it is back');
+$before = awaits_worker($node, 'deux', $before, 15, 'committed: it is back');
 $session->query_safe('ALTER DATABASE deux RENAME TO two');
-$pid{two} = awaits_worker($node, 'two', $before, 2, 'and under the old name');
+$pid{two} = awaits_worker($node, 'two', $before, 15, 'and under the old name');
 
 # the worker in the middle of its work
 my $hold = $node->background_psql('three');
@@ -138,7 +138,7 @@ ok( $node->poll_query_until(
 		  . " AND backend_type = 'taskq worker'"
 		  . " AND wait_event_type = 'Lock'"),
 	'a worker is at work');
-takes_less($node, 'postgres', 2, 'DROP DATABASE three WITH (FORCE)',
+takes_less($node, 'postgres', 4, 'DROP DATABASE three WITH (FORCE)',
 	'DROP DATABASE WITH (FORCE)');
 eval { $hold->quit };
 
@@ -165,7 +165,7 @@ $node->safe_psql('plain', "BEGIN; CREATE EXTENSION taskq;"
 	  . " PREPARE TRANSACTION 'make'");
 is(worker($node, 'plain'), '', 'a prepared CREATE EXTENSION starts nothing');
 $node->safe_psql('plain', "COMMIT PREPARED 'make'");
-awaits_worker($node, 'plain', 0, 2, 'its commit starts the worker');
+awaits_worker($node, 'plain', 0, 15, 'its commit starts the worker');
 $node->safe_psql('plain', "BEGIN; DROP EXTENSION taskq;"
 	  . " PREPARE TRANSACTION 'drop'");
 ok( $node->poll_query_until(
@@ -175,9 +175,9 @@ ok( $node->poll_query_until(
 		  . " AND wait_event_type = 'Lock'"),
 	'a prepared DROP EXTENSION makes the worker wait');
 $node->safe_psql('plain', "COMMIT PREPARED 'drop'");
-awaits_no_worker($node, 'plain', 2, 'its commit ends the worker');
+awaits_no_worker($node, 'plain', 15, 'its commit ends the worker');
 
-takes_less($node, 'postgres', 2, "DROP DATABASE $_", "DROP DATABASE $_")
+takes_less($node, 'postgres', 4, "DROP DATABASE $_", "DROP DATABASE $_")
   for qw(two uno standard plain);
 is( $node->safe_psql('postgres',
 		"SELECT count(*) FROM pg_stat_activity"

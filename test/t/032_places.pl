@@ -29,7 +29,7 @@ CONF
 $node->start;
 $node->safe_psql('postgres', "CREATE DATABASE $_") for qw(one two);
 $node->safe_psql('one', 'CREATE EXTENSION taskq');
-my $one = awaits_worker($node, 'one', 0, 2, 'the first gets the slot');
+my $one = awaits_worker($node, 'one', 0, 15, 'the first gets the slot');
 my $position = -s $node->logfile;
 $node->safe_psql('two', 'CREATE EXTENSION taskq');
 my $found = $node->wait_for_log(
@@ -40,7 +40,7 @@ like(log_since($node, $position), qr/HINT:  Increase max_worker_processes/,
 is($node->safe_psql('postgres', $workers), 'one', 'it has none');
 is(worker($node, 'one'), $one, 'the first keeps its own');
 $node->safe_psql('one', 'DROP EXTENSION taskq');
-awaits_worker($node, 'two', 0, 2, 'a slot gets free: it has one');
+awaits_worker($node, 'two', 0, 15, 'a slot gets free: it has one');
 is(() = log_since($node, $position) =~ /no background worker slot/g,
 	1, 'the log said so once');
 
@@ -63,13 +63,13 @@ ok( $node->poll_query_until('postgres',
 my $placed = $node->safe_psql('postgres', $workers);
 my $refused = $placed eq 'one' ? 'two' : 'one';
 $node->safe_psql($placed, 'DROP EXTENSION taskq');
-awaits_worker($node, $refused, 0, 2, 'a place gets free: it has one');
+awaits_worker($node, $refused, 0, 15, 'a place gets free: it has one');
 is(() = log_since($node, $position) =~ /more than 1 databases/g,
 	1, 'the log said so once');
 $node->adjust_conf('postgresql.conf', 'taskq.max_databases', '64');
 $node->safe_psql($placed, 'CREATE EXTENSION taskq');
 $node->restart;
-awaits_worker($node, $_, 0, 5, "with places for all: a worker in $_")
+awaits_worker($node, $_, 0, 15, "with places for all: a worker in $_")
   for qw(one two);
 
 # a standby
@@ -107,7 +107,7 @@ pg_ctl('-o', '-b', 'start');
 is($node->safe_psql('postgres', $launchers) . '/'
 	  . $node->safe_psql('postgres', $workers),
 	'0/', 'under binary upgrade there is no launcher and no worker');
-takes_less($node, 'postgres', 2, 'DROP DATABASE later',
+takes_less($node, 'postgres', 4, 'DROP DATABASE later',
 	'commands on databases work');
 pg_ctl('-m', 'fast', 'stop');
 

@@ -95,7 +95,7 @@ for my $how (qw(session_preload_libraries local_preload_libraries))
 {
 	$set->($primary, $how, 'taskq');
 	$primary->reload;
-	ok(within(10, sub { $primary->safe_psql('bare', "SELECT count(*) FROM pg_settings WHERE name = 'taskq.retention'") eq '1' }), "$how loads it");
+	ok(within(20, sub { $primary->safe_psql('bare', "SELECT count(*) FROM pg_settings WHERE name = 'taskq.retention'") eq '1' }), "$how loads it");
 	is($warned->('bare', "CREATE TABLE t$how (); BEGIN; SAVEPOINT s; SELECT 1; ROLLBACK TO s; COMMIT"), '0:1:', "$how: any work");
 	is($warned->('postgres', "SELECT taskq_submit('s') > 0; SELECT count(*) FROM taskq_claim('s')"), "0:t\n1:", "$how: tasks");
 	is(error_of($primary, "SELECT taskq_register('s', max_running => 1)"), '55000', "$how is not enough for limits");
@@ -103,7 +103,7 @@ for my $how (qw(session_preload_libraries local_preload_libraries))
 	is($warned->('bare', 'CREATE EXTENSION taskq; SELECT taskq_submit(); DROP EXTENSION taskq'), '0:1:', "$how: the extension comes and goes");
 	$set->($primary, $how, '');
 	$primary->reload;
-	within(10, sub { $primary->safe_psql('bare', "SHOW $how") eq '' });
+	within(20, sub { $primary->safe_psql('bare', "SHOW $how") eq '' });
 }
 
 # --- preloaded, and the objects of a database are of another library, or its
@@ -116,7 +116,7 @@ $primary->safe_psql('bare', "CREATE EXTENSION taskq; SELECT taskq_submit('b'); S
 	  . " UPDATE pg_proc SET probin = '\$libdir/taskq of another version' WHERE probin ~ 'taskq'");
 is(error_of($primary, "SELECT taskq_submit('b')", 'bare'), '58P01', 'a library that is not there');
 is(error_of($primary, "SELECT * FROM taskq.tasks", 'bare'), '58P01', 'nor for views');
-ok(within(10, sub { worker_pid($primary, 'bare') ne '' }), 'the background worker needs none of its functions');
+ok(within(20, sub { worker_pid($primary, 'bare') ne '' }), 'the background worker needs none of its functions');
 is($warned->('postgres', "SELECT taskq_submit('s') > 0"), '0:t:', 'other databases work');
 $primary->safe_psql('bare', "SET allow_system_table_mods = on; UPDATE pg_proc SET probin = '\$libdir/taskq' WHERE probin ~ 'taskq'");
 $primary->safe_psql('bare', 'ALTER EXTENSION taskq DROP TABLE taskq.worker_sign; DROP TABLE taskq.worker_sign CASCADE; ALTER TABLE taskq.task ADD COLUMN more int');

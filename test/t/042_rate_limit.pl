@@ -107,7 +107,7 @@ is($sql->("BEGIN; $claim; ROLLBACK"), '0', 'a bucket begins empty');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN');
 my $got = 0;
-ok(within(10, sub { ($got += $holder->query_safe($claim)) >= 5 }), 'a transaction takes what comes');
+ok(within(20, sub { ($got += $holder->query_safe($claim)) >= 5 }), 'a transaction takes what comes');
 # in the meantime the bucket fills
 within(0.5, sub { 0 });
 my $other = $node->background_psql('postgres');

@@ -50,7 +50,7 @@ is($sql->('SELECT problem, detail FROM taskq_check() ORDER BY 1, 2'), join("\n",
 		'running task is not in the registry|task 1'),
 	'taskq_check tells what memory does not know');
 $sql->('SELECT taskq.debug_wipe()');
-ok(within(10, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()') eq '1|t' }),
+ok(within(20, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()') eq '1|t' }),
 	'what is lost is read from the rows again');
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|1', 'the numbers, too');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
@@ -59,7 +59,7 @@ is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
 $sql->("SELECT taskq_cancel(1, force => true); SELECT taskq_submit_many('q', ARRAY['1', '2']::jsonb[])");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '2|0', 'tasks wait');
 $sql->('DROP EXTENSION taskq; CREATE EXTENSION taskq');
-ok(within(10, sub { worker_pid($node) ne '' }), 'the extension is made again');
+ok(within(20, sub { worker_pid($node) ne '' }), 'the extension is made again');
 $sql->("SELECT taskq_create_queue('q')");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|0', 'its queue of the same number is empty');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
@@ -70,10 +70,7 @@ $sql->('CREATE TABLE slowest (ms double precision)');
 my $open = $node->background_psql('postgres');
 $open->query_safe("BEGIN; SELECT taskq_submit('drop')");
 my $drop = $node->background_psql('postgres', on_error_stop => 0);
-$drop->query_until(qr/begun/, "\\echo begun\nSELECT taskq_drop_queue('drop', true);\n");
-ok(within(5, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT taskq_drop_queue%' AND state = 'active'") eq '1' }),
-	'drop_queue waits');
-$sql->(<<'SQL');
+my $others = <<'SQL';
 DO $$
 DECLARE
     begin_at timestamptz;
@@ -98,14 +95,23 @@ BEGIN
 END
 $$;
 SQL
-is($sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT taskq_drop_queue%' AND state = 'active'"),
-	'1', 'it has waited all the time');
-my $slowest = $sql->('SELECT round(ms) FROM slowest');
-note "figure: slowest call while drop_queue waited: $slowest ms";
-cmp_ok($slowest, '<', 200, 'no other call took 200 ms');
+my $is_dropping = sub {
+	$sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT taskq_drop_queue%' AND state = 'active'");
+};
+timely(200, 'ms of the slowest other call while drop_queue waited', sub {
+	within(20, sub { !$is_dropping->() }) or return 'Inf';
+	$drop->query_until(qr/begun/, "\\echo begun\nSELECT taskq_drop_queue('drop', true);\n");
+	within(20, $is_dropping) or return 'Inf';
+	$sql->('TRUNCATE slowest');
+	$sql->($others);
+	# on a slow machine it may have given up meanwhile
+	return $is_dropping->() ? $sql->('SELECT round(ms) FROM slowest') : 'Inf';
+});
 $open->query_safe('COMMIT');
 $open->quit;
-ok(within(10, sub { $sql->("SELECT count(*) FROM taskq.queues WHERE queue = 'drop'") eq '0' }), 'then the queue is dropped');
+ok(within(20, sub { !$is_dropping->() }), 'it ends');
+error_of($node, "SELECT taskq_drop_queue('drop', true)");
+is($sql->("SELECT count(*) FROM taskq.queues WHERE queue = 'drop'"), '0', 'then the queue is dropped');
 $drop->quit;
 
 sound($node);

@@ -29,7 +29,7 @@ ok( within(
 		sub { $sql->("SELECT count(*) FROM pg_locks l WHERE l.pid = $pid AND l.locktype = 'transactionid'") ne '0' }),
 	'it has begun to write');
 $sql->("SELECT pg_cancel_backend($pid)");
-ok(within(5, sub { $sql->("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'idle' }),
+ok(within(20, sub { $sql->("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'idle' }),
 	'a cancel ends it');
 is($sql->("SELECT count(*) FROM taskq.archive WHERE state = 6"), $tasks, 'nothing was changed');
 $session->quit;

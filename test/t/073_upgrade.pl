@@ -48,7 +48,7 @@ for my $database (qw(postgres copied elsewhere))
 }
 is($new->safe_psql('postgres', $grants), $rights, 'privileges are as they were');
 ok(within(40, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '' }), 'background workers are at work');
-ok(!within(2, sub { worker_pid($new, 'copied') ne '' || $new->safe_psql('copied', "SELECT state FROM taskq.tasks WHERE queue = 'held'") ne 'running' }),
+ok(!within(20, sub { worker_pid($new, 'copied') ne '' || $new->safe_psql('copied', "SELECT state FROM taskq.tasks WHERE queue = 'held'") ne 'running' }),
 	'but the copy is still');
 is($new->safe_psql('postgres', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"deadline"', 'roles have their rights');
 is($new->safe_psql('elsewhere', 'SELECT task_id, token FROM apart.taskq_claim(\'other\')'), '1|1', 'the extension in another schema works');

@@ -27,7 +27,9 @@ sub launcher
 		  . " WHERE backend_type = 'taskq launcher'");
 }
 
-# A worker comes, not of the process id given, within so many seconds.
+# A worker comes, not of the process id given, within so many seconds: 15 is
+# what is promised, and much less than the minute for which it and the launcher
+# sleep when nobody wakes them.
 # Returns its process id.
 sub awaits_worker
 {
