@@ -192,14 +192,14 @@ run_tap() {
 	# the slowest first, so that none is left alone at the end
 	mapfile -t files < <(grep -l '^# (takes long)' "${files[@]}"
 		grep -L '^# (takes long)' "${files[@]}")
-	# four at once: they wait more than they work
+	# several at once: they wait more than they work
 	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
 		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
 		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
-		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-60} \
-		prove_files tap 4 "${files[@]}"
+		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-180} \
+		prove_files tap "${TAP_JOBS:-6}" "${files[@]}"
 	popd >/dev/null
 	for test in "${files[@]}"; do
 		for log in "$dir/tmp_check/log/$(basename "$test" .pl)"_*.log; do
