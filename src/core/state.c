@@ -249,6 +249,8 @@ tq_state_annotate(TqCall *call, TqTask *task, TqReason reason)
 bool
 tq_state_remove(TqCall *call, TqTask *task)
 {
+	TqState from = (TqState) task->f.state;
+
 	tq_xact_begin();
 	tq_places_taking(task);
 	if (!tq_row_delete(call, task, true))
@@ -260,7 +262,7 @@ tq_state_remove(TqCall *call, TqTask *task)
 	tq_places_put(task);
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
-	tq_xact_count(task->f.queue_id, task->f.state, 0);
+	tq_xact_count(task->f.queue_id, from, 0);
 	return true;
 }
 
