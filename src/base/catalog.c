@@ -160,6 +160,7 @@ catalog_load(void)
 				 errhint("Run CREATE EXTENSION taskq.")));
 	found.task = relation_oid(found.schema, "task");
 	found.task_pkey = relation_oid(found.schema, "task_pkey");
+	found.task_wake = relation_oid(found.schema, "task_wake_idx");
 	found.task_dispatch = relation_oid(found.schema, "task_dispatch_idx");
 	found.task_reference = relation_oid(found.schema, "task_reference_idx");
 	found.archive = relation_oid(found.schema, "archive");

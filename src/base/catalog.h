@@ -24,6 +24,7 @@ typedef struct TqCatalog
 	Oid task_pkey;
 	Oid task_dispatch;
 	Oid task_reference;
+	Oid task_wake;
 	Oid archive;
 	Oid leaf[TQ_LEAVES + 1];
 	Oid queue_change;  /* empty; its invalidation announces queues,

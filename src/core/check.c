@@ -92,6 +92,10 @@ static uint64 find_problems(TqStmt *stmt, const Datum *args, Problem **found);
 static void   check_all(ReturnSetInfo *result);
 static void   check_tables(ReturnSetInfo *result, TqStmt *stmt,
 						   const Datum *args);
+static void   check_due(ReturnSetInfo *result);
+static void   report_both(ReturnSetInfo *result, const Problem *first,
+						  uint64 first_count, const Problem *second,
+						  uint64 second_count);
 static void   check_overdue(ReturnSetInfo *result);
 static int    compare_problems(const void *a, const void *b);
 
@@ -117,10 +121,8 @@ taskq_check(PG_FUNCTION_ARGS)
 static void
 check_all(ReturnSetInfo *result)
 {
-	Datum soon = TimestampTzGetDatum(tq_clock_dispatch() + USECS_PER_SEC);
-
 	check_tables(result, &stmt_problems, NULL);
-	check_tables(result, &stmt_due, &soon);
+	check_due(result);
 	tq_check_options(result);
 	tq_check_lanes(result);
 	tq_check_history(result);
@@ -194,20 +196,49 @@ find_problems(TqStmt *stmt, const Datum *args, Problem **found)
 	return rows;
 }
 
+/* What is found twice is a problem. */
 static void
 check_tables(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
 {
 	Problem *first;
 	Problem *second;
-	uint64   rows = find_problems(stmt, args, &first);
+	uint64   count = find_problems(stmt, args, &first);
 	uint64   again;
 
-	if (rows == 0)
+	if (count == 0)
 		return;
 	again = find_problems(stmt, args, &second);
-	for (uint64 i = 0; i < again; i++)
+	report_both(result, first, count, second, again);
+}
+
+/*
+ * Due times.  The clock is read again between the two looks: a task that
+ * came during the first one is not due later than the second one's time.
+ */
+static void
+check_due(ReturnSetInfo *result)
+{
+	Datum    now = TimestampTzGetDatum(tq_clock_dispatch());
+	Problem *first;
+	Problem *second;
+	uint64   count = find_problems(&stmt_due, &now, &first);
+	uint64   again;
+
+	if (count == 0)
+		return;
+	now = TimestampTzGetDatum(tq_clock_dispatch());
+	again = find_problems(&stmt_due, &now, &second);
+	report_both(result, first, count, second, again);
+}
+
+/* Of sorted problems, those that are in both lists */
+static void
+report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
+			const Problem *second, uint64 second_count)
+{
+	for (uint64 i = 0; i < second_count; i++)
 	{
-		if (bsearch(&second[i], first, rows, sizeof(Problem),
+		if (bsearch(&second[i], first, first_count, sizeof(Problem),
 					compare_problems) != NULL)
 			tq_check_report(result, second[i].problem, "%s", second[i].detail);
 	}

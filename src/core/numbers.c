@@ -35,6 +35,7 @@
 #include "core/finished.h"
 #include "core/limit.h"
 #include "core/look.h"
+#include "core/not_due.h"
 #include "core/role.h"
 #include "shared/registry.h"
 
@@ -76,7 +77,7 @@ typedef struct LiveNumber
 /* What is kept from call to call of a statement; each sorted by queue. */
 typedef struct Known
 {
-	Number     *not_due;
+	TqNotDue   *not_due; /* a due time is watched for pending tasks alone */
 	int         not_due_count;
 	Number     *workers;
 	int         workers_count;
@@ -95,14 +96,6 @@ static TqStmt stmt_live = {
 	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id",
 	0,
 	{0},
-	NULL};
-
-/* A due time to come is watched for pending tasks alone. */
-static TqStmt stmt_not_due = {
-	"SELECT queue_id, count(*) FROM taskq.task"
-	" WHERE wake_at > $1 GROUP BY queue_id ORDER BY queue_id",
-	1,
-	{TIMESTAMPTZOID},
 	NULL};
 
 static TqStmt stmt_held = {
@@ -177,13 +170,13 @@ known_of(FunctionCallInfo fcinfo)
 {
 	Known        *known = fcinfo->flinfo->fn_extra;
 	MemoryContext mine;
-	Datum         now = TimestampTzGetDatum(tq_clock_dispatch());
 
 	if (known != NULL)
 		return known;
 	mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	known = palloc0(sizeof(Known));
-	known->not_due = read_numbers(&stmt_not_due, &now, &known->not_due_count);
+	known->not_due =
+		tq_not_due_count(tq_clock_dispatch(), &known->not_due_count);
 	if (tq_registry_complete())
 		count_workers(known);
 	else
@@ -199,8 +192,9 @@ known_of(FunctionCallInfo fcinfo)
 static void
 put_live(Known *known, int32 queue_id, Datum *values)
 {
-	int64 live[TQ_LIVE_STATES] = {0};
-	int64 not_due = number_of(known->not_due, known->not_due_count, queue_id);
+	int64     live[TQ_LIVE_STATES] = {0};
+	TqNotDue *not_due = entry_of(known->not_due, known->not_due_count,
+								 sizeof(TqNotDue), queue_id);
 
 	if (!tq_limit_live(queue_id, live))
 	{
@@ -214,7 +208,8 @@ put_live(Known *known, int32 queue_id, Datum *values)
 			memcpy(live, number->live, sizeof(live));
 	}
 	values[RESULT_PENDING] = Int64GetDatum(live[0]);
-	values[RESULT_READY] = Int64GetDatum(Max(live[0] - not_due, 0));
+	values[RESULT_READY] = Int64GetDatum(
+		Max(live[0] - (not_due == NULL ? 0 : not_due->count), 0));
 	values[RESULT_BLOCKED] = Int64GetDatum(live[1]);
 	values[RESULT_RUNNING] = Int64GetDatum(live[2]);
 	values[RESULT_SUSPENDED] = Int64GetDatum(live[3]);

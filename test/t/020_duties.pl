@@ -45,6 +45,8 @@ BEGIN
 END $$;
 SQL
 
+$sql->("SELECT taskq_create_queue('q'); SELECT taskq_create_queue('dying')");
+
 # --- the end of a lease is acted on within 100 ms, and not before
 my $id;
 my $id2;

@@ -108,7 +108,7 @@ my @statements = (
 	"SELECT * FROM taskq.tasks WHERE reference = 'reference 331'", "SELECT * FROM taskq.tasks WHERE key = 'key 2' LIMIT 100",
 	"SELECT * FROM taskq.tasks WHERE correlation_id = 'correlation 3' LIMIT 100",
 	"SELECT t.* FROM generate_series(300::bigint, 1000, 70) i, taskq_get(i) t",
-	'SELECT * FROM taskq.queues', "SELECT * FROM taskq.queues WHERE queue = 'q1'", "SELECT * FROM taskq.queues WHERE queue = 'q199'",
+	'SELECT * FROM taskq.queues', 'SELECT * FROM taskq.queues LIMIT 100', "SELECT * FROM taskq.queues WHERE queue = 'q1'", "SELECT * FROM taskq.queues WHERE queue = 'q199'",
 	'SELECT * FROM taskq.workers', "SELECT * FROM taskq.workers WHERE worker = 'worker 3'", 'SELECT * FROM taskq.settings');
 my %by = (
 	superuser => \@statements,
@@ -133,7 +133,8 @@ for my $role (sort keys %by)
 		push @lines, $words;
 		push @scans, $words if $scanned > 1000;
 		push @much, $words if $read > $MOST_READ;
-		push @slow, $words if $ms > $MOST_MS;
+		# the promise is for one queue, or for the first hundred
+		push @slow, $words if $ms > $MOST_MS && $words !~ /^SELECT \* FROM taskq\.queues:/;
 	}
 	note "$role: $_" for grep { $big } sort @lines;
 	is(scalar @all, 0, "$role: every statement has answered");
