@@ -30,3 +30,38 @@ CREATE FUNCTION taskq.debug_reasons(OUT name text, OUT given bigint) RETURNS SET
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_reasons';
 COMMENT ON FUNCTION taskq.debug_reasons() IS 'Every reason that taskq_explain and taskq_explain_claim know, and how often this session gave it';
+
+CREATE FUNCTION taskq.debug_range_moment() RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_moment';
+COMMENT ON FUNCTION taskq.debug_range_moment() IS 'The number of the last lower';
+
+CREATE FUNCTION taskq.debug_range_learn(lane_id bigint, priority integer, lo_at timestamptz, lo_id bigint,
+                                        hi_at timestamptz, hi_id bigint, moment bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_learn';
+COMMENT ON FUNCTION taskq.debug_range_learn(bigint, integer, timestamptz, bigint, timestamptz, bigint, bigint) IS
+    'Tells that there is nothing to claim between two positions, right or wrong';
+
+CREATE FUNCTION taskq.debug_range_lower(lane_id bigint, priority integer, at timestamptz, id bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_lower';
+COMMENT ON FUNCTION taskq.debug_range_lower(bigint, integer, timestamptz, bigint) IS
+    'Tells that there is something to claim at a position';
+
+CREATE FUNCTION taskq.debug_range_read(lane_id bigint, priority integer, OUT lo_at timestamptz, OUT lo_id bigint,
+                                       OUT hi_at timestamptz, OUT hi_id bigint) RETURNS SETOF record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_read';
+COMMENT ON FUNCTION taskq.debug_range_read(bigint, integer) IS 'The dead ranges of a lane and priority';
+
+CREATE FUNCTION taskq.debug_range_learn_priorities(lane_id bigint, priorities smallint[], moment bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_learn_priorities';
+COMMENT ON FUNCTION taskq.debug_range_learn_priorities(bigint, smallint[], bigint) IS
+    'Tells that a lane has no other priorities';
+
+CREATE FUNCTION taskq.debug_range_priorities(lane_id bigint) RETURNS smallint[]
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_range_priorities';
+COMMENT ON FUNCTION taskq.debug_range_priorities(bigint) IS 'The priorities of a lane; NULL: not known';

@@ -90,4 +90,4 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_lineage(bigint),
     taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]) TO pg_monitor;
-GRANT EXECUTE ON FUNCTION taskq_health() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "shared/counter.h"
+#include "shared/range.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
@@ -63,6 +64,7 @@ tq_shmem_wipe(void)
 	if (!ready)
 		return;
 	tq_counter_wipe();
+	tq_range_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
 }
@@ -77,6 +79,7 @@ tq_shmem_forget_database(Oid database)
 	if (!ready)
 		return;
 	tq_counter_forget_database(database);
+	tq_range_forget_database(database);
 	tq_registry_forget_database(database);
 	tq_slot_forget_database(database);
 }
@@ -88,10 +91,12 @@ request(void)
 		previous_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
 	RequestAddinShmemSpace(tq_counter_size());
+	RequestAddinShmemSpace(tq_range_size());
 	RequestAddinShmemSpace(tq_registry_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
 	tq_counter_request();
+	tq_range_request();
 	tq_registry_request();
 	tq_slot_request();
 }
@@ -108,6 +113,7 @@ startup(void)
 	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
 	tq_clock_attach(clock, found);
 	tq_counter_init();
+	tq_range_init();
 	tq_registry_init();
 	tq_slot_init();
 	tq_station_init();

@@ -240,6 +240,21 @@ run_hostile() {
 	count hostile $PASSED $FAILED $SKIPPED
 }
 
+# The protocol of dead ranges, in all orders of events; its words for TESTS
+# are scenarios and rules
+run_model() {
+	local dir=$TASKQ_TMP/model form=short
+	[ -z "${LONG:-}" ] || form=long
+	mkdir -p "$dir"
+	make -s -C "$TASKQ_SRC/test/model" OUT="$dir" PG_CONFIG="$PG_CONFIG" ||
+		die "the program of the family model fails"
+	PASSED=0 FAILED=1 SKIPPED=0
+	# shellcheck disable=SC2046  # a list of words
+	"$dir/model" "$dir/result" "$form" $(asked_for model)
+	[ ! -s "$dir/result" ] || read -r PASSED FAILED SKIPPED <"$dir/result"
+	count model $PASSED $FAILED $SKIPPED
+}
+
 # The chaos test alone, for as long as is wanted
 run_chaos() {
 	export CHAOS_SECONDS=${CHAOS_SECONDS:-60}

@@ -9,7 +9,7 @@ unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE \
 	PGSSLMODE PGTZ PGDATESTYLE PGTARGETSESSIONATTRS
 export LC_ALL=C
 
-FAMILIES="regress unloaded isolation pgtap hostile tap lint"
+FAMILIES="regress unloaded isolation pgtap hostile model tap lint"
 
 # exit codes: a test failed; the harness could not do its work
 FAILED_TEST=1

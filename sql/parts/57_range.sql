@@ -1,0 +1,13 @@
+/*
+ * 57_range: how much is known of the dispatch index.
+ *
+ * Reads shared memory only.  The owner of the extension and pg_monitor may
+ * call it.
+ */
+CREATE FUNCTION taskq.range_numbers(
+    OUT entries bigint, OUT ranges bigint, OUT learned bigint, OUT refused bigint,
+    OUT lowered bigint, OUT evicted bigint, OUT audited bigint, OUT repaired bigint) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_range_numbers';
+COMMENT ON FUNCTION taskq.range_numbers() IS
+    'What claims remember of the dispatch index, and how often that was told, refused, taken back, looked at and repaired, in all databases since the start; NULL without preloading';
