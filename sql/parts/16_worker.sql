@@ -26,6 +26,8 @@ CREATE TABLE taskq.worker (
     ended_at timestamp with time zone,
     draining boolean NOT NULL DEFAULT false,
     max_running integer,
+    bound_instance bigint,
+    bound_session bigint,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id)
 );
 COMMENT ON TABLE taskq.worker IS 'Registrations of workers, and labels of claims without one';
@@ -40,6 +42,8 @@ COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made';
 COMMENT ON COLUMN taskq.worker.ended_at IS 'When it was declared dead or left';
 COMMENT ON COLUMN taskq.worker.draining IS 'It gets no further tasks';
 COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; null is any number';
+COMMENT ON COLUMN taskq.worker.bound_instance IS 'Start of the server to which bound_session belongs; any other one is over';
+COMMENT ON COLUMN taskq.worker.bound_session IS 'Number of the connection that it is bound to; null is none';
 COMMENT ON CONSTRAINT worker_pkey ON taskq.worker IS 'Looked up by number';
 CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) 1;
 COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';
@@ -47,6 +51,9 @@ CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_cat
 COMMENT ON INDEX taskq.worker_label_idx IS 'A label by its name; not unique, so that claims never wait for each other';
 CREATE INDEX worker_past_idx ON taskq.worker (name, worker_id) WHERE state OPERATOR(pg_catalog.<>) 3;
 COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name: a dead worker is told so';
+CREATE INDEX worker_bound_idx ON taskq.worker (worker_id)
+    WHERE state OPERATOR(pg_catalog.=) 1 AND bound_session IS NOT NULL;
+COMMENT ON INDEX taskq.worker_bound_idx IS 'Living workers that are bound: whose connection is gone?';
 
 CREATE SEQUENCE taskq.sign_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.sign_id_seq IS 'Numbers of taskq.worker_sign and taskq.task_sign';

@@ -362,6 +362,11 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
     SELECT 'worker has a limit that cannot be'
      WHERE w.max_running OPERATOR(pg_catalog.<) 1
     UNION ALL
+    SELECT 'worker is bound to a connection that cannot be'
+     WHERE (w.bound_instance IS NULL) OPERATOR(pg_catalog.<>) (w.bound_session IS NULL)
+     OR w.bound_instance OPERATOR(pg_catalog.<=) 0 OR w.bound_session OPERATOR(pg_catalog.<=) 0
+     OR (w.state OPERATOR(pg_catalog.=) 3 AND w.bound_session IS NOT NULL)
+    UNION ALL
     SELECT 'tags are no sorted set'
      WHERE pg_catalog.cardinality(w.tags) OPERATOR(pg_catalog.>) 16
      OR EXISTS (SELECT FROM pg_catalog.unnest(w.tags) AS u (tag)

@@ -135,6 +135,7 @@ check_all(ReturnSetInfo *result)
 	if (tq_duty_wanted())
 	{
 		tq_check_slots(result);
+		tq_check_bound(result);
 		check_overdue(result);
 	}
 }

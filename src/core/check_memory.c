@@ -15,6 +15,8 @@
  * - Reserved claims are compared while none can be made (core/limit.c).
  * - A registered worker has a slot, if the background worker has had time
  *   to make it one.
+ * - The connection of a bound worker is there, or the background worker has
+ *   not had time to see that it is gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,6 +35,7 @@
 #include "core/check.h"
 #include "core/limit.h"
 #include "core/xact.h"
+#include "shared/bind.h"
 #include "shared/counter.h"
 #include "shared/registry.h"
 #include "shared/slot.h"
@@ -74,6 +77,15 @@ static TqStmt stmt_workers = {
 	{0},
 	NULL};
 
+/* A row that somebody is changing is his. */
+static TqStmt stmt_bound = {
+	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
+	" WHERE state = 1 AND bound_session IS NOT NULL AND xmax::text = '0'"
+	" ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
 static TqStmt stmt_is_active = {"SELECT xmin::text::bigint FROM taskq.worker"
 								" WHERE worker_id = $1 AND state = 1",
 								1,
@@ -105,6 +117,9 @@ static void        count_rows(Numbers *numbers, int count);
 static bool compare_numbers(ReturnSetInfo *result, const Numbers *numbers);
 static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
 static bool lacks_slot(int32 worker_id);
+static int  read_gone(int32 **ids);
+static int  keep_common(int32 *ids, int count, const int32 *others,
+						int other_count);
 
 /* Every running task has an entry that watches its newest claim. */
 void
@@ -348,6 +363,68 @@ lacks_slot(int32 worker_id)
 	lacks = tq_spi_look(&stmt_is_active, &arg, NULL, 1) > 0;
 	tq_spi_leave(&spi);
 	return lacks;
+}
+
+/*
+ * Whoever is bound to a connection that is gone is dead, once the background
+ * worker has looked.
+ */
+void
+tq_check_bound(ReturnSetInfo *result)
+{
+	int32 *ids;
+	int    count = read_gone(&ids);
+
+	for (int attempt = 0; attempt < SLOT_TRIES && count > 0; attempt++)
+	{
+		int32 *now;
+		int    now_count;
+
+		tq_registry_ask(TQ_ASK_WORKERS);
+		tq_station_wake();
+		tq_check_pause(PAUSE);
+		now_count = read_gone(&now);
+		count = keep_common(ids, count, now, now_count);
+		pfree(now);
+	}
+	for (int i = 0; i < count; i++)
+		tq_check_report(result, "bound worker outlives its connection",
+						"worker %d", ids[i]);
+}
+
+/* Living workers that are bound to nothing, by rising number. */
+static int
+read_gone(int32 **ids)
+{
+	uint64 rows;
+	int    count = 0;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_bound, NULL, NULL, 0);
+	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		if (tq_bind_gone(tq_spi_int8(i, 2, 0), tq_spi_int8(i, 3, 0)))
+			(*ids)[count++] = tq_spi_int4(i, 1, 0);
+	}
+	tq_spi_leave(&spi);
+	return count;
+}
+
+/* Keep what both lists have. */
+static int
+keep_common(int32 *ids, int count, const int32 *others, int other_count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (bsearch(&ids[i], others, other_count, sizeof(int32),
+					tq_order_int32) != NULL)
+			ids[kept++] = ids[i];
+	}
+	return kept;
 }
 
 /* The numbers that a statement gives. */

@@ -1,7 +1,8 @@
 /*
  * duty.c
  *		What happens by itself: dead workers, ended leases and time limits,
- *		deadlines.  (Retention is in retention.c.)
+ *		deadlines.  (Retention is in retention.c, workers that are bound to a
+ *		connection in bound.c.)
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background
@@ -41,11 +42,12 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
-#include "base/order.h"
 #include "base/spi.h"
+#include "core/bound.h"
 #include "core/duty.h"
 #include "core/failure.h"
 #include "core/finished.h"
+#include "core/orphan.h"
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/sign.h"
@@ -82,21 +84,6 @@ static TimestampTz next_wake = DT_NOEND;
 
 static TqStmt stmt_active = {
 	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
-
-static TqStmt stmt_ended = {
-	"SELECT worker_id, state::integer FROM taskq.worker"
-	" WHERE state IN (2, 4) ORDER BY ended_at DESC LIMIT 1000",
-	0,
-	{0},
-	NULL};
-
-static TqStmt stmt_orphans = {
-	"SELECT t.task_id, t.token, t.worker_id"
-	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
-	" WHERE t.state = 3 AND w.state IN (2, 4) ORDER BY t.task_id LIMIT $1",
-	1,
-	{INT4OID},
-	NULL};
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
@@ -150,12 +137,12 @@ static TqStmt stmt_roles_gone = {
 	NULL};
 
 static bool  turn_of(const char *what, Duty duty, int limit);
+static void  tend_bound(void);
+static bool  slice_of(const char *what, Duty duty, int limit);
 static bool  still_wanted(void);
 static int64 duty_silent(int limit);
 static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
-static int   find_orphans(TqRunning *found, int limit);
-static int   read_orphans(TqRunning *found, int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
@@ -227,11 +214,14 @@ tq_duty_turn(TimestampTz told)
 
 	turn_failed = false;
 	next_end = Min(next_end, told);
+	tend_bound();
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
 			;
 	if (now >= liveness_due || tq_registry_asked(TQ_ASK_WORKERS))
 	{
+		while (turn_of("bound workers", tq_bound_end_gone, BATCH))
+			;
 		while (turn_of("silent workers", duty_silent, BATCH))
 			;
 		while (turn_of("orphans", duty_orphans, BATCH))
@@ -271,6 +261,7 @@ tq_duty_turn(TimestampTz told)
 	next_wake = earliest_wake();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, next_wake));
+	next = Min(next, tq_bound_next());
 	if (!turn_failed)
 	{
 		failure_pause = FAILURE_PAUSE_FIRST;
@@ -282,11 +273,43 @@ tq_duty_turn(TimestampTz told)
 }
 
 /*
- * One batch of a duty in a transaction of its own; true when there may be
- * more to do.  An error is logged and ends this duty's turn, not the others'.
+ * One batch of a duty; true when there may be more to do.  Batches are short
+ * (some 20 ms), and before each one comes what must not wait for them.
  */
 static bool
 turn_of(const char *what, Duty duty, int limit)
+{
+	tend_bound();
+	return slice_of(what, duty, limit);
+}
+
+/* Workers whose connection is gone, and at once the tasks that they held. */
+static void
+tend_bound(void)
+{
+	bool failed = turn_failed;
+
+	if (!tq_bound_is_due())
+		return;
+	turn_failed = false;
+	while (slice_of("bound workers", tq_bound_end_gone, BATCH))
+		;
+	/* after a start or a wipe the tasks are still to be found */
+	while (!tq_registry_complete() && slice_of("ends", duty_ends, BATCH))
+		;
+	while (slice_of("orphans", duty_orphans, BATCH))
+		;
+	if (turn_failed)
+		tq_bound_failed();
+	turn_failed |= failed;
+}
+
+/*
+ * One batch in a transaction of its own.  An error is logged and ends this
+ * duty's turn, not the others'.
+ */
+static bool
+slice_of(const char *what, Duty duty, int limit)
 {
 	MemoryContext  context = CurrentMemoryContext;
 	volatile int64 acted = 0;
@@ -362,6 +385,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		int         limit;
 		bool        removes; /* finished tasks, and what belongs to them */
 	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
+				  {"bound", tq_bound_end_gone, 10 * BATCH, false},
 				  {"liveness", duty_silent, 10 * BATCH, false},
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
@@ -472,8 +496,8 @@ duty_orphans(int limit)
 	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
-	count = tq_shmem_ready() ? find_orphans(found, limit)
-							 : read_orphans(found, limit);
+	count = tq_orphan_find(found, limit);
+	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
 		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
@@ -484,49 +508,6 @@ duty_orphans(int limit)
 	}
 	tq_call_end(&call);
 	return acted;
-}
-
-/* In the registry, by rising id. */
-static int
-find_orphans(TqRunning *found, int limit)
-{
-	int32 *ended;
-	uint64 rows;
-	int    count;
-	TqSpi  spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_ended, NULL, NULL, 0);
-	ended = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ended[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
-	qsort(ended, rows, sizeof(int32), tq_order_int32);
-	count = rows == 0
-				? 0
-				: tq_registry_of_workers(ended, (int) rows, found, limit);
-	qsort(found, count, sizeof(TqRunning), compare_running);
-	return count;
-}
-
-/* In the table, by rising id. */
-static int
-read_orphans(TqRunning *found, int limit)
-{
-	Datum  arg = Int32GetDatum(limit);
-	uint64 rows;
-	TqSpi  spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_orphans, &arg, NULL, 0);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		found[i].task_id = tq_spi_int8(i, 1, 0);
-		found[i].token = tq_spi_int8(i, 2, 0);
-		found[i].worker_id = tq_spi_int4(i, 3, 0);
-	}
-	tq_spi_leave(&spi);
-	return (int) rows;
 }
 
 /* Leases and time limits that are over. */

@@ -53,7 +53,8 @@ typedef struct Holder
 	char         *name; /* NULL: a claim that named nobody */
 	TqWorkerState state;
 	TimestampTz   ended_at;
-	bool          seen; /* is it known when? */
+	bool          bound; /* to a connection */
+	bool          seen;  /* is it known when? */
 	int64         silent;
 } Holder;
 
@@ -66,7 +67,8 @@ typedef struct Change
 	char       *message;
 } Change;
 
-static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at"
+static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
+							 "       bound_session IS NOT NULL"
 							 "  FROM taskq.worker WHERE worker_id = $1",
 							 1,
 							 {INT4OID},
@@ -437,7 +439,10 @@ explain_held(TqExplain *e, const TqTask *task, const Holder *holder,
 											  : TQ_WHY_RUNS_BY_NOBODY);
 	appendStringInfoString(text, " holds it");
 	if (registered)
-		appendStringInfoString(text, " while it lives");
+		appendStringInfoString(
+			text, holder->bound
+					  ? " while it lives, which ends with its connection"
+					  : " while it lives");
 	if (task->f.lease_until != DT_NOEND)
 		appendStringInfo(text, "%s until %s at most",
 						 registered ? ", but" : "",
@@ -629,6 +634,7 @@ read_holder(const TqTask *task, Holder *holder)
 		holder->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
 		value = tq_spi_get(0, 3, &isnull);
 		holder->ended_at = isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
+		holder->bound = tq_spi_bool(0, 4);
 	}
 	tq_spi_leave(&spi);
 	holder->seen = tq_sign_silence(task->f.worker_id, &holder->silent);

@@ -8,7 +8,7 @@
  * what the new one claims.  Names are resolved once in a session and kept
  * until a registration or a death is announced (base/catalog.c).
  *
- * Signs of life are in sign.c.
+ * Signs of life are in sign.c, what binds a worker to a connection in bound.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "core/bound.h"
 #include "core/duty.h"
 #include "core/look.h"
 #include "core/role.h"
@@ -67,7 +68,9 @@ typedef struct Registration
 	Datum  queues; /* text[], 0: null */
 	TqTags tags;
 	Jsonb *info;
-	int    max_running; /* 0: null */
+	int    max_running;    /* 0: null */
+	int64  bound_instance; /* 0: null */
+	int64  bound_session;  /* 0: not bound */
 } Registration;
 
 static MemoryContext known_context = NULL;
@@ -97,20 +100,22 @@ static TqStmt stmt_find_label = {
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
-	" (name, state, role_id, queues, tags, info, registered_at, max_running)"
-	" VALUES ($1, $2::smallint, $3, $4, $5, $6, $7, $8)"
+	" (name, state, role_id, queues, tags, info, registered_at, max_running,"
+	"  bound_instance, bound_session)"
+	" VALUES ($1, $2::smallint, $3, $4, $5, $6, $7, $8, $9, $10)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
-	8,
+	10,
 	{TEXTOID, INT4OID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID,
-	 TIMESTAMPTZOID, INT4OID},
+	 TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID},
 	NULL};
 
 static TqStmt stmt_keep = {
 	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
-	"       max_running = $5, draining = false"
+	"       max_running = $5, draining = false,"
+	"       bound_instance = $6, bound_session = $7"
 	" WHERE worker_id = $1 AND state = 1",
-	5,
-	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID},
+	7,
+	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID, INT8OID},
 	NULL};
 
 static TqStmt stmt_drain = {"UPDATE taskq.worker SET draining = true"
@@ -176,6 +181,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	Registration registration = {0};
 	TqCall       call;
 	KnownWorker *former;
+	bool         bound;
 	bool         keep;
 	int64        returned = 0;
 	int32        worker_id;
@@ -193,11 +199,9 @@ taskq_register(PG_FUNCTION_ARGS)
 			tq_error_invalid("max_running", "must be at least 1", NULL);
 		tq_shmem_require("max_running");
 	}
-	if (tq_arg_bool(fcinfo, 4, false))
-	{
+	bound = tq_arg_bool(fcinfo, 4, false);
+	if (bound)
 		tq_shmem_require("bound => true");
-		tq_error_not_built("bound => true");
-	}
 	registration.info = tq_arg_jsonb(fcinfo, 5);
 	if (registration.info != NULL &&
 		VARSIZE(registration.info) > TQ_MAX_SMALL_DOC)
@@ -206,6 +210,9 @@ taskq_register(PG_FUNCTION_ARGS)
 	keep = tq_arg_bool(fcinfo, 6, false);
 
 	tq_call_begin(&call, "taskq_register()");
+	if (bound)
+		tq_bound_tie(&registration.bound_instance,
+					 &registration.bound_session);
 	for (;;)
 	{
 		former = look_up(name);
@@ -605,8 +612,8 @@ add_row(const char *name, TqWorkerState state,
 		const Registration *registration)
 {
 	TqSpi spi;
-	Datum args[8];
-	bool  nulls[8] = {false};
+	Datum args[10];
+	bool  nulls[10] = {false};
 	int32 worker_id = 0;
 
 	args[0] = CStringGetTextDatum(name);
@@ -622,6 +629,9 @@ add_row(const char *name, TqWorkerState state,
 	args[6] = TimestampTzGetDatum(tq_clock_wall());
 	args[7] = Int32GetDatum(registration->max_running);
 	nulls[7] = registration->max_running == 0;
+	args[8] = Int64GetDatum(registration->bound_instance);
+	args[9] = Int64GetDatum(registration->bound_session);
+	nulls[8] = nulls[9] = registration->bound_session == 0;
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT_RETURNING, 0) > 0)
 		worker_id = tq_spi_int4(0, 1, 0);
@@ -634,8 +644,8 @@ static bool
 keep_row(int32 worker_id, const Registration *registration)
 {
 	TqSpi spi;
-	Datum args[5];
-	bool  nulls[5] = {false};
+	Datum args[7];
+	bool  nulls[7] = {false};
 	bool  kept;
 
 	args[0] = Int32GetDatum(worker_id);
@@ -646,6 +656,9 @@ keep_row(int32 worker_id, const Registration *registration)
 	nulls[3] = registration->info == NULL;
 	args[4] = Int32GetDatum(registration->max_running);
 	nulls[4] = registration->max_running == 0;
+	args[5] = Int64GetDatum(registration->bound_instance);
+	args[6] = Int64GetDatum(registration->bound_session);
+	nulls[5] = nulls[6] = registration->bound_session == 0;
 	tq_spi_enter(&spi);
 	kept = tq_spi_run(&stmt_keep, args, nulls, SPI_OK_UPDATE, 0) > 0;
 	tq_spi_leave(&spi);

@@ -19,7 +19,7 @@
  * A prepared transaction keeps no intents: its end flags the registry of
  * running tasks as incomplete and numbers as unknown, and the background
  * worker looks (tq_xact_prepared_ended, called after COMMIT and ROLLBACK
- * PREPARED).
+ * PREPARED).  One that has bound a worker to its session is refused.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -48,6 +48,7 @@ typedef enum IntentKind
 	INTENT_ORPHANS,
 	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
+	INTENT_BOUND,
 	INTENT_VISIT
 } IntentKind;
 
@@ -94,6 +95,7 @@ static Intent *add_intent(IntentKind kind);
 static void    make_room(int more);
 static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
+static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
 static void    forget_all(void);
 static void    at_end(XactEvent event, void *arg);
@@ -268,6 +270,13 @@ tq_xact_worker_gone(int32 worker_id)
 	add_intent(INTENT_WORKER_GONE)->running.worker_id = worker_id;
 }
 
+/* A worker is being bound to this session, which no other may commit. */
+void
+tq_xact_bound(void)
+{
+	add_intent(INTENT_BOUND);
+}
+
 /* The launcher should see whether a database wants a background worker. */
 void
 tq_xact_visit(Oid database)
@@ -349,11 +358,14 @@ carry_out(const Intent *intent)
 	switch (intent->kind)
 	{
 		case INTENT_RESERVED:
+		case INTENT_BOUND:
 			break;
 		case INTENT_RUNNING:
 			tq_registry_put(&intent->running);
 			if (intent->running.due_at != DT_NOEND)
 				tq_station_due(intent->running.due_at);
+			else
+				see_worker(intent->running.worker_id);
 			break;
 		case INTENT_STOPPED:
 			tq_registry_remove(intent->running.task_id);
@@ -388,6 +400,22 @@ carry_out(const Intent *intent)
 			tq_station_visit(intent->database);
 			break;
 	}
+}
+
+/*
+ * After a claim without an end of its own was put into the registry.  A
+ * worker that lost its slot before may be dead, and those who took its tasks
+ * back may not have seen this one; one that loses it later is seen to later.
+ */
+static void
+see_worker(int32 worker_id)
+{
+	int64 last_seen;
+
+	if (worker_id == 0 || tq_slot_find(worker_id, &last_seen))
+		return;
+	tq_registry_ask(TQ_ASK_WORKERS);
+	tq_station_wake();
 }
 
 /* What was reserved for a claim that has been rolled back. */
@@ -427,6 +455,22 @@ forget_all(void)
 	tq_places_forget();
 }
 
+/* PREPARE TRANSACTION, while it can still fail. */
+static void
+refuse_bound(void)
+{
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_BOUND)
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg(
+					 "cannot PREPARE a transaction that has bound a worker to its connection"),
+				 errhint("Register the worker in a transaction of its own.")));
+	}
+}
+
 static void
 at_end(XactEvent event, void *arg)
 {
@@ -451,6 +495,9 @@ at_end(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_PREPARE:
 			break;
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_bound();
+			return;
 		default:
 			return; /* before the end, or a parallel worker */
 	}

@@ -28,6 +28,7 @@ extern void  tq_xact_ask(int32 worker_id);
 extern void  tq_xact_orphans(void);
 extern void  tq_xact_rescan(void);
 extern void  tq_xact_worker_gone(int32 worker_id);
+extern void  tq_xact_bound(void);
 extern void  tq_xact_session_cache_changed(void);
 extern void  tq_xact_visit(Oid database);
 extern void  tq_xact_prepared_ended(void);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "shared/bind.h"
 #include "shared/counter.h"
 #include "shared/range.h"
 #include "shared/registry.h"
@@ -63,6 +64,7 @@ tq_shmem_wipe(void)
 {
 	if (!ready)
 		return;
+	tq_bind_wipe();
 	tq_counter_wipe();
 	tq_range_wipe();
 	tq_registry_wipe();
@@ -90,6 +92,7 @@ request(void)
 	if (previous_request)
 		previous_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
+	RequestAddinShmemSpace(tq_bind_size());
 	RequestAddinShmemSpace(tq_counter_size());
 	RequestAddinShmemSpace(tq_range_size());
 	RequestAddinShmemSpace(tq_registry_size());
@@ -112,6 +115,7 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
 	tq_clock_attach(clock, found);
+	tq_bind_init();
 	tq_counter_init();
 	tq_range_init();
 	tq_registry_init();

@@ -83,6 +83,7 @@ static const char *own_tags = "";
 static Words       own_queues;
 static Words       all_queues;
 static bool        registers = false;
+static bool        bound = false; /* to the connection */
 static int         max_running = 0;
 static int         rate = 40; /* transactions of a producer in a second */
 static int         heartbeat_ms = 250;
@@ -238,6 +239,12 @@ ensure_connection(void)
 		if (!conn_lost)
 		{
 			PQsetNoticeProcessor(conn, ignore_notice, NULL);
+			/* what was bound to the former one is dead, or about to be */
+			if (bound)
+			{
+				end_op(begin_op("connect"), OK, "-");
+				need_register = true;
+			}
 			break;
 		}
 		if (told_to("stop"))
@@ -645,9 +652,9 @@ register_worker(void)
 	if (max_running > 0)
 		snprintf(limit, sizeof(limit), ", max_running => %d", max_running);
 	ensure_connection();
-	op = begin_op("register w=%s limit=%d", name, max_running);
-	outcome = run(NULL, "SELECT taskq_register('%s', '{%s}', '{%s}'%s)", name,
-				  text, own_tags, limit);
+	op = begin_op("register w=%s limit=%d bound=%d", name, max_running, bound);
+	outcome = run(NULL, "SELECT taskq_register('%s', '{%s}', '{%s}'%s%s)",
+				  name, text, own_tags, limit, bound ? ", bound => true" : "");
 	end_op(op, outcome, "-");
 	need_register = outcome != OK;
 	next_beat = now_us() + heartbeat_ms * 1000;
@@ -663,6 +670,8 @@ beat_if_due(void)
 	if (!registers || now_us() < next_beat)
 		return false;
 	ensure_connection();
+	if (bound && need_register)
+		return true;
 	op = begin_op("heartbeat w=%s", name);
 	outcome = run(NULL, "SELECT taskq_heartbeat('%s')", name);
 	end_op(op, outcome, "-");
@@ -959,9 +968,13 @@ claim(Task *tasks)
 		undo = end == END_COMMIT && percent(50);
 	}
 	ensure_connection();
+	if (bound && need_register)
+		return 0;
 	op = begin_op("claim q=%s w=%s n=%d lease=%d held=%s tags=%s end=%s",
 				  queue, name, want, lease_ms * 1000,
-				  registers ? "worker" : "lease",
+				  bound       ? "connection"
+				  : registers ? "worker"
+							  : "lease",
 				  draining      ? "a,b"
 				  : own_tags[0] ? own_tags
 								: "-",
@@ -1136,7 +1149,8 @@ main(int argc, char **argv)
 				max_running = atoi(optarg);
 				break;
 			case 'k':
-				registers = strcmp(optarg, "registered") == 0;
+				bound = strcmp(optarg, "bound") == 0;
+				registers = bound || strcmp(optarg, "registered") == 0;
 				break;
 			case 'R':
 				rate = atoi(optarg);

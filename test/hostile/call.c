@@ -58,7 +58,6 @@ static const struct
 	{"options", NULL, NULL, "TQ004 0A000 22023"},
 	{"insertion", NULL, NULL, "0A000"},
 	{"wait", NULL, NULL, "0A000 25001"},
-	{"bound", NULL, NULL, "0A000"},
 	{"worker", NULL, NULL, "TQ007"},
 	{"reference", NULL, "taskq_submit*", "TQ006"},
 	{"role", NULL, NULL, "42704"},
@@ -417,6 +416,26 @@ in_exception_block(Attempt *attempt)
 	attempt->sql = statement;
 }
 
+/* What has bound a worker to the connection is refused, cleanly. */
+static bool
+prepare(Attempt *attempt)
+{
+	PGresult   *res = PQexec(attempt->session->conn,
+							 "PREPARE TRANSACTION 'hostile'");
+	const char *code = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	bool        good = PQresultStatus(res) == PGRES_COMMAND_OK;
+
+	if (!good && (code == NULL || strcmp(code, "0A000") != 0 ||
+				  strstr(attempt->sql, "taskq_register") == NULL))
+	{
+		attempt->problem = "the transaction could not be prepared";
+		snprintf(attempt->note, sizeof(attempt->note), "%s",
+				 PQerrorMessage(attempt->session->conn));
+	}
+	PQclear(res);
+	return good;
+}
+
 static void
 prepared(Attempt *attempt)
 {
@@ -426,7 +445,7 @@ prepared(Attempt *attempt)
 		return;
 	if (!attempt->outcome.ok)
 		around(attempt, "ROLLBACK");
-	else if (around(attempt, "PREPARE TRANSACTION 'hostile'"))
+	else if (prepare(attempt))
 		around(attempt, "ROLLBACK PREPARED 'hostile'");
 }
 

@@ -1,6 +1,6 @@
 -- taskq_check() finds what somebody who may write the tables did to them.
 BEGIN;
-SELECT plan(136);
+SELECT plan(139);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
@@ -252,6 +252,9 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, max_running) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 0)', 'worker has a limit that cannot be: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 3, 0, ''{b,a}'', now())', 'tags are no sorted set: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'living worker has no slot: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 1, 1, ''{}'', now(), 1, 1)', 'bound worker outlives its connection: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_session) VALUES (-1, ''x'', 2, 1, ''{}'', now(), 1)', 'worker is bound to a connection that cannot be: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 1, 1)', 'worker is bound to a connection that cannot be: worker -1'),
     ('running', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, 1, ''{}'', now(), now() - interval ''1 h'');'
      'UPDATE taskq.task SET worker_id = -1 WHERE task_id = {id}', 'running task outlives its worker: task {id}'),
     ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 1, 1, 0, 0, 0, 0, 0)', 'change of state cannot be: transition -1, task {id}'),

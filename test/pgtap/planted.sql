@@ -6,6 +6,7 @@ SELECT plan(7);
 CREATE ROLE planted_monitor IN ROLE pg_monitor;
 SELECT lives_ok($$SELECT taskq_create_queue('planted', '{"time_limit": "1 h"}');
                   SELECT taskq_submit('monitored');
+                  SELECT taskq_register('bound', bound => true);
                   SELECT taskq_grant('monitored', 'planted_monitor', '{read}')$$,
     'two queues, and a role that may read one and monitor the other');
 
@@ -90,6 +91,11 @@ INSERT INTO wrong (change) VALUES
     ('INSERT INTO taskq.worker (name, state, role_id, tags, registered_at) VALUES (''planted'', 99, -1, ''{NULL}'', ''infinity'')'),
     ('INSERT INTO taskq.worker (name, state, role_id, queues, tags, info, registered_at)'
      ' VALUES (''planted'', 1, -1, ''{NULL}'', ''{{a},{NULL}}'', ''1'', ''-infinity'')'),
+    ('INSERT INTO taskq.worker (name, state, role_id, tags, registered_at, bound_instance, bound_session)'
+     ' SELECT format(''planted %L %L'', i, s), 1, 1, ''{}'', now(), i, s'
+     '   FROM (SELECT unnest(''{0,-1,1,NULL}''::bigint[]) UNION ALL'
+     '         SELECT bound_instance FROM taskq.worker WHERE name = ''bound'') x (i),'
+     '        unnest(''{0,-1,1,262143,NULL,-9223372036854775808,9223372036854775807}''::bigint[]) s'),
     ('INSERT INTO taskq.worker (name, state, role_id, tags, registered_at) VALUES (''planted'', 3, -1, ''{NULL}'', ''infinity'')'),
     ('DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 99, ''infinity'')'),
     ('DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, -1, ''-infinity'')'),

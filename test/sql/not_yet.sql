@@ -8,8 +8,7 @@ SELECT c, t.try('SELECT * FROM ' || c)
     'taskq_submit(''n'', key => ''k'', insertion => ''supersede'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''replace'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''delete'')',
-    'taskq_submit_many(''n'', ''{1}'', insertion => ''delete'')',
-    'taskq_register(''w'', bound => true)'
+    'taskq_submit_many(''n'', ''{1}'', insertion => ''delete'')'
     ]) c;
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o)),
        t.code(format('SELECT taskq_create_queue(''n2'', %L)', o)) AS create,

@@ -162,6 +162,15 @@ clean('a claim after it registered anew', @registered, call('w', 'register', 100
 	claim('v', 400, 405, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
 clean('a claim after it perhaps registered anew', @registered, call('w', 'register', 100, 105, undef), call('w', 'heartbeat', 300, 305),
 	claim('v', 400, 405, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+my @bound = ("P w\n", op(0, 1, 'connect', 'ok -'), call('w', 'register', 1, 2), submit('k', 1, 0, 5), outbox('k'),
+	claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ], held => 'connection'));
+reports('a claim while the connection of a bound worker is there', '7', @bound, call('w', 'heartbeat', 300, 305), "P v\n",
+	claim('v', 200, 205, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after its connection was heard of', @bound, call('w', 'heartbeat', 100, 105), "P v\n",
+	claim('v', 200, 205, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after its connection was lost', @bound, call('w', 'heartbeat', 100, 105, 'fail code=lost -'),
+	op(110, 111, 'connect', 'ok -'), call('w', 'heartbeat', 300, 305), "P v\n",
+	claim('v', 200, 205, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
 reports('a claim inside an extended life', '7', @begun, claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]),
 	answer('extend', 'w', 1, 1, 1600, 1605, 'fail code=TQ001', lease => 1_000_000),
 	answer('extend', 'v', 1, 2, 1600, 1605, 'ok -', lease => 1_000_000),
@@ -236,6 +245,13 @@ clean('late, but nobody worked', @begun, submit('l', 2, 2000, 2005, prio => -1),
 reports('the background worker stays away', '13', op(900, 8200, 'stop_duties', 'fail -'));
 clean('late after a restart', @begun, @less, claim('u', 3100, 3105, [ [ 2, 1, 1, -1, 'l' ] ]),
 	op(900, 8200, 'restart', 'ok -'), claim('v', 9000, 9005, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+
+my @in_between = ("P s\n", op(100, 101, 'kill_worker of=w', 'ok -'), submit('l', 2, 500, 505, prio => -1), outbox('l'),
+	claim('u', 1000, 1005, [ [ 2, 1, 1, -1, 'l' ] ]), complete('u', 2, 1, 1010, 1015, 'ok -'), effect(2, 1), task(2, 'l', 'done'));
+reports('the task of a killed worker that is bound comes back late', '13', @bound, @in_between,
+	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+clean('that of one that is not has time', "P w\n", @registered, @in_between,
+	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 
 # --- 14
 reports('a bug in the log', '14', "L 2026-01-01 00:00:00.000 UTC [77] XX000 client backend ERROR:  what\n");

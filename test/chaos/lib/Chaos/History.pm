@@ -19,8 +19,9 @@
 #
 # After finish() there are: ops; submits (by key); claims and claims_of (by
 # task); answers (by "task token"); tasks, outbox, effects; signs and ends of
-# each worker.  A claim is one task that was handed out by one operation that
-# is known to have happened; it lives surely from {from} to {until}.
+# each worker; connections and ends of processes.  A claim is one task that
+# was handed out by one operation that is known to have happened; it lives
+# surely from {from} to {until}.
 package Chaos::History;
 
 use strict;
@@ -130,6 +131,7 @@ sub finish
 
 	for my $op (@{ $self->{ops} })
 	{
+		$op->{replied} = $op->{t1} != FOREVER && $op->{outcome} ne 'unknown' && ($op->{code} // '') ne 'lost';
 		# what was meant to be rolled back cannot have happened
 		$op->{outcome} = 'fail' if ($op->{end} // '') =~ /rollback/;
 		$op->{outcome} = 'fail' if $op->{outcome} eq 'unknown' && ($op->{code} // '') ne '';
@@ -138,6 +140,7 @@ sub finish
 	$self->index_submits;
 	$self->index_claims;
 	$self->index_workers;
+	$self->index_connections;
 	$self->set_life($_) for @{ $self->{claims} };
 	$self->{sabotage} = grep { $sabotage{ $_->{op} } } @{ $self->{ops} };
 	return $self;
@@ -240,6 +243,43 @@ sub index_workers
 	return;
 }
 
+# Does the claim live while its worker does?
+sub by_worker { return $_[0]{held} ne 'lease'; }
+
+# connections: of each process that says when it connects, its connections in
+# order, [since, heard]: when it was there, and the last time at which it
+# surely still was, as an operation that was sent then had a reply.
+# silent: when a process is known to have ended.
+sub index_connections
+{
+	my ($self) = @_;
+
+	for my $op (@{ $self->{ops} })
+	{
+		my $connections = $self->{connections}{ $op->{process} };
+		if ($op->{op} eq 'connect')
+		{
+			push @{ $self->{connections}{ $op->{process} } }, [ $op->{t0}, $op->{t0} ];
+		}
+		elsif ($connections && $op->{replied})
+		{
+			$connections->[-1][1] = $op->{t0};
+		}
+		$self->{silent}{ $op->{of} } = $op->{t1} if $op->{op} eq 'kill_worker';
+		$self->{silent}{ $op->{process} } = $op->{t0} if $op->{op} eq 'die';
+	}
+	return;
+}
+
+# Until when the connection of a claim was surely there
+sub connected_until
+{
+	my ($self, $claim) = @_;
+	my ($connection) = grep { $_->[0] <= $claim->{t0} } reverse @{ $self->{connections}{ $claim->{process} } // [] };
+
+	return $connection ? max($connection->[1], $claim->{from}) : $claim->{from};
+}
+
 # last_below(LIST, LIMIT): of numbers in order, the last one below
 sub last_below
 {
@@ -331,7 +371,8 @@ sub set_life
 	}
 	my $until = $lease;
 	$until = min($until, $claim->{t0} + $queue->{time_limit} - $self->slack) if $queue->{time_limit};
-	$until = min($until, $self->worker_lives_until($claim)) if $claim->{held} eq 'worker';
+	$until = min($until, $self->worker_lives_until($claim)) if by_worker($claim);
+	$until = min($until, $self->connected_until($claim)) if $claim->{held} eq 'connection';
 	$claim->{until} = min(max($until, $proven), $own_end);
 	$claim->{lease_over} = $lease_over;
 	$claim->{own_end} = $own_end;
@@ -351,7 +392,7 @@ sub maybe_free
 		{
 			$free = 1 if $answer->{op} eq 'release' && maybe($answer);
 		}
-		my ($ends, $first) = $claim->{held} eq 'worker' ? $self->ends_near($claim) : ([], 0);
+		my ($ends, $first) = by_worker($claim) ? $self->ends_near($claim) : ([], 0);
 		for my $i ($first .. $#$ends)
 		{
 			my $op = $ends->[$i];

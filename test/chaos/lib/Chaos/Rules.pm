@@ -486,12 +486,15 @@ sub bounded_recovery
 			# somebody had it in between, and rolled back
 			next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{$id} };
 			my $over = $claim->{lease_over};
-			if ($claim->{held} eq 'worker')
+			if (Chaos::History::by_worker($claim))
 			{
 				my $sign = Chaos::History::last_below($h->{signs}{ $claim->{w} } // [], $next->{t0}) // $claim->{t1};
 				# another life of the worker, or one that never ended
 				next if grep { $_->{t1} > $claim->{t0} && $_->{t0} < $next->{t1} } @{ $h->{ends}{ $claim->{w} } // [] };
-				$over = min($over, max($sign, $claim->{t1}) + $dead + $h->backoff($claim->{q}, $claim->{attempt}));
+				my $backoff = $h->backoff($claim->{q}, $claim->{attempt});
+				$over = min($over, max($sign, $claim->{t1}) + $dead + $backoff);
+				my $silent = $claim->{held} eq 'connection' ? $h->{silent}{ $claim->{process} } : undef;
+				$over = min($over, max($silent, $claim->{t1}) + $backoff) if $silent;
 			}
 			next if $over == FOREVER;
 			$over += $limit;
@@ -580,7 +583,7 @@ sub limits
 	my (@bad, %of_queue, %of_worker, %limit);
 
 	push @{ $of_queue{ $_->{q} } }, $_ for @{ $h->{claims} };
-	push @{ $of_worker{ $_->{w} } }, $_ for grep { $_->{held} eq 'worker' } @{ $h->{claims} };
+	push @{ $of_worker{ $_->{w} } }, $_ for grep { Chaos::History::by_worker($_) } @{ $h->{claims} };
 	for my $name (sort keys %of_queue)
 	{
 		my $queue = $h->{queues}{$name} // next;

@@ -1,0 +1,16 @@
+/*
+ * orphan.h
+ *		Running tasks whose worker is dead or has left.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ORPHAN_H
+#define TQ_ORPHAN_H
+
+#include "base/compat.h"
+
+#include "shared/registry.h"
+
+extern int tq_orphan_find(TqRunning *found, int max);
+
+#endif /* TQ_ORPHAN_H */
