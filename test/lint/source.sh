@@ -14,8 +14,8 @@ none 'no elog below WARNING, and no ereport without errcode' "$(
 			}' "$file"
 	done)"
 none 'tests do not sleep' "$(
-	find test \( -path test/lint -o -path test/run \) -prune -o -type f -print |
-		xargs -r grep -nE '(\bpg_)?\bu?sleep[ (]+[0-9.$]|\bsleep;|Time::HiRes.*sleep|pg_sleep' |
+	find test \( -path test/lint -o -path test/run \) -prune -o -type f -print0 |
+		xargs -0r grep -nE '(\bpg_)?\bu?sleep[ (]+[0-9.$]|\bsleep;|Time::HiRes.*sleep|pg_sleep' |
 		grep -vE 'poll_[a-z_]+|pg_sleep\(0\.0[0-9]+\)')"
 none 'no file has more than 400 kB' "$(
 	all_files | tr '\n' '\0' | xargs -0 ls -l | awk '$5 > 400000 {print $9 ": " $5}')"

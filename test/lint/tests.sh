@@ -56,7 +56,7 @@ none 'what differs without preloading is of regression tests' \
 	"$({ names test/unloaded .patch; cat test/unloaded/left_out; } |
 		grep -vxF -e "$regress")"
 none 'no regression test has the name of a part' \
-	"$(ls sql/*.sql 2>/dev/null | grep -v '^sql/taskq--')"
+	"$(find sql -maxdepth 1 -name '*.sql' ! -name 'taskq--*')"
 none 'a file of TAP or pgTAP tests lies where it is run' \
 	"$(find test/t test/pgtap -mindepth 1 \( -name '*.sql' -o -name '*.pl' \) |
 		grep -vE '^test/(t/[^/]+\.pl|pgtap/[^/]+\.sql)$')"

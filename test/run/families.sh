@@ -188,7 +188,7 @@ run_tap() {
 	export TASKQ_INCLUDE TASKQ_LIB
 	use_build test
 	mkdir -p "$dir/tmp_check/log"
-	pushd "$dir" >/dev/null
+	pushd "$dir" >/dev/null || exit
 	# the slowest first, so that none is left alone at the end
 	mapfile -t files < <(grep -l '^# (takes long)' "${files[@]}"
 		grep -L '^# (takes long)' "${files[@]}")
@@ -200,7 +200,7 @@ run_tap() {
 		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
 		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-180} \
 		prove_files tap "${TAP_JOBS:-6}" "${files[@]}"
-	popd >/dev/null
+	popd >/dev/null || exit
 	for test in "${files[@]}"; do
 		for log in "$dir/tmp_check/log/$(basename "$test" .pl)"_*.log; do
 			[ ! -e "$log" ] || scan_log "$log" "$test" || FAILED=$((FAILED + 1))

@@ -46,6 +46,7 @@ needs() {
 		command:patch patch
 		command:git git
 		command:clang-format clang-format
+		command:shellcheck shellcheck
 		command:setpriv util-linux
 		file:/usr/include/stdlib.h libc6-dev
 		include:libpq-fe.h libpq-dev
@@ -56,16 +57,30 @@ needs() {
 		;;
 	esac
 	[ "$1" != compare ] || say command:valgrind valgrind
+	if [ "$1" = bench ] && wants_peers; then
+		cat <<-LIST
+			extension:pgq postgresql-$major-pgq3
+			command:pgqd pgqd
+			command:node nodejs
+			command:npm npm
+		LIST
+	fi
 	[ "$1" != demo ] || cat <<-LIST
 		file:/usr/include/openssl/evp.h libssl-dev
 		file:/usr/include/magic.h libmagic-dev
 	LIST
 }
 
+# Will the benchmark measure other queues?  The short selection does not.
+wants_peers() {
+	[[ " ${SYSTEMS-$([ "${PART:-quick}" = quick ] || say pgq)} " =~ ' '(pgq|graphile|pgboss)' ' ]]
+}
+
 # What single tests need, which are skipped without it: the examples in other
-# languages, and a pooler.
+# languages, a pooler, and the benchmark's pictures.
 needs_some() {
 	cat <<-LIST
+		command:gnuplot gnuplot-nox
 		file:/usr/sbin/pgbouncer pgbouncer
 		python:psycopg python3-psycopg
 		command:node nodejs
@@ -127,7 +142,9 @@ prevent_cluster() {
 
 # need_packages GOAL
 need_packages() {
-	local missing
+	local missing install=apt_install
+	# one of its packages is a daemon
+	[ "$1" != bench ] || install=apt_install_stopped
 	missing=$(missing_packages needs "$1")
 	[ -n "$missing" ] || return 0
 	have apt-get && { is_root || have sudo; } ||
@@ -135,8 +152,8 @@ need_packages() {
 	say "installing $missing"
 	prevent_cluster
 	# shellcheck disable=SC2086  # a list of words
-	{ apt_install $missing ||
-		{ as_admin apt-get update -q && apt_install $missing; }; } \
+	{ $install $missing ||
+		{ as_admin apt-get update -q && $install $missing; }; } \
 		>"$TASKQ_TMP/apt.log" 2>&1 </dev/null || tail -n 20 "$TASKQ_TMP/apt.log"
 	missing=$(missing_packages needs "$1")
 	[ -z "$missing" ] ||

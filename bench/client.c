@@ -1,0 +1,759 @@
+/*
+ * client.c
+ *		What the benchmark cannot ask of pgbench: waiting clients, connections
+ *		that break, and COPY.
+ *
+ *		client wake KIND CONNINFO WAITERS SAMPLES POLL_MS
+ *		client hold KIND CONNINFO WAITERS
+ *		client serve KIND CONNINFO WORKERS WORK_MS
+ *		client bound CONNINFO SAMPLES
+ *		client copy CONNINFO CLIENTS SECONDS FILE
+ *
+ * wake: WAITERS sleeping connections, and one that submits a task whenever
+ * all of them sleep.  A line for each sample, in milliseconds: from the answer
+ * to the submit's COMMIT until a waiter's answer, and the same from the moment
+ * at which COMMIT was sent.  The commit lies between these two: a waiter may
+ * have its answer before the submitter has its own, so the first may be
+ * negative.  KIND says what a waiter does:
+ *
+ *		claim	taskq_claim with wait; its answer is the task
+ *		wait	CALL taskq_wait; its answer says that there is a task
+ *		listen	LISTEN, told by a NOTIFY in the submit's transaction; then a
+ *				claim of raw; the answer is the task
+ *		notice	the same; the answer is the notification
+ *		poll	a claim of raw every POLL_MS; the answer is the task
+ *
+ * hold: WAITERS waiting connections (wait, or listen) and nothing to wait for;
+ * it says "ready" and stays until it is ended.
+ *
+ * serve: WORKERS that take tasks as they come, rest WORK_MS over each, and
+ * complete it (claim, or listen); it says "ready" and stays until it is ended,
+ * and then says how many tasks it has done.
+ *
+ * bound: a worker bound to its connection claims a task and closes the
+ * connection; a line for each sample, the milliseconds from there until a
+ * waiting claim has the task.
+ *
+ * copy: CLIENTS connections that copy a hundred rows at a time into the table
+ * "copied", for SECONDS; the rows are that of FILE with other ids.  One line,
+ * the rows per second of all together.
+ *
+ * All connections of one process are served by one loop around poll(), so
+ * times of different connections are of one clock and nobody waits for a
+ * thread.  Any error of the server ends the program with status 1.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <libpq-fe.h>
+
+#define ROWS 100         /* of one COPY */
+#define ANSWER_MS 60000  /* a waiter that is silent for longer is lost */
+#define GAP_MS 2         /* before a submit, at least, for waiters to sleep */
+#define GAP_RANDOM_MS 10 /* and at random on top of that */
+
+#define PAYLOAD                                                               \
+	"{\"x\": \"012345678901234567890123456789012345678901234567890"           \
+	"12345678901234567890123456789012345678901234567890\"}"
+
+typedef enum Kind
+{
+	CLAIM,
+	WAIT,
+	LISTEN,
+	NOTICE,
+	POLL
+} Kind;
+
+/* What a waiter does now. */
+typedef enum Phase
+{
+	ASLEEP, /* it waits, in the server or for a notification or its turn */
+	CLAIMING,
+	WORKING, /* over a task, until "due" */
+	ENDING,  /* its task is being completed */
+	RESTING  /* it has done that, and waits for nothing; only in bound */
+} Phase;
+
+typedef struct Waiter
+{
+	PGconn *conn;
+	Phase   phase;
+	double  due; /* when it polls next, or has worked */
+	char    task[32];
+	char    token[32];
+} Waiter;
+
+static const char *const kinds[] = {"claim", "wait", "listen", "notice",
+									"poll"};
+
+static Kind                  kind;
+static Waiter               *waiters;
+static int                   n_waiters;
+static struct pollfd        *fds;
+static double                poll_ms;
+static double                work_ms = -1; /* serve; wake does not work */
+static double                answered;     /* when the sample had its answer */
+static long                  done;         /* tasks completed */
+static bool                  rest;         /* after each task */
+static volatile sig_atomic_t stop;
+
+static void die(const char *format, ...)
+	__attribute__((format(printf, 1, 2), noreturn));
+
+static void
+die(const char *format, ...)
+{
+	va_list args;
+
+	fputs("client: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static void
+on_term(int signal_number)
+{
+	(void) signal_number;
+	stop = 1;
+}
+
+/* Milliseconds of the monotonic clock */
+static double
+now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double) at.tv_sec * 1e3 + (double) at.tv_nsec / 1e6;
+}
+
+static PGconn *
+connect_to(const char *conninfo)
+{
+	PGconn *conn = PQconnectdb(conninfo);
+
+	if (PQstatus(conn) != CONNECTION_OK)
+		die("%s", PQerrorMessage(conn));
+	return conn;
+}
+
+/* A statement that must succeed; the caller clears its result. */
+static PGresult *
+ask(PGconn *conn, const char *text)
+{
+	PGresult *result = PQexec(conn, text);
+
+	if (PQresultStatus(result) != PGRES_COMMAND_OK &&
+		PQresultStatus(result) != PGRES_TUPLES_OK)
+		die("%s: %s", text, PQerrorMessage(conn));
+	return result;
+}
+
+static void
+run(PGconn *conn, const char *text)
+{
+	PQclear(ask(conn, text));
+}
+
+static void
+prepare(PGconn *conn, const char *name, const char *text)
+{
+	PGresult *result = PQprepare(conn, name, text, 0, NULL);
+
+	if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		die("%s: %s", text, PQerrorMessage(conn));
+	PQclear(result);
+}
+
+static void
+send_prepared(PGconn *conn, const char *name, int n, const char *const *values)
+{
+	if (!PQsendQueryPrepared(conn, name, n, values, NULL, NULL, 0))
+		die("%s", PQerrorMessage(conn));
+}
+
+static bool
+is_taskq(void)
+{
+	return kind == CLAIM || kind == WAIT;
+}
+
+/* -------------------------------------------------------------- a waiter */
+
+static void
+prepare_waiter(PGconn *conn)
+{
+	if (is_taskq())
+	{
+		prepare(conn, "sleep",
+				kind == CLAIM ? "SELECT task_id, token, payload FROM"
+								" taskq_claim('bench', wait => '290 s')"
+							  : "CALL taskq_wait('bench', '290 s')");
+		prepare(conn, "claim",
+				"SELECT task_id, token, payload FROM taskq_claim('bench')");
+		prepare(conn, "complete", "SELECT taskq_complete($1, $2)");
+	}
+	else
+	{
+		prepare(conn, "claim",
+				"WITH c AS MATERIALIZED (SELECT id FROM raw WHERE state = 0"
+				" ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)"
+				" UPDATE raw SET state = 1 FROM c WHERE raw.id = c.id"
+				" RETURNING raw.id, raw.id, raw.payload");
+		prepare(conn, "complete",
+				"DELETE FROM raw WHERE id = $1 AND $2::bigint > 0");
+		if (kind != POLL)
+			run(conn, "LISTEN bench");
+	}
+}
+
+static void
+sleep_again(Waiter *waiter)
+{
+	waiter->phase = ASLEEP;
+	waiter->due = kind == POLL ? now() + poll_ms : 0;
+	if (is_taskq())
+		send_prepared(waiter->conn, "sleep", 0, NULL);
+}
+
+static void
+claim(Waiter *waiter)
+{
+	waiter->phase = CLAIMING;
+	send_prepared(waiter->conn, "claim", 0, NULL);
+}
+
+static void
+complete(Waiter *waiter)
+{
+	const char *values[2] = {waiter->task, waiter->token};
+
+	waiter->phase = ENDING;
+	send_prepared(waiter->conn, "complete", 2, values);
+}
+
+static void
+note_answer(void)
+{
+	if (answered == 0)
+		answered = now();
+}
+
+/* The task of an answer, if there is one */
+static bool
+took(Waiter *waiter, const PGresult *result)
+{
+	if (PQntuples(result) == 0)
+		return false;
+	snprintf(waiter->task, sizeof(waiter->task), "%s",
+			 PQgetvalue(result, 0, 0));
+	snprintf(waiter->token, sizeof(waiter->token), "%s",
+			 PQgetvalue(result, 0, 1));
+	return true;
+}
+
+/* Somebody has a task: complete it, after having worked on it. */
+static void
+has_task(Waiter *waiter)
+{
+	if (kind != WAIT && kind != NOTICE)
+		note_answer();
+	if (work_ms < 0)
+		complete(waiter);
+	else
+	{
+		waiter->phase = WORKING;
+		waiter->due = now() + work_ms;
+	}
+}
+
+/* The server has answered what the waiter had sent. */
+static void
+on_result(Waiter *waiter, const PGresult *result)
+{
+	switch (waiter->phase)
+	{
+		case ASLEEP:
+			if (kind == WAIT && PQgetvalue(result, 0, 0)[0] == 't')
+			{
+				note_answer();
+				claim(waiter);
+			}
+			else if (kind == CLAIM && took(waiter, result))
+				has_task(waiter);
+			else
+				sleep_again(waiter);
+			break;
+		case CLAIMING:
+			if (took(waiter, result))
+				has_task(waiter);
+			else
+				sleep_again(waiter);
+			break;
+		case ENDING:
+			done++;
+			/* who is told by notifications looks until nothing is left */
+			if (rest)
+				waiter->phase = RESTING;
+			else if (work_ms >= 0 && !is_taskq())
+				claim(waiter);
+			else
+				sleep_again(waiter);
+			break;
+		case WORKING:
+		case RESTING:
+			die("an answer to nothing");
+	}
+}
+
+static void
+read_waiter(Waiter *waiter)
+{
+	PGresult *result;
+	PGresult *last = NULL;
+	PGnotify *notify;
+
+	if (!PQconsumeInput(waiter->conn))
+		die("%s", PQerrorMessage(waiter->conn));
+	while (!PQisBusy(waiter->conn) &&
+		   (result = PQgetResult(waiter->conn)) != NULL)
+	{
+		if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+			PQresultStatus(result) != PGRES_COMMAND_OK)
+			die("%s", PQerrorMessage(waiter->conn));
+		PQclear(last);
+		last = result;
+	}
+	if (last != NULL && !PQisBusy(waiter->conn))
+		on_result(waiter, last);
+	PQclear(last);
+	while ((notify = PQnotifies(waiter->conn)) != NULL)
+	{
+		PQfreemem(notify);
+		if (kind == NOTICE)
+			note_answer();
+		if (waiter->phase == ASLEEP)
+			claim(waiter);
+	}
+}
+
+/* Those that poll, and those that have worked */
+static void
+on_due(Waiter *waiter, double at)
+{
+	if (waiter->due == 0 || waiter->due > at)
+		return;
+	waiter->due = 0;
+	if (waiter->phase == WORKING)
+		complete(waiter);
+	else if (waiter->phase == ASLEEP)
+		claim(waiter);
+}
+
+/* One turn of the loop: until something happens, or for so long. */
+static void
+turn(int extra, double ms)
+{
+	double at = now();
+	int    wait;
+
+	for (int i = 0; i < n_waiters; i++)
+	{
+		if (waiters[i].due > 0 && waiters[i].due - at < ms)
+			ms = waiters[i].due - at;
+	}
+	wait = ms <= 0 ? 0 : (int) ms + 1;
+	for (int i = 0; i < n_waiters + extra; i++)
+		fds[i].revents = 0;
+	if (poll(fds, (nfds_t) (n_waiters + extra), wait) < 0 && errno != EINTR)
+		die("poll: %s", strerror(errno));
+	at = now();
+	for (int i = 0; i < n_waiters; i++)
+	{
+		if (fds[i].revents != 0)
+			read_waiter(&waiters[i]);
+		on_due(&waiters[i], at);
+	}
+}
+
+/* WAITERS connections that sleep; with room for one more in fds */
+static void
+start_waiters(const char *conninfo, int n)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+	{
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	waiters = calloc((size_t) n, sizeof(Waiter));
+	fds = calloc((size_t) n + 1, sizeof(struct pollfd));
+	if (waiters == NULL || fds == NULL)
+		die("out of memory");
+	n_waiters = n;
+	for (int i = 0; i < n; i++)
+	{
+		waiters[i].conn = connect_to(conninfo);
+		prepare_waiter(waiters[i].conn);
+		fds[i].fd = PQsocket(waiters[i].conn);
+		fds[i].events = POLLIN;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (rest)
+		{
+			waiters[i].phase = RESTING;
+			continue;
+		}
+		sleep_again(&waiters[i]);
+		/* pollers are spread over their interval */
+		if (kind == POLL)
+			waiters[i].due = now() + poll_ms * i / n;
+	}
+}
+
+static bool
+all_asleep(void)
+{
+	for (int i = 0; i < n_waiters; i++)
+	{
+		/* one that polls comes and goes */
+		if (waiters[i].phase == ENDING ||
+			(kind != POLL && waiters[i].phase != ASLEEP))
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------ wake */
+
+/* Let the waiters run until they sleep, and some time more. */
+static void
+settle(void)
+{
+	double gap = GAP_MS + (double) random() / RAND_MAX * GAP_RANDOM_MS;
+	double lost = now() + ANSWER_MS;
+	double end = now() + gap;
+
+	while (!all_asleep() || now() < end)
+	{
+		if (now() > lost)
+			die("the waiters do not come to rest");
+		if (!all_asleep())
+			end = now() + gap;
+		turn(0, all_asleep() ? end - now() : 100);
+	}
+}
+
+/* The submitter's COMMIT has its answer: when? */
+static double
+commit_answer(PGconn *submitter)
+{
+	double    at;
+	PGresult *result;
+
+	if (!PQconsumeInput(submitter))
+		die("%s", PQerrorMessage(submitter));
+	if (PQisBusy(submitter))
+		return 0;
+	at = now();
+	while ((result = PQgetResult(submitter)) != NULL)
+	{
+		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+			die("%s", PQerrorMessage(submitter));
+		PQclear(result);
+	}
+	return at;
+}
+
+static void
+sample_wake(PGconn *submitter)
+{
+	double sent;
+	double committed = 0;
+
+	run(submitter, "BEGIN");
+	if (is_taskq())
+		run(submitter, "SELECT taskq_submit('bench', '" PAYLOAD "')");
+	else
+	{
+		run(submitter, "INSERT INTO raw (payload) VALUES ('" PAYLOAD "')");
+		if (kind != POLL)
+			run(submitter, "NOTIFY bench");
+	}
+	answered = 0;
+	sent = now();
+	if (!PQsendQuery(submitter, "COMMIT"))
+		die("%s", PQerrorMessage(submitter));
+	fds[n_waiters].fd = PQsocket(submitter);
+	fds[n_waiters].events = POLLIN;
+	while (answered == 0 || committed == 0)
+	{
+		if (now() > sent + ANSWER_MS)
+			die("no waiter has answered for %d s", ANSWER_MS / 1000);
+		/* once it has answered, its end is of no interest */
+		turn(committed == 0 ? 1 : 0, 100);
+		if (committed == 0 && fds[n_waiters].revents != 0)
+			committed = commit_answer(submitter);
+	}
+	printf("%.4f %.4f\n", answered - committed, answered - sent);
+}
+
+static void
+wake(const char *conninfo, int n, int samples)
+{
+	PGconn *submitter = connect_to(conninfo);
+
+	start_waiters(conninfo, n);
+	for (int i = 0; i < samples; i++)
+	{
+		settle();
+		sample_wake(submitter);
+	}
+	settle();
+	if (done != samples)
+		die("%ld tasks done of %d", done, samples);
+}
+
+/* --------------------------------------------------------- hold and serve */
+
+static void
+stay(const char *conninfo, int n)
+{
+	start_waiters(conninfo, n);
+	printf("ready\n");
+	fflush(stdout);
+	while (!stop)
+		turn(0, 1000);
+	printf("%ld\n", done);
+}
+
+/* ----------------------------------------------------------------- bound */
+
+/* A task that a bound worker holds; its connection */
+static PGconn *
+bound_worker(const char *conninfo, int number)
+{
+	PGconn   *conn = connect_to(conninfo);
+	char      text[256];
+	PGresult *result;
+
+	snprintf(text, sizeof(text),
+			 "SELECT taskq_register('bound %d', '{bench}', bound => true)",
+			 number);
+	run(conn, text);
+	snprintf(text, sizeof(text),
+			 "SELECT task_id FROM taskq_claim('bench', 'bound %d')", number);
+	result = ask(conn, text);
+	if (PQntuples(result) != 1)
+		die("the bound worker gets no task");
+	PQclear(result);
+	return conn;
+}
+
+static void
+bound(const char *conninfo, int samples)
+{
+	PGconn *other = connect_to(conninfo);
+
+	/* the waiter must not take the task before the worker does */
+	kind = CLAIM;
+	rest = true;
+	start_waiters(conninfo, 1);
+	for (int i = 0; i < samples; i++)
+	{
+		PGconn *worker;
+		double  closed;
+
+		run(other, "SELECT taskq_submit('bench', '" PAYLOAD "')");
+		worker = bound_worker(conninfo, i);
+		sleep_again(&waiters[0]);
+		settle();
+		answered = 0;
+		closed = now();
+		PQfinish(worker);
+		while (answered == 0 || waiters[0].phase != RESTING)
+		{
+			if (now() > closed + ANSWER_MS)
+				die("the task does not come back");
+			turn(0, 100);
+		}
+		printf("%.4f\n", answered - closed);
+	}
+}
+
+/* ------------------------------------------------------------------ copy */
+
+/* A hundred rows in one COPY: the row of the file behind ids of our own */
+static void
+copy_rows(PGconn *conn, int64_t first, const char *row)
+{
+	char      line[16384];
+	PGresult *result = PQexec(conn, "COPY copied FROM STDIN");
+
+	if (PQresultStatus(result) != PGRES_COPY_IN)
+		die("%s", PQerrorMessage(conn));
+	PQclear(result);
+	for (int i = 0; i < ROWS; i++)
+	{
+		int length =
+			snprintf(line, sizeof(line), "%" PRId64 "%s", first + i, row);
+
+		if (length >= (int) sizeof(line) ||
+			PQputCopyData(conn, line, length) != 1)
+			die("%s", PQerrorMessage(conn));
+	}
+	if (PQputCopyEnd(conn, NULL) != 1)
+		die("%s", PQerrorMessage(conn));
+	while ((result = PQgetResult(conn)) != NULL)
+	{
+		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+			die("%s", PQerrorMessage(conn));
+		PQclear(result);
+	}
+}
+
+/* One client, a process: tells its rows per second through the pipe */
+static void
+copy_client(const char *conninfo, int number, double seconds, const char *row,
+			int to)
+{
+	PGconn *conn = connect_to(conninfo);
+	int64_t id = (number + 1) * INT64_C(1000000000000);
+	double  began = now();
+	int64_t rows = 0;
+	double  rate;
+
+	while (now() - began < seconds * 1000)
+	{
+		copy_rows(conn, id + rows, row);
+		rows += ROWS;
+	}
+	rate = (double) rows * 1000 / (now() - began);
+	PQfinish(conn);
+	if (write(to, &rate, sizeof(rate)) != sizeof(rate))
+		die("write: %s", strerror(errno));
+}
+
+/* The first line of a file, from its first tab on */
+static char *
+row_of(const char *file)
+{
+	static char line[16384];
+	FILE       *in = fopen(file, "r");
+	char       *tab;
+
+	if (in == NULL || fgets(line, sizeof(line), in) == NULL)
+		die("%s: %s", file, strerror(errno));
+	fclose(in);
+	tab = strchr(line, '\t');
+	if (tab == NULL || strchr(line, '\n') == NULL)
+		die("%s: this is no row", file);
+	return tab;
+}
+
+static void
+copy(const char *conninfo, int clients, double seconds, const char *file)
+{
+	char  *row = row_of(file);
+	int    ends[2];
+	double sum = 0;
+	double rate;
+	int    status;
+
+	if (pipe(ends) != 0)
+		die("pipe: %s", strerror(errno));
+	for (int i = 0; i < clients; i++)
+	{
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork: %s", strerror(errno));
+		if (pid == 0)
+		{
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			copy_client(conninfo, i, seconds, row, ends[1]);
+			_exit(0);
+		}
+	}
+	for (int i = 0; i < clients; i++)
+	{
+		if (wait(&status) < 0 || status != 0)
+			die("a client of COPY failed");
+		if (read(ends[0], &rate, sizeof(rate)) != sizeof(rate))
+			die("read: %s", strerror(errno));
+		sum += rate;
+	}
+	printf("%.1f\n", sum);
+}
+
+/* ------------------------------------------------------------------ main */
+
+static void
+set_kind(const char *word)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		if (strcmp(word, kinds[i]) == 0)
+		{
+			kind = (Kind) i;
+			return;
+		}
+	}
+	die("there is no kind \"%s\"", word);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	signal(SIGTERM, on_term);
+	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (strcmp(mode, "wake") == 0 && argc == 7)
+	{
+		set_kind(argv[2]);
+		poll_ms = atof(argv[6]);
+		wake(argv[3], atoi(argv[4]), atoi(argv[5]));
+	}
+	else if (strcmp(mode, "hold") == 0 && argc == 5)
+	{
+		set_kind(argv[2]);
+		stay(argv[3], atoi(argv[4]));
+	}
+	else if (strcmp(mode, "serve") == 0 && argc == 6)
+	{
+		set_kind(argv[2]);
+		work_ms = atof(argv[5]);
+		stay(argv[3], atoi(argv[4]));
+	}
+	else if (strcmp(mode, "bound") == 0 && argc == 4)
+		bound(argv[2], atoi(argv[3]));
+	else if (strcmp(mode, "copy") == 0 && argc == 6)
+		copy(argv[2], atoi(argv[3]), atof(argv[4]), argv[5]);
+	else
+		die("see the head of client.c");
+	return 0;
+}

@@ -1,0 +1,267 @@
+# shellcheck shell=bash
+# lib.sh: the private server, its databases, and what is written down.
+#
+# Each system has a database of its own, b_SYSTEM, made anew with its tasks
+# before each round: nothing of a round is left for the next one.  Where a
+# copied database works as well as a new one (taskq's stays still on purpose)
+# the loaded one is kept as a template, t_SYSTEM_TASKS, until the part ends.
+#
+# A system, bench/systems/NAME.sh, is these functions:
+#
+#   NAME_make DB          what it needs, in an empty database
+#   NAME_fill DB N        N tasks into its queue
+#   NAME_left DB          prints how many tasks are left
+#   NAME_script WHAT      prints the pgbench script; false: it has no such thing
+#   NAME_begin, NAME_end  of each round, if there is something to do
+#
+# and the words in NAME_is: "template" as told above; "single", only one
+# client can take tasks; "peer", a system with a version to be told.
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+	printf 'bench: %s\n' "$*" >&2
+	exit 2
+}
+
+have_function() { declare -F "$1" >/dev/null; }
+
+# is SYSTEM WORD
+is() {
+	local words=$1_is
+	[[ " ${!words:-} " == *" $2 "* ]]
+}
+
+# chosen SYSTEM...: those of them that SYSTEMS names
+chosen() {
+	local system
+	for system in "$@"; do
+		[[ " $SYSTEMS " != *" $system "* ]] || printf '%s ' "$system"
+	done
+}
+
+# The parts and systems that were asked for are there.
+is_known() {
+	local name
+	for name in $PART; do
+		[ -f "$here/parts/$name.sh" ] || die "there is no part $name"
+	done
+	for name in $SYSTEMS; do
+		[ -f "$here/systems/$name.sh" ] || die "there is no system $name"
+	done
+}
+
+# The first line of a part's file says what it is about.
+part_title() { sed -n "s/^# $1: *//p" "$here/parts/$1.sh"; }
+
+# ------------------------------------------------------------- written down
+
+# write WORD...: one line of the results, its words divided by tabs
+write() {
+	local line
+	printf -v line '%s\t' "$@"
+	printf '%s\n' "${line%$'\t'}" >>"$out"
+}
+
+# value SCENARIO SYSTEM ROUND METRIC NUMBER
+value() {
+	[[ $5 =~ ^-?[0-9.]+(e[-+]?[0-9]+)?$ ]] ||
+		die "$2, $1: \"$5\" is no number of $4"
+	write value "$@"
+}
+
+# aim WHAT LEFT OP BOUND [RIGHT]: LEFT, or LEFT / RIGHT, is to be ">=" or "<="
+# than BOUND; both are "SCENARIO|SYSTEM|METRIC"
+aim() { write aim "$@"; }
+
+note() { write note "$*"; }
+
+load_average() { cut -d ' ' -f 1-3 /proc/loadavg 2>/dev/null || say unknown; }
+
+write_facts() {
+	local name
+	write fact 'PostgreSQL' "$(sql postgres -c "SELECT current_setting('server_version')")"
+	write fact 'taskq' "${TASKQ_COMMIT:-unknown}"
+	write fact 'date' "$(date -u '+%Y-%m-%d %H:%M UTC')"
+	write fact 'processors' "$(nproc)"
+	write fact 'processor' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)"
+	write fact 'memory, MB' "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo 2>/dev/null |
+		awk '{printf "%d", $1 / 1024}')"
+	write fact 'kernel' "$(uname -sr)"
+	write fact 'file system' "$(df -T "$work" | awk 'NR == 2 {print $2}')"
+	write fact 'load average at the beginning' "$(load_average)"
+	for name in ROUNDS SECONDS_EACH TRANSACTIONS CLIENTS LOADED; do
+		[ -z "${!name}" ] || write setting "$name" "${!name}"
+	done
+	sql postgres -F $'\t' -c "SELECT 'setting', name, current_setting(name)
+		FROM pg_settings WHERE source = 'configuration file'
+		AND name NOT LIKE 'log%' AND name NOT LIKE '%director%'
+		AND name NOT LIKE 'lc%' AND name NOT IN ('TimeZone', 'DateStyle',
+			'default_text_search_config', 'dynamic_shared_memory_type',
+			'listen_addresses') ORDER BY name" >>"$out"
+	for name in $SYSTEMS; do
+		! have_function "${name}_version" || write fact "$name" "$("${name}_version")"
+	done
+}
+
+# ---------------------------------------------------------------- the server
+
+make_directories() {
+	work=$TASKQ_TMP/bench
+	results=$TASKQ_TMP/results
+	mkdir -p "$work" "$results"
+	# the address of a socket has room for some 100 bytes
+	sockets=$(mktemp -d /tmp/taskq-bench.XXXXXX) || exit 2
+	trap clean_up EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	unset "${!PG@}"
+	export PGHOST=$sockets PGPORT=5432 PGUSER=postgres
+	# that of the private installation knows no libpq
+	pg_config=$(command -v "${PG_CONFIG:-pg_config}") || die 'there is no pg_config'
+	PATH=$TASKQ_BIN:$PATH
+	children=()
+}
+
+# shellcheck disable=SC2317  # called by trap
+clean_up() {
+	local status=$? pid
+	trap '' INT TERM HUP
+	trap - EXIT
+	for pid in "${children[@]}"; do
+		kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+	done
+	[ ! -e "$work/data/postmaster.pid" ] ||
+		"$TASKQ_BIN/pg_ctl" -D "$work/data" -m immediate -w -s stop 2>/dev/null
+	rm -rf -- "$sockets" "$work"
+	exit "$status"
+}
+
+# background COMMAND...: sets child
+background() {
+	"$@" &
+	child=$!
+	children+=("$child")
+}
+
+# end_child PID: and whether it ended well
+end_child() {
+	local pid status
+	local -a others=()
+	kill -TERM "$1" 2>/dev/null
+	wait "$1"
+	status=$?
+	for pid in "${children[@]}"; do
+		[ "$pid" = "$1" ] || others+=("$pid")
+	done
+	children=("${others[@]}")
+	return $status
+}
+
+# sql DATABASE ARGUMENT...: as superuser
+sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 -d "$@"; }
+
+# must WHAT COMMAND...: its output, or the end
+must() {
+	local what=$1
+	shift
+	"$@" >"$work/must.out" 2>"$work/must.err" || {
+		tail -n 20 "$work/must.out" "$work/must.err" >&2
+		die "$what fails"
+	}
+}
+
+# bench/client.c, into $work; the tests say where libpq is
+build_client() {
+	must 'building bench/client.c' make -s -C "$here" OUT="$work" \
+		PG_CONFIG="$pg_config" \
+		${TASKQ_INCLUDE:+INCLUDE="$TASKQ_INCLUDE" LIB="$TASKQ_LIB"}
+}
+
+start_server() {
+	must initdb initdb -D "$work/data" --no-locale -E UTF8 -A trust -U postgres
+	cat >>"$work/data/postgresql.conf" <<-CONF
+		listen_addresses = ''
+		unix_socket_directories = '$sockets'
+		shared_preload_libraries = 'taskq'
+		shared_buffers = $SHARED_BUFFERS
+		max_wal_size = 8GB
+		checkpoint_timeout = 30min
+		max_connections = 1200
+		fsync = $FSYNC
+		synchronous_commit = on
+	CONF
+	must 'the server' pg_ctl -D "$work/data" -l "$work/log" -w -s start
+	postmaster=$(head -n 1 "$work/data/postmaster.pid")
+	sql postgres -c 'CREATE ROLE bench LOGIN'
+}
+
+stop_server() {
+	must 'stopping the server' pg_ctl -D "$work/data" -m fast -w -s stop
+}
+
+# Seconds of processor time that the server and its processes have used, those
+# that have ended too
+server_cpu() {
+	cat /proc/[0-9]*/stat 2>/dev/null |
+		awk -v pid="$postmaster" -v hertz="$(getconf CLK_TCK)" '{
+			process = $1
+			sub(/^.*\) /, "")
+			if (process == pid)
+				ticks += $12 + $13 + $14 + $15
+			else if ($2 == pid)
+				ticks += $12 + $13
+		} END {printf "%.2f", ticks / hertz}'
+}
+
+wal_position() { sql postgres -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
+
+# ------------------------------------------------------------- the databases
+
+# make_database SYSTEM DB TASKS
+make_database() {
+	sql postgres -c "CREATE DATABASE $2 OWNER bench STRATEGY file_copy" || die "$1: no database"
+	must "$1: installing it" "$1_make" "$2"
+	[ "$3" = 0 ] || must "$1: loading $3 tasks" "$1_fill" "$2" "$3"
+	must "$1: vacuum" sql "$2" -c 'VACUUM ANALYZE'
+}
+
+# fresh SYSTEM TASKS: its database anew, with so many tasks in the queue
+fresh() {
+	local system=$1 tasks=$2 template
+	must "$system: dropping its database" sql postgres \
+		-c "DROP DATABASE IF EXISTS b_$system WITH (FORCE)"
+	if is "$system" template; then
+		template=t_${system}_$tasks
+		if [ -z "${loaded[$template]:-}" ]; then
+			make_database "$system" "$template" "$tasks"
+			loaded[$template]=$system
+		fi
+		must "$system: copying its database" sql postgres \
+			-c "CREATE DATABASE b_$system OWNER bench TEMPLATE $template STRATEGY file_copy"
+	else
+		make_database "$system" "b_$system" "$tasks"
+	fi
+	sql postgres -c CHECKPOINT
+}
+
+declare -A loaded=()	# of each template, its system
+
+# drop_templates [SYSTEM]: what will no longer be copied
+# shellcheck disable=SC2120  # parts name one
+drop_templates() {
+	local template
+	for template in "${!loaded[@]}"; do
+		[ "${loaded[$template]}" = "${1:-${loaded[$template]}}" ] || continue
+		sql postgres -c "DROP DATABASE $template WITH (FORCE)"
+		unset "loaded[$template]"
+	done
+}
+
+drop_databases() {
+	local system
+	drop_templates
+	for system in $SYSTEMS; do
+		sql postgres -c "DROP DATABASE IF EXISTS b_$system WITH (FORCE)"
+	done 2>/dev/null
+}

@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# empty: a claim from an empty queue beside SELECT 1
+
+part_empty() {
+	local clients name
+	for clients in $EMPTY_CLIENTS; do
+		name="claim of nothing, $(clients "$clients")"
+		interleave "$ROUNDS" "$(chosen taskq raw) nothing" empty_round "$name" "$clients"
+		note "Tasks are calls here."
+	done
+}
+
+# empty_round SCENARIO CLIENTS SYSTEM ROUND
+empty_round() {
+	local LABEL=$3
+	if [ "$3" = nothing ]; then
+		say 'SELECT 1;' >"$work/raw.nothing.sql"
+		LABEL='SELECT 1' loaded_round "$1" nothing "$2" 0 raw "$4"
+	else
+		loaded_round "$1" empty "$2" 0 "$3" "$4"
+	fi
+}
