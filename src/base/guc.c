@@ -22,6 +22,7 @@ int  tq_guc_max_workers = 2000;
 int  tq_guc_max_running_tracked = 65536;
 int  tq_guc_max_databases = 64;
 int  tq_guc_max_counters = 1000;
+int  tq_guc_max_metrics = 1000;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -95,4 +96,7 @@ tq_guc_init(void)
 					"Queues, and workers with a limit, whose tasks are "
 					"counted in memory.",
 					&tq_guc_max_counters, 16, 1000000);
+	define_at_start("taskq.max_metrics",
+					"Queues, and databases, for which metrics are counted.",
+					&tq_guc_max_metrics, 16, 1000000);
 }

@@ -23,6 +23,7 @@ extern PGDLLIMPORT int  tq_guc_max_workers;
 extern PGDLLIMPORT int  tq_guc_max_running_tracked;
 extern PGDLLIMPORT int  tq_guc_max_databases;
 extern PGDLLIMPORT int  tq_guc_max_counters;
+extern PGDLLIMPORT int  tq_guc_max_metrics;
 
 extern void tq_guc_init(void);
 

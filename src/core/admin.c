@@ -332,6 +332,8 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	removed += tq_spi_int8(0, 1, 0);
 	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
 	tq_spi_leave(&spi);
+	/* what others have done with it must not be told after its end */
+	tq_counter_wait_for_ended();
 	tq_xact_queue_gone(DatumGetInt32(arg));
 	tq_catalog_announce_queue();
 	tq_call_end(&call);

@@ -81,6 +81,7 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 	const TqOptions *options = tq_state_options(queue, task, &room);
 
 	move->wanted = "failed";
+	move->end = TQ_END_FAILURE;
 	if (tq_failure_stop_asked(task))
 	{
 		move->to = TQ_STATE_CANCELLED;
@@ -117,6 +118,10 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 		[TQ_REASON_WORKER_DEAD] = "the worker died",
 		[TQ_REASON_LEASE_EXPIRED] = "the lease expired",
 		[TQ_REASON_TIMEOUT] = "the time limit was exceeded"};
+	static const TqEnd ends[] = {
+		[TQ_REASON_WORKER_DEAD] = TQ_END_WORKER_DEAD,
+		[TQ_REASON_LEASE_EXPIRED] = TQ_END_LEASE_EXPIRED,
+		[TQ_REASON_TIMEOUT] = TQ_END_TIMEOUT};
 	int64            retry_in = 0;
 	TqOptions        room;
 	const TqOptions *options = tq_state_options(queue, task, &room);
@@ -132,6 +137,7 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 		task->f.flags |= TQ_FLAG_WORKER_DIED;
 	}
 	tq_failure_next(queue, task, move, reason, retry_in);
+	move->end = ends[reason];
 	if (reason == TQ_REASON_TIMEOUT || move->to != TQ_STATE_PENDING)
 		return;
 	switch (options->on_death)

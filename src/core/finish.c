@@ -319,6 +319,7 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 								 tq_worker_name(task->f.worker_id));
 			if (!decision->retryable && !stop)
 			{
+				move->end = TQ_END_FAILURE;
 				move->to = TQ_STATE_DEAD;
 				move->reason = TQ_REASON_REJECTED;
 			}
@@ -328,6 +329,7 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 			break;
 		case TQ_OUTCOME_RELEASE:
 			move->wanted = "released";
+			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
 			if (decision->delay > 0)
 				move->due_at = tq_clock_dispatch() + decision->delay;

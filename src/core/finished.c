@@ -14,6 +14,9 @@
  * minute of their commit: so a leaf that seems unchanged is as it was counted
  * as of a minute ago.
  *
+ * What the leaf had that retention truncates is taken from these numbers, for
+ * the metrics: it has not been written to for long, so they are of now.
+ *
  * Counting takes at most one hundredth of the time: after a turn, the next
  * one waits a hundred times as long as that has taken.
  *
@@ -34,8 +37,12 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "core/finished.h"
+#include "core/metrics.h"
 
 #define REST 100 /* times as long as counting has taken */
+
+/* Shorter than this: statistics may lag behind what a leaf has. */
+#define SHORT_RETENTION (10 * SECS_PER_MINUTE)
 
 /* What the statistics say of a leaf. */
 #define SIGN(leaf)                                                            \
@@ -44,10 +51,10 @@
 	" pg_stat_get_tuples_updated(" leaf "),"                                  \
 	" pg_stat_get_tuples_deleted(" leaf "))"
 
-/* That, and whether the leaf must be counted. */
+/* That, whether it has changed, and whether it was counted long ago. */
 static TqStmt stmt_look = {
-	"SELECT s.sign, l.sign IS NULL OR l.sign <> s.sign"
-	"       OR l.counted_at < $2 - interval '1 hour'"
+	"SELECT s.sign, l.sign IS NULL OR l.sign <> s.sign,"
+	"       l.counted_at < $2 - interval '1 hour'"
 	"  FROM (SELECT " SIGN(
 		"$1") " AS sign) s"
 			  "  LEFT JOIN taskq.finished_leaf l ON l.bucket = $3::smallint",
@@ -63,9 +70,9 @@ static TqStmt stmt_forget = {
 
 /* Of the leaves only that one is read. */
 static TqStmt stmt_count = {
-	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead)"
+	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead, total)"
 	" SELECT $1::smallint, queue_id, count(*) FILTER (WHERE state = 5),"
-	"        count(*) FILTER (WHERE state = 6)"
+	"        count(*) FILTER (WHERE state = 6), count(*)"
 	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
 	1,
 	{INT4OID},
@@ -98,10 +105,20 @@ static TqStmt stmt_counted = {
 	{INT4OID, TIMESTAMPTZOID, TEXTOID},
 	NULL};
 
+/* Not of queues that were dropped. */
+static TqStmt stmt_leaf = {
+	"SELECT c.queue_id, c.total FROM taskq.finished_count c"
+	" WHERE c.bucket = $1::smallint"
+	"   AND EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = c.queue_id)",
+	1,
+	{INT4OID},
+	NULL};
+
 /* Not before this time again; monotonic clock. */
 static int64 rest_until = 0;
 
-static bool look_at(int leaf, TimestampTz now, char **sign);
+static bool lock_numbers(void);
+static bool look_at(int leaf, TimestampTz now, bool hourly, char **sign);
 static void count_leaf(int leaf, TimestampTz now, const char *sign);
 
 /*
@@ -112,14 +129,9 @@ int64
 tq_finished_count(int limit)
 {
 	int64 begun = tq_clock_monotonic();
-	Oid   table;
 
-	if (begun < rest_until)
-		return 0;
-	table = get_relname_relid("finished_leaf", tq_catalog()->schema);
 	/* somebody else is counting: no need to do it twice */
-	if (!OidIsValid(table) ||
-		!ConditionalLockRelationOid(table, ShareUpdateExclusiveLock))
+	if (begun < rest_until || !lock_numbers())
 		return 0;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	for (int leaf = 0; leaf <= TQ_LEAF_KEEP; leaf++)
@@ -128,7 +140,7 @@ tq_finished_count(int limit)
 		char       *sign;
 
 		CHECK_FOR_INTERRUPTS();
-		if (look_at(leaf, now, &sign))
+		if (look_at(leaf, now, true, &sign))
 			count_leaf(leaf, now, sign);
 	}
 	PopActiveSnapshot();
@@ -136,9 +148,52 @@ tq_finished_count(int limit)
 	return 0;
 }
 
+/*
+ * See to it that the numbers of a leaf to which nobody writes any more are
+ * right; false when that is not possible now.
+ */
+bool
+tq_finished_settle(int leaf)
+{
+	TimestampTz now = tq_clock_wall();
+	char       *sign;
+
+	if (!lock_numbers())
+		return false;
+	if (look_at(leaf, now, false, &sign) || tq_guc_retention < SHORT_RETENTION)
+		count_leaf(leaf, now, sign);
+	return true;
+}
+
+/* The tasks of a leaf are removed, all of them. */
+void
+tq_finished_cleaned(int leaf)
+{
+	Datum  arg = Int32GetDatum(leaf);
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(&stmt_leaf, &arg, NULL, SPI_OK_SELECT, 0);
+	for (uint64 i = 0; i < rows; i++)
+		tq_metrics_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED,
+						 tq_spi_int8(i, 2, 0));
+	tq_spi_leave(&spi);
+}
+
+/* To the end of the transaction; false when somebody else counts. */
+static bool
+lock_numbers(void)
+{
+	Oid table = get_relname_relid("finished_leaf", tq_catalog()->schema);
+
+	return OidIsValid(table) &&
+		   ConditionalLockRelationOid(table, ShareUpdateExclusiveLock);
+}
+
 /* Must the leaf be counted? */
 static bool
-look_at(int leaf, TimestampTz now, char **sign)
+look_at(int leaf, TimestampTz now, bool hourly, char **sign)
 {
 	Datum args[3];
 	bool  changed;
@@ -150,7 +205,7 @@ look_at(int leaf, TimestampTz now, char **sign)
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_look, args, NULL, SPI_OK_SELECT, 1);
 	*sign = tq_spi_text(&spi, 0, 1);
-	changed = tq_spi_bool(0, 2);
+	changed = tq_spi_bool(0, 2) || (hourly && tq_spi_bool(0, 3));
 	tq_spi_leave(&spi);
 	return changed;
 }

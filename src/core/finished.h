@@ -20,5 +20,7 @@ typedef struct TqFinished
 
 extern int64       tq_finished_count(int limit);
 extern TqFinished *tq_finished_read(int *count, TimestampTz *as_of);
+extern bool        tq_finished_settle(int leaf);
+extern void        tq_finished_cleaned(int leaf);
 
 #endif /* TQ_FINISHED_H */

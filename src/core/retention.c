@@ -34,10 +34,13 @@
 #include "base/clock.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "core/finished.h"
+#include "core/metrics.h"
 #include "core/queue.h"
 #include "core/retention.h"
 
 #define LOCK_TIMEOUT_MS 100
+#define COUNT_TIMEOUT_MS 1000
 #define ROTATIONS 14 /* leaves filled within one retention */
 
 static TqStmt stmt_expired = {
@@ -45,10 +48,10 @@ static TqStmt stmt_expired = {
 	"   WHERE k.task_id = ANY (ARRAY(SELECT e.task_id"
 	"             FROM taskq.archive_keep e WHERE e.expires_at <= $1"
 	"            ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))"
-	" RETURNING k.task_id, k.large),"
+	" RETURNING k.task_id, k.large, k.queue_id),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
 	2,
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};
@@ -109,6 +112,7 @@ static TqStmt stmt_workers = {
 static int64 large_after = 0;
 
 static bool newest_in(int bucket, TimestampTz *newest);
+static bool settle_numbers(int bucket);
 static bool truncate_leaf(int bucket, TimestampTz before);
 static int  next_empty(int bucket);
 
@@ -116,16 +120,23 @@ static int  next_empty(int bucket);
 int64
 tq_retention_expired(int limit)
 {
-	TqSpi spi;
-	Datum args[2];
-	int64 removed;
+	TqSpi  spi;
+	Datum  args[2];
+	int64  removed = 0;
+	uint64 rows;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
 	args[1] = Int32GetDatum(limit);
 	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_expired, args, NULL, SPI_OK_SELECT, 0);
-	removed = tq_spi_int8(0, 1, 0);
+	rows = tq_spi_run(&stmt_expired, args, NULL, SPI_OK_SELECT, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64 count = tq_spi_int8(i, 2, 0);
+
+		tq_metrics_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED, count);
+		removed += count;
+	}
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	return removed;
@@ -233,7 +244,10 @@ tq_retention_workers(int limit)
 	removed = tq_spi_int8(0, 1, 0);
 	tq_spi_leave(&spi);
 	if (removed > 0)
+	{
+		tq_metrics_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
 		tq_catalog_announce_worker();
+	}
 	PopActiveSnapshot();
 	return removed;
 }
@@ -257,6 +271,25 @@ newest_in(int bucket, TimestampTz *newest)
 }
 
 /*
+ * What is removed is counted for the metrics; false when somebody else goes
+ * on counting.
+ */
+static bool
+settle_numbers(int bucket)
+{
+	int64 give_up = tq_clock_monotonic() + COUNT_TIMEOUT_MS * 1000;
+
+	while (tq_metric_ready() && !tq_finished_settle(bucket))
+	{
+		if (tq_clock_monotonic() >= give_up)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(5000);
+	}
+	return true;
+}
+
+/*
  * Truncate a leaf, if its lock can be had soon and all in it is still old.
  */
 static bool
@@ -265,7 +298,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	char        text[96];
 	char        name[NAMEDATALEN];
 	TimestampTz newest;
-	int64       give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
+	int64       give_up;
 	Oid         history;
 	TqSpi       spi;
 
@@ -273,6 +306,10 @@ truncate_leaf(int bucket, TimestampTz before)
 	history = get_relname_relid(name, tq_catalog()->schema);
 	if (!OidIsValid(history))
 		return false;
+	/* before the lock, behind which others may stand */
+	if (!settle_numbers(bucket))
+		return false;
+	give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
 	while (!ConditionalLockRelationOid(tq_catalog()->leaf[bucket],
 									   AccessExclusiveLock) ||
 		   !ConditionalLockRelationOid(history, AccessExclusiveLock))
@@ -292,6 +329,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (SPI_execute(text, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not truncate a leaf of the archive");
 	tq_spi_leave(&spi);
+	tq_finished_cleaned(bucket);
 	return true;
 }
 

@@ -28,6 +28,7 @@
 #include "core/history.h"
 #include "core/id.h"
 #include "core/large.h"
+#include "core/metrics.h"
 #include "core/places.h"
 #include "core/state.h"
 #include "core/xact.h"
@@ -108,6 +109,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	TqMove  move = *wanted;
 	TqState from = (TqState) task->f.state;
 	int32   held_by = task->f.worker_id;
+	int64   claimed_at = task->f.claimed_at;
 	bool    was_live = !task->archived;
 	bool    leaves_trace = true;
 
@@ -141,6 +143,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	}
 	TQ_FAULT_POINT("state_after_write");
 	tq_xact_count(queue->queue_id, from, move.to);
+	tq_metrics_moved(task, from, move.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	if (queue->options.history)
 		tq_history_write(task, from);
@@ -294,6 +297,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 		return false;
 	}
 	tq_xact_count(queue->queue_id, 0, task->f.state);
+	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history)
 		tq_history_write(task, 0);

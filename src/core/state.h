@@ -9,6 +9,7 @@
 
 #include "core/queue.h"
 #include "core/row.h"
+#include "shared/metric.h"
 
 typedef enum TqTrace
 {
@@ -33,6 +34,9 @@ typedef struct TqMove
 
 	/* to a finished state */
 	TqTrace trace;
+
+	/* from running: how the attempt ended */
+	TqEnd end;
 } TqMove;
 
 /*

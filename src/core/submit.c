@@ -34,6 +34,7 @@
 #include "core/id.h"
 #include "core/large.h"
 #include "core/limit.h"
+#include "core/metrics.h"
 #include "core/role.h"
 #include "core/state.h"
 #include "core/submission.h"
@@ -264,6 +265,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		{
 			if (!tq_state_remove(call, &task))
 				elog(ERROR, "could not take back a task just inserted");
+			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
 			return false;
 		}
 	}

@@ -32,6 +32,7 @@
 #include "core/bound.h"
 #include "core/duty.h"
 #include "core/look.h"
+#include "core/metrics.h"
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/worker.h"
@@ -234,7 +235,10 @@ taskq_register(PG_FUNCTION_ARGS)
 		}
 		worker_id = add_row(name, TQ_WORKER_ACTIVE, &registration);
 		if (worker_id != 0)
+		{
+			tq_metrics_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
 			break;
+		}
 		/* another session was faster: it is the former one now */
 		tq_call_snapshot();
 		tq_catalog_forget();
@@ -505,6 +509,8 @@ tq_worker_end(int32 worker_id, TqWorkerState how)
 	if (ended)
 	{
 		tq_xact_worker_gone(worker_id);
+		if (how == TQ_WORKER_DEAD)
+			tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
 	}
 	return ended;

@@ -12,7 +12,8 @@
  *
  * What others may claim afterwards is noted and told by places.c.
  *
- * Numbers of live tasks change at commit, too.  What a claim has reserved of
+ * Numbers of live tasks change at commit, too, and so do metrics
+ * (metrics.c).  What a claim has reserved of
  * a limit is given back when its transaction or savepoint rolls back; what a
  * task that ran had reserved, when the commit ends its running.
  *
@@ -30,6 +31,7 @@
 #include "utils/resowner.h"
 
 #include "base/catalog.h"
+#include "core/metrics.h"
 #include "core/places.h"
 #include "core/role.h"
 #include "core/xact.h"
@@ -377,6 +379,7 @@ carry_out(const Intent *intent)
 			break;
 		case INTENT_QUEUE_GONE:
 			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
+			tq_metric_forget(intent->running.queue_id);
 			break;
 		case INTENT_DUE:
 			tq_station_due(intent->running.due_at);
@@ -452,6 +455,7 @@ forget_all(void)
 	intent_count = 0;
 	deltas = NULL;
 	delta_count = 0;
+	tq_metrics_forget();
 	tq_places_forget();
 }
 
@@ -516,6 +520,8 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	for (int i = 0; i < delta_count; i++)
 		tq_counter_add(deltas[i].queue_id, deltas[i].live, entered_xid,
 					   entered_instance);
+	/* before carry_out: a queue that was dropped is forgotten there */
+	tq_metrics_commit();
 	for (int i = 0; i < intent_count; i++)
 		carry_out(&intents[i]);
 	tq_places_commit();
@@ -532,6 +538,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 			intents[i].subid = parent;
 		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
 			deltas[i].subid = parent;
+		tq_metrics_sub_commit(mine, parent);
 		tq_places_sub_commit(mine, parent);
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
@@ -544,6 +551,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 		}
 		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
 			delta_count--;
+		tq_metrics_sub_abort(mine);
 		tq_places_sub_abort(mine);
 		if (session_cache_changed)
 		{

@@ -63,6 +63,7 @@
 #include "core/instance.h"
 #include "core/xact.h"
 #include "process/utility.h"
+#include "shared/counter.h"
 #include "shared/shmem.h"
 #include "shared/station.h"
 
@@ -637,7 +638,12 @@ at_end(XactEvent event, void *arg)
 	if (commands > 0)
 		return;
 	if (event == XACT_EVENT_PRE_COMMIT)
+	{
 		dropped_here = is_held(MyDatabaseId) && !read_extension(&extension);
+		/* what others have done there must not be told after its end */
+		if (dropped_here)
+			tq_counter_wait_for_ended();
+	}
 	else if (event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
 	{
 		dropped_here = false;

@@ -20,6 +20,7 @@
 #include "shared/bind.h"
 #include "shared/counter.h"
 #include "shared/range.h"
+#include "shared/metric.h"
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
@@ -67,6 +68,7 @@ tq_shmem_wipe(void)
 	tq_bind_wipe();
 	tq_counter_wipe();
 	tq_range_wipe();
+	tq_metric_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
 }
@@ -82,6 +84,7 @@ tq_shmem_forget_database(Oid database)
 		return;
 	tq_counter_forget_database(database);
 	tq_range_forget_database(database);
+	tq_metric_forget_database(database);
 	tq_registry_forget_database(database);
 	tq_slot_forget_database(database);
 }
@@ -95,11 +98,13 @@ request(void)
 	RequestAddinShmemSpace(tq_bind_size());
 	RequestAddinShmemSpace(tq_counter_size());
 	RequestAddinShmemSpace(tq_range_size());
+	RequestAddinShmemSpace(tq_metric_size());
 	RequestAddinShmemSpace(tq_registry_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
 	tq_counter_request();
 	tq_range_request();
+	tq_metric_request();
 	tq_registry_request();
 	tq_slot_request();
 }
@@ -118,6 +123,7 @@ startup(void)
 	tq_bind_init();
 	tq_counter_init();
 	tq_range_init();
+	tq_metric_init();
 	tq_registry_init();
 	tq_slot_init();
 	tq_station_init();

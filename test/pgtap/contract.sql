@@ -162,7 +162,11 @@ INSERT INTO promised_row VALUES
  'worker text, state text, queues text[], tags text[], running bigint,
   max_running int, bound boolean, role text, registered_at timestamptz,
   last_seen timestamptz, info jsonb'),
-('settings', 'name text, value text, unit text, source text, range text');
+('settings', 'name text, value text, unit text, source text, range text'),
+('metrics',
+ 'name text, queue text, labels jsonb, kind text, value double precision,
+  bucket_bounds double precision[], bucket_counts bigint[],
+  sum double precision, count bigint, since timestamptz');
 -- Only the names of these columns are promised.
 CREATE TEMP TABLE promised_column (name text, number int, "column" text);
 INSERT INTO promised_column
@@ -172,12 +176,12 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
     'active_workers', 'waiters', 'options', 'rates'])
     WITH ORDINALITY AS c (name, number);
 
--- What later work brings: waits, metrics, keys and changes, workflows,
+-- What later work brings: waits, keys and changes, workflows,
 -- schedules.  None of these names means anything else before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
 ('taskq_wait'), ('taskq_await'), ('taskq_call'),
-('metrics'), ('taskq_openmetrics'),
+('taskq_openmetrics'),
 ('taskq_junction'), ('taskq_count'), ('taskq_sequence_at'),
 ('taskq_recreate_all'), ('taskq_reassign'), ('taskq_change'),
 ('taskq_claim_one'), ('taskq_claim_docs'), ('key'), ('doc'),
@@ -291,7 +295,7 @@ SELECT is_empty($$
     'in their order, and others after them');
 SELECT is_empty($$
     SELECT n.name || ': is not there'
-      FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings']) n (name)
+      FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings', 'metrics']) n (name)
      WHERE NOT EXISTS (SELECT FROM public_row r WHERE r.name = n.name)$$,
     'the promised views are there, for everybody');
 

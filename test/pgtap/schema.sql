@@ -18,7 +18,7 @@ SELECT tables_are('taskq', ARRAY[
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
     'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
-    'table_problem', 'known_role']);
+    'metrics', 'table_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',

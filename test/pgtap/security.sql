@@ -27,7 +27,7 @@ SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR 
 SELECT set_eq('SELECT name FROM function WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', ARRAY[
     'taskq_version()', 'taskq.state_name(smallint)', 'taskq.reason_name(smallint)',
     'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
-    'taskq.queue_numbers(integer)', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
+    'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
     'taskq.task_progress(bigint,bigint)'], 'EXECUTE is PUBLIC''s only on what the views call');
 SELECT set_eq($$
     SELECT f.proname FROM function f, aclexplode(f.proacl) a
@@ -100,6 +100,7 @@ SELECT taskq_submit('mine', '1');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('mine', 'a label');
 SELECT count(*) FROM taskq_list('mine');
 SELECT count(*) FROM taskq.tasks, taskq.queues, taskq.workers, taskq.settings;
+SELECT count(*) FROM taskq.metrics;
 SET LOCAL search_path = public;
 RESET ROLE;
 SET LOCAL search_path = pg_temp, pg_catalog, public;

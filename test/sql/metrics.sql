@@ -1,0 +1,163 @@
+--
+-- metrics: what is counted, when, and who sees it
+--
+SELECT taskq_create_queue('m', '{"retry": "fixed", "retry_base": "0 s", "retention": "none", "max_attempts": 10}'), taskq_create_queue('m other');
+-- counters that are not 0, and how many times each histogram was observed
+CREATE FUNCTION t.counted(queue_name text DEFAULT 'm') RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(name || coalesce(' ' || (labels ->> 'reason'), '') || ' ' || coalesce(value::bigint, count), ', ' ORDER BY kind, name, labels)
+      FROM taskq.metrics WHERE queue = queue_name AND kind <> 'gauge' AND (value > 0 OR count > 0)
+$$;
+-- what there is of a queue, before anything has happened
+SELECT name, labels, kind, value, count, sum, cardinality(bucket_bounds) AS bounds, bucket_counts[1] AS first, since <= now() AS since
+  FROM taskq.metrics WHERE queue = 'm' ORDER BY kind, name, labels;
+SELECT bucket_bounds FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.queue.wait';
+-- of no queue: to be seen by who may read all
+SELECT name, kind, labels - 'pid' - 'user' - 'application' AS labels, value >= 0 AS value FROM taskq.metrics WHERE queue IS NULL ORDER BY name;
+-- submitted, claimed, completed
+SELECT count(*) FROM taskq_submit_many('m', ARRAY['1', '2', '3', '4', '5', '6']::jsonb[]);
+SELECT t.counted();
+SELECT taskq_complete(task_id, token) FROM taskq_claim('m', max_tasks => 2);
+SELECT t.counted();
+-- once for a task that is submitted again under its reference
+SELECT taskq_submit('m other', '1', reference => 'r') = taskq_submit('m other', '2', reference => 'r', on_conflict => 'return') AS same;
+SELECT count(taskq_submit('m other', '3', reference => 'r', on_conflict => 'update'));
+SELECT t.counted('m other');
+-- nor for one whose reference is held by a finished task
+SELECT taskq_alter_queue('m other', '{"reference_window": "1 h"}');
+SELECT taskq_complete(task_id, token) FROM taskq_claim('m other');
+SELECT taskq_submit('m other', reference => 'r', on_conflict => 'skip') IS NULL AS skipped FROM generate_series(1, 2);
+SELECT t.counted('m other');
+-- a failure that is tried again, a release, one that is not to be tried again
+SELECT taskq_fail(task_id, token, 'e') FROM taskq_claim('m');
+SELECT taskq_release(task_id, token) FROM taskq_claim('m');
+SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('m');
+SELECT t.counted();
+-- filtered and suspended are neither completed nor failed
+SELECT taskq_filter(task_id, token) FROM taskq_claim('m');
+SELECT taskq_suspend(task_id, token) FROM taskq_claim('m');
+SELECT t.counted();
+-- a lease that ends, a time limit
+SELECT count(*) FROM taskq_claim('m', lease => '1 ms');
+CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'lease_expired' AND value = 1$$);
+SELECT taskq_alter_queue('m', '{"time_limit": "1 ms"}');
+SELECT count(*) FROM taskq_claim('m');
+CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'timeout' AND value = 1$$);
+SELECT t.counted();
+SELECT taskq_alter_queue('m', '{"time_limit": null}');
+-- workers: registered, dead with a task, gone by itself
+SELECT taskq_register('m1'), taskq_expire('m1', '1 us') >= 0 AS others_are_gone;
+SELECT value AS registered FROM taskq.metrics WHERE name = 'workers.registered' \gset
+SELECT value AS died FROM taskq.metrics WHERE name = 'workers.died' \gset
+SELECT taskq_register('m2'), taskq_register('m1', keep => true);
+SELECT count(*) FROM taskq_claim('m', 'm2');
+CALL t.until($$SELECT taskq_expire('m1', '1 us') = 1$$);
+CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'worker_dead' AND value = 1$$);
+SELECT taskq_deregister('m1');
+SELECT name, value - CASE name WHEN 'workers.registered' THEN :registered ELSE :died END AS more
+  FROM taskq.metrics WHERE name IN ('workers.registered', 'workers.died') ORDER BY name;
+SELECT t.counted();
+-- by hand: dead, but not failed; and again
+SELECT task_id AS id FROM taskq_list('m', 'suspended') \gset
+SELECT taskq_poison(:id);
+SELECT taskq_retry(:id, reset_attempts => true);
+SELECT t.counted();
+-- what is rolled back has not happened; nor has what is not committed yet
+BEGIN;
+SELECT count(*) FROM taskq_submit_many('m', ARRAY['1', '2']::jsonb[]);
+SELECT taskq_complete(task_id, token) FROM taskq_claim('m');
+SELECT t.counted();
+ROLLBACK;
+SELECT t.counted();
+-- savepoints, in one another
+BEGIN;
+SELECT count(taskq_submit('m other', suspended => true));
+SAVEPOINT a;
+SELECT count(taskq_submit('m other', suspended => true)) FROM generate_series(1, 10);
+SAVEPOINT b;
+SELECT count(taskq_submit('m other', suspended => true)) FROM generate_series(1, 100);
+SELECT count(taskq_submit('m', suspended => true)) FROM generate_series(1, 100);
+ROLLBACK TO b;
+SELECT count(taskq_submit('m other', suspended => true)) FROM generate_series(1, 1000);
+RELEASE b;
+RELEASE a;
+SAVEPOINT c;
+SELECT count(taskq_submit('m other', suspended => true)) FROM generate_series(1, 10000);
+ROLLBACK TO c;
+COMMIT;
+SELECT t.counted(), t.counted('m other');
+DO $$
+BEGIN
+    FOR i IN 1 .. 50 LOOP
+        BEGIN
+            PERFORM taskq_submit(q, suspended => true) FROM unnest(ARRAY['m', 'm other', 'm']) q;
+            IF i % 5 = 0 THEN
+                RAISE division_by_zero;
+            END IF;
+        EXCEPTION WHEN division_by_zero THEN
+            NULL;
+        END;
+    END LOOP;
+END
+$$;
+SELECT t.counted(), t.counted('m other');
+-- gauges are those of taskq.queues
+SELECT m.name, m.labels, m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.kind = 'gauge' AND m.name <> 'tasks.oldest_ready_age' ORDER BY 1, 2;
+SELECT count(*) AS different FROM taskq.metrics m JOIN taskq.queues q USING (queue)
+ WHERE m.name = 'tasks.depth' AND m.value <> CASE m.labels ->> 'state' WHEN 'pending' THEN q.pending WHEN 'blocked' THEN q.blocked WHEN 'running' THEN q.running ELSE q.suspended END;
+-- a removed task is no longer among those that are there
+SELECT taskq_purge('m other', '{suspended}') > 1000 AS purged;
+SELECT m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.labels ->> 'state' = 'suspended';
+SELECT * FROM taskq_check();
+-- retention counts what it removes
+SELECT taskq_create_queue('m clean', '{"retention": "1 us"}');
+SELECT count(*) FROM taskq_submit_many('m clean', ARRAY['1', '2', '3']::jsonb[]);
+SELECT taskq_complete(task_id, token) FROM taskq_claim('m clean', max_tasks => 3);
+SELECT count(*) > 0 AS done FROM taskq_run_reapers();
+SELECT t.counted('m clean');
+-- histograms: each bucket has what those before it have; waits and times are those of the tasks
+SELECT taskq_create_queue('m times', '{"retention": "none"}');
+SELECT count(*) FROM taskq_submit_many('m times', ARRAY['1', '2', '3', '4']::jsonb[]);
+UPDATE taskq.task t SET run_at = t.run_at - x.age, created_at = t.created_at - x.age
+  FROM (SELECT task_id, (ARRAY['0', '15 s', '7 min', '3 d'])[row_number() OVER (ORDER BY task_id)]::interval AS age FROM taskq_list('m times')) x WHERE x.task_id = t.task_id;
+SELECT count(*) FROM taskq_claim('m times', max_tasks => 4);
+UPDATE taskq.task t SET claimed_at = t.claimed_at - interval '15 s' WHERE task_id IN (SELECT task_id FROM taskq_list('m times'));
+SELECT taskq_complete(task_id, token) FROM taskq_list('m times');
+SELECT name, count, floor(sum / 100) AS hundreds, array_agg(le || ': ' || n ORDER BY le) FILTER (WHERE n > before) AS steps
+  FROM (SELECT m.name, m.count, m.sum, b.le, b.n, lag(b.n, 1, 0::bigint) OVER (PARTITION BY m.name ORDER BY b.le) AS before
+          FROM taskq.metrics m, unnest(m.bucket_bounds, m.bucket_counts) b (le, n) WHERE m.queue = 'm times' AND m.kind = 'histogram' AND b.le >= 10) s
+ GROUP BY name, count, sum ORDER BY name;
+-- who sees what
+CREATE ROLE regress_taskq_metric_read;
+CREATE ROLE regress_taskq_metric_work;
+CREATE ROLE regress_taskq_metric_all;
+CREATE ROLE regress_taskq_metric_monitor IN ROLE pg_monitor;
+SELECT taskq_grant('m', 'regress_taskq_metric_read', '{read}'), taskq_grant('m', 'regress_taskq_metric_work', '{submit,work,manage}'), taskq_grant('*', 'regress_taskq_metric_all', '{read}');
+CREATE FUNCTION t.sees() RETURNS text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', current_user, count(*) FILTER (WHERE queue = 'm') > 20, count(*) FILTER (WHERE queue = 'm other'), count(*) FILTER (WHERE queue IS NULL)) FROM taskq.metrics
+$$;
+SELECT count(*) AS of_a_queue FROM taskq.metrics WHERE queue = 'm other';
+SET ROLE regress_taskq_metric_read; SELECT t.sees(); RESET ROLE;
+SET ROLE regress_taskq_metric_work; SELECT t.sees(); RESET ROLE;
+SET ROLE regress_taskq_metric_all; SELECT t.sees(); RESET ROLE;
+SET ROLE regress_taskq_metric_monitor; SELECT t.sees(); RESET ROLE;
+SET ROLE regress_taskq_metric_work; SELECT count(*) FROM taskq.metric_rows(); RESET ROLE;
+DELETE FROM taskq.metrics;
+SELECT taskq_revoke('m', 'regress_taskq_metric_read', '{read}'), taskq_revoke('m', 'regress_taskq_metric_work', '{submit,work,manage}'), taskq_revoke('*', 'regress_taskq_metric_all', '{read}');
+-- a queue that is dropped and made again begins at 0
+SELECT taskq_drop_queue('m times', true);
+SELECT count(*) FROM taskq.metrics WHERE queue = 'm times';
+SELECT taskq_create_queue('m times');
+SELECT t.counted('m times');
+BEGIN;
+SELECT count(taskq_submit('m times')) FROM generate_series(1, 3);
+SELECT taskq_drop_queue('m times', true);
+SELECT taskq_create_queue('m times');
+SELECT count(taskq_submit('m times')) FROM generate_series(1, 2);
+COMMIT;
+SELECT t.counted('m times');
+-- nothing was left out
+SELECT value FROM taskq.metrics WHERE name = 'metrics.not_counted';
+SELECT taskq_drop_queue(q, true) > 0 AS removed FROM unnest(ARRAY['m', 'm other', 'm clean', 'm times']) q ORDER BY q;
+DROP FUNCTION t.counted(text), t.sees();
+DROP OWNED BY regress_taskq_metric_read, regress_taskq_metric_work, regress_taskq_metric_all, regress_taskq_metric_monitor;
+DROP ROLE regress_taskq_metric_read, regress_taskq_metric_work, regress_taskq_metric_all, regress_taskq_metric_monitor;
