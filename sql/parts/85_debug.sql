@@ -65,3 +65,7 @@ CREATE FUNCTION taskq.debug_range_priorities(lane_id bigint) RETURNS smallint[]
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_range_priorities';
 COMMENT ON FUNCTION taskq.debug_range_priorities(bigint) IS 'The priorities of a lane; NULL: not known';
+CREATE FUNCTION taskq.debug_waiters(OUT waiting integer, OUT sleeps bigint, OUT wakes bigint, OUT passed_on bigint) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_waiters';
+COMMENT ON FUNCTION taskq.debug_waiters() IS 'Who waits in this database, and how often waiters of all have slept, were woken, and passed a wake on';

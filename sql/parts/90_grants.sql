@@ -9,6 +9,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_submit_many', 1),
     ('taskq_submit_tasks', 1),
     ('taskq_claim', 2),
+    ('taskq_wait', 2),
     ('taskq_complete', 2),
     ('taskq_fail', 2),
     ('taskq_release', 2),
@@ -70,7 +71,7 @@ BEGIN
            AND d.refobjid OPERATOR(pg_catalog.=) e.oid
            AND e.extname OPERATOR(pg_catalog.=) 'taskq'
     LOOP
-        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', item.name);
+        EXECUTE pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', item.name);
     END LOOP;
 END
 $$;

@@ -19,6 +19,8 @@
 #include "catalog/pg_database.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -155,5 +157,50 @@ tq_compat_backend_start(BackendType type)
 #else
 #define TQ_MY_PROC_NUMBER (MyProc->pgprocno)
 #endif
+
+/*
+ * The server's own set of what a session waits for: its client's socket, its
+ * latch, the end of the postmaster.  libpq/libpq.h, which declares it, wants
+ * headers of other libraries that need not be installed.
+ */
+extern PGDLLIMPORT WaitEventSet *FeBeWaitSet;
+extern bool                      pq_check_connection(void);
+
+#define TQ_CLIENT_SOCKET_POS 0
+#define TQ_CLIENT_EVENTS 3
+
+/*
+ * Wait for the latch, or until the client is gone.  False, without having
+ * waited: there is no client, or its end cannot be seen here.
+ */
+static inline bool
+tq_compat_wait_client(long timeout, uint32 wait_event, bool *closed)
+{
+	WaitEvent events[TQ_CLIENT_EVENTS];
+	int       count;
+
+	if (MyProcPort == NULL || FeBeWaitSet == NULL ||
+		!WaitEventSetCanReportClosed())
+		return false;
+	/* whoever waits for this socket says anew for what */
+	ModifyWaitEvent(FeBeWaitSet, TQ_CLIENT_SOCKET_POS, WL_SOCKET_CLOSED, NULL);
+	count = WaitEventSetWait(FeBeWaitSet, timeout, events, TQ_CLIENT_EVENTS,
+							 wait_event);
+	for (int i = 0; i < count; i++)
+	{
+		if (events[i].events & WL_POSTMASTER_DEATH)
+			proc_exit(1);
+		if (events[i].events & WL_SOCKET_CLOSED)
+			*closed = true;
+	}
+	return true;
+}
+
+/* Is there still somebody who would get an answer? */
+static inline bool
+tq_compat_has_client(void)
+{
+	return MyProcPort == NULL || FeBeWaitSet == NULL || pq_check_connection();
+}
 
 #endif /* TQ_COMPAT_H */

@@ -23,6 +23,7 @@ int  tq_guc_max_running_tracked = 65536;
 int  tq_guc_max_databases = 64;
 int  tq_guc_max_counters = 1000;
 int  tq_guc_max_metrics = 1000;
+int  tq_guc_max_wait = 5 * 60;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -83,6 +84,9 @@ tq_guc_init(void)
 	define_int("taskq.max_lanes",
 			   "Different sets of tags that a queue may have.",
 			   &tq_guc_max_lanes, 1, 100000, PGC_SUSET, 0);
+	define_int("taskq.max_wait",
+			   "Longest time that a call may wait for tasks.",
+			   &tq_guc_max_wait, 1, 24 * 3600, PGC_SUSET, GUC_UNIT_S);
 	define_at_start("taskq.max_workers",
 					"Registered workers that may be alive in all databases.",
 					&tq_guc_max_workers, 1, 1000000);

@@ -24,6 +24,7 @@ extern PGDLLIMPORT int  tq_guc_max_running_tracked;
 extern PGDLLIMPORT int  tq_guc_max_databases;
 extern PGDLLIMPORT int  tq_guc_max_counters;
 extern PGDLLIMPORT int  tq_guc_max_metrics;
+extern PGDLLIMPORT int  tq_guc_max_wait; /* s */
 
 extern void tq_guc_init(void);
 

@@ -236,7 +236,10 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	if (!created && !if_not_exists)
 		tq_error_queue_exists(name);
 	if (created)
+	{
 		tq_catalog_announce_queue();
+		tq_xact_wake_made();
+	}
 	tq_call_end(&call);
 	PG_RETURN_BOOL(created);
 }
@@ -277,6 +280,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	else
 		tq_counter_unknow(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
 	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
 	tq_xact_rescan();
 	tq_call_end(&call);
 	PG_RETURN_VOID();
@@ -365,6 +369,7 @@ taskq_pause(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -385,6 +390,7 @@ taskq_resume(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }

@@ -8,6 +8,10 @@
  * what stands in taskq.large.  A claim from all queues of a worker does so
  * with one after the other, each time beginning with the next one.
  *
+ * A claim that waits claims again and again, each time with a new snapshot
+ * (wait.c).  What it would have to write before it claims, it writes only
+ * when there is a task: others would wait for its end.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -15,6 +19,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -23,6 +28,7 @@
 #include "core/claim.h"
 #include "core/dispatch.h"
 #include "core/large.h"
+#include "core/ready.h"
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/worker.h"
@@ -57,21 +63,39 @@ enum
 /* How often a claim counts anew what keeps becoming unknown. */
 #define MAX_RECOUNTS 100
 
+/* A claim that waits. */
+typedef struct Claiming
+{
+	TqCall        *call;
+	TqClaim       *claim;
+	ReturnSetInfo *result;
+} Claiming;
+
 static TqOrder read_order(FunctionCallInfo fcinfo, int n);
-static void    refuse_wait(FunctionCallInfo fcinfo, int n);
-static int     claim_from(TqCall *call, const TqClaim *claim,
-						  const TqWorker *worker, const char *queue_name,
-						  int max_tasks, ReturnSetInfo *result);
-static void    return_task(ReturnSetInfo *result, const TqQueue *queue,
-						   TqTask *task);
-static void    copy_column(Datum *values, bool *nulls, int out,
-						   const TqTask *task, TqColumn col);
+static void    claim_waiting(Claiming *claiming, int64 span);
+static TqLook  look(TqWait *wait);
+static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+static bool find_worker(TqCall *call, const TqClaim *claim,
+						const TqQueue *queue, TqWorker *worker);
+static int  claim_from(TqCall *call, const TqClaim *claim,
+					   const TqWorker *worker, const char *queue_name,
+					   int max_tasks, ReturnSetInfo *result);
+static void tell_wait(TqWait *wait, const char *queue_name,
+					  const TqDispatch *dispatch, const TqVain *vain,
+					  const TqTask *claimed, int count);
+static void return_task(ReturnSetInfo *result, const TqQueue *queue,
+						TqTask *task);
+static void copy_column(Datum *values, bool *nulls, int out,
+						const TqTask *task, TqColumn col);
 
 Datum
 taskq_claim(PG_FUNCTION_ARGS)
 {
-	TqClaim claim = {0};
-	TqCall  call;
+	TqClaim  claim = {0};
+	TqCall   call;
+	Claiming claiming = {&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo};
+	int64    wait;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!PG_ARGISNULL(0))
@@ -80,14 +104,19 @@ taskq_claim(PG_FUNCTION_ARGS)
 		claim.worker_name = tq_arg_name(fcinfo, 1, "worker", NULL);
 	claim.max_tasks = tq_claim_max_tasks(fcinfo, 2);
 	claim.lease = tq_arg_span(fcinfo, 3, "lease", 1, 0);
-	refuse_wait(fcinfo, 4);
+	wait = tq_wait_span(fcinfo, 4, "wait", 0);
 	claim.tags_given = tq_arg_tags(fcinfo, 5, &claim.tags);
 	claim.order_given = !PG_ARGISNULL(6);
 	if (claim.order_given)
 		claim.order = read_order(fcinfo, 6);
 
+	if (wait > 0)
+		tq_wait_require_unwritten("taskq_claim()");
 	tq_call_begin(&call, "taskq_claim()");
-	tq_claim_run(&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo);
+	if (wait > 0)
+		claim_waiting(&claiming, wait);
+	else
+		tq_claim_run(&call, &claim, claiming.result);
 	tq_call_end(&call);
 	return (Datum) 0;
 }
@@ -103,67 +132,121 @@ tq_claim_max_tasks(FunctionCallInfo fcinfo, int n)
 	return max_tasks;
 }
 
-/* Claim, and return the tasks as rows of taskq.claimed. */
-void
+/*
+ * Claim, and return the tasks as rows of taskq.claimed, and how many they
+ * are.
+ */
+int
 tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 {
+	if (claim->queue_name == NULL && claim->worker_name == NULL)
+		tq_error_required("queue or worker");
+	return claim->queue_name != NULL ? claim_named(call, claim, result)
+									 : claim_of_all(call, claim, result);
+}
+
+/* Claim again and again, until there is something or time is up. */
+static void
+claim_waiting(Claiming *claiming, int64 span)
+{
+	TqWait wait = {0};
+
+	wait.look = look;
+	wait.arg = claiming;
+	tq_wait_begin(&wait, span);
+	claiming->claim->wait = &wait;
+	(void) tq_wait_run(&wait);
+}
+
+static TqLook
+look(TqWait *wait)
+{
+	Claiming *claiming = wait->arg;
+
+	AcceptInvalidationMessages();
+	tq_queue_refresh();
+	tq_call_snapshot();
+	if (tq_claim_run(claiming->call, claiming->claim, claiming->result) > 0)
+		return TQ_LOOK_FOUND;
+	return wait->over ? TQ_LOOK_OVER : TQ_LOOK_VAIN;
+}
+
+static int
+claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
+{
+	TqQueue *queue = tq_queue_for(claim->queue_name, TQ_RIGHT_WORK);
 	TqWorker worker = {0};
+
+	if (!find_worker(call, claim, queue, &worker))
+		return 0;
+	if (queue != NULL)
+		return claim_from(call, claim, &worker, claim->queue_name,
+						  claim->max_tasks, result);
+	if (claim->wait != NULL)
+		tq_wait_open(claim->wait);
+	return 0;
+}
+
+static int
+claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
+{
+	TqWorker worker = {0};
+	int      claimed = 0;
 	int      count;
 	char   **names;
-	char   **copies;
-	int      first;
-	int      claimed = 0;
 
-	if (claim->queue_name != NULL)
-	{
-		TqQueue *queue;
-
-		if (strcmp(claim->queue_name, TQ_QUEUE_ALL) == 0)
-			tq_error_invalid("queue", "must be the name of one queue", NULL);
-		queue = tq_queue_find(claim->queue_name);
-		if (queue == NULL)
-		{
-			if (!tq_guc_auto_create_queues)
-				tq_error_no_such_queue(claim->queue_name);
-			tq_role_require_all(TQ_RIGHT_WORK);
-			if (claim->worker_name != NULL)
-				tq_worker_for_claim(claim->worker_name, &worker);
-			return;
-		}
-		tq_role_require(queue, TQ_RIGHT_WORK);
-		if (claim->worker_name != NULL)
-			tq_worker_for_claim(claim->worker_name, &worker);
-		if (!worker.draining)
-			(void) claim_from(call, claim, &worker, claim->queue_name,
-							  claim->max_tasks, result);
-		return;
-	}
-
-	if (claim->worker_name == NULL)
-		tq_error_required("queue or worker");
-	tq_worker_registered(claim->worker_name, &worker);
-	if (worker.draining)
-		return;
-	names = worker.queues;
-	count = worker.queue_count;
-	if (names == NULL)
-		names = tq_queue_names(&count);
-	first = count > 0 ? (int) (tq_sign_turn(worker.worker_id) % (uint32) count)
-					  : 0;
-	/* what the session knows may be read anew from queue to queue */
-	copies = palloc(sizeof(char *) * (count + 1));
-	for (int i = 0; i < count; i++)
-		copies[i] = pstrdup(names[i]);
+	if (!find_worker(call, claim, NULL, &worker))
+		return 0;
+	if (claim->wait != NULL && worker.queues == NULL)
+		tq_wait_open(claim->wait);
+	names = tq_worker_queues(&worker, tq_sign_turn(worker.worker_id), &count);
 	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
 	{
-		const char *name = copies[(first + i) % count];
-		TqQueue    *queue = tq_queue_find(name);
+		TqQueue *queue = tq_queue_find(names[i]);
 
 		CHECK_FOR_INTERRUPTS();
+		if (queue == NULL && claim->wait != NULL)
+			tq_wait_open(claim->wait);
 		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0)
-			claimed += claim_from(call, claim, &worker, name,
+			claimed += claim_from(call, claim, &worker, names[i],
 								  claim->max_tasks - claimed, result);
 	}
+	return claimed;
+}
+
+/*
+ * Who claims; false when nothing is claimed: the worker drains, or its name
+ * is a new label, which would have to be written, and there is no task yet.
+ */
+static bool
+find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
+			TqWorker *worker)
+{
+	const char *name = claim->worker_name;
+	int64       lane_id;
+
+	if (name == NULL)
+		return true;
+	if (claim->queue_name == NULL)
+		tq_worker_registered(name, worker);
+	else if (claim->wait != NULL && claim->wait->worker_id == 0 &&
+			 tq_worker_is_new(name) &&
+			 (queue == NULL ||
+			  !tq_ready_task(call, queue, &claim->tags, &lane_id)))
+	{
+		TqVain vain = {0};
+
+		if (queue == NULL)
+			tq_wait_open(claim->wait);
+		else
+			tq_wait_queue(claim->wait, queue, &claim->tags, &vain);
+		return false;
+	}
+	else
+		tq_worker_for_claim(name, worker);
+	if (claim->wait != NULL)
+		tq_wait_worker(claim->wait, name, worker);
+	return !worker->draining;
 }
 
 /* Claim from one queue, on which the caller may work. */
@@ -174,6 +257,7 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 	TqDispatch dispatch = {0};
 	TqTask    *claimed = NULL;
 	int        count = 0;
+	TqVain     vain = {0};
 
 	dispatch.max_tasks = max_tasks;
 	dispatch.worker_id = worker->worker_id;
@@ -206,6 +290,8 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 			count = tq_dispatch_claim(call, &dispatch, &claimed);
 		}
 		tq_limit_end(&limit);
+		vain.full = dispatch.full;
+		vain.worker_full = limit.worker_full;
 		if (count > 0 || !dispatch.unknown)
 			break;
 		tq_limit_know(&limit);
@@ -215,7 +301,26 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 		tq_counter_claimed(dispatch.queue->queue_id, claimed[0].f.claimed_at);
 	for (int i = 0; i < count; i++)
 		return_task(result, dispatch.queue, &claimed[i]);
+	if (claim->wait != NULL)
+		tell_wait(claim->wait, queue_name, &dispatch, &vain, claimed, count);
 	return count;
+}
+
+/* What a waiting claim has got from a queue, or why nothing. */
+static void
+tell_wait(TqWait *wait, const char *queue_name, const TqDispatch *dispatch,
+		  const TqVain *vain, const TqTask *claimed, int count)
+{
+	const TqQueue *queue = tq_queue_find(queue_name);
+
+	for (int i = 0; i < count; i++)
+		tq_waiter_took(claimed[i].f.queue_id, claimed[i].f.lane_id);
+	if (count > 0)
+		return;
+	if (queue == NULL)
+		tq_wait_open(wait);
+	else
+		tq_wait_queue(wait, queue, dispatch->tags, vain);
 }
 
 static TqOrder
@@ -231,13 +336,6 @@ read_order(FunctionCallInfo fcinfo, int n)
 		tq_error_invalid("claim_order", "has an unknown value",
 						 "Allowed: fifo, lifo, random.");
 	return TQ_ORDER_RANDOM;
-}
-
-static void
-refuse_wait(FunctionCallInfo fcinfo, int n)
-{
-	if (tq_arg_span(fcinfo, n, "wait", 0, 0) > 0)
-		tq_error_not_built("argument \"wait\" of taskq_claim()");
 }
 
 static void

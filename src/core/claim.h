@@ -13,6 +13,7 @@
 
 #include "base/arg.h"
 #include "core/options.h"
+#include "core/wait.h"
 
 /* The arguments of a claim. */
 typedef struct TqClaim
@@ -25,9 +26,10 @@ typedef struct TqClaim
 	bool    tags_given;
 	bool    order_given;
 	TqOrder order;
+	TqWait *wait; /* NULL: it does not wait */
 } TqClaim;
 
-extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);
-extern void tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+extern int tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);
+extern int tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 
 #endif /* TQ_CLAIM_H */

@@ -109,7 +109,7 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 	walk.call = call;
 	walk.dispatch = dispatch;
 	choose_lanes(&walk, queue, dispatch->tags);
-	dispatch->unknown = false;
+	dispatch->unknown = dispatch->full = false;
 	if (walk.cursor_count == 0)
 		return 0;
 
@@ -133,6 +133,7 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 	}
 	*claimed = walk.claimed;
 	dispatch->unknown = walk.reserved == TQ_RESERVE_UNKNOWN;
+	dispatch->full = walk.reserved == TQ_RESERVE_FULL;
 	return walk.count;
 }
 
@@ -165,7 +166,7 @@ tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 /*
  * What a claim with these tags (NULL: with all) would get first; or later,
  * of what is not due yet, the fixed part of what will be due first.  Takes
- * nothing, and reads a bounded number of entries.
+ * nothing, and reads a bounded number of entries unless told otherwise.
  */
 void
 tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
@@ -263,7 +264,7 @@ wants_more(const Walk *walk)
 static bool
 spent(Walk *walk)
 {
-	if (walk->peek == NULL)
+	if (walk->peek == NULL || walk->peek->to_the_end)
 		return false;
 	if (walk->budget-- > 0)
 		return false;

@@ -22,11 +22,13 @@ typedef struct TqDispatch
 								* task or its queue says */
 	TqLimit      *limit;
 	bool          unknown; /* out: a limit has to be recounted first */
+	bool          full;    /* out: a limit has no room for another task */
 } TqDispatch;
 
 /* What a claim would meet. */
 typedef struct TqPeek
 {
+	bool   to_the_end; /* in: however many entries there are */
 	bool   found;
 	TqTask head;    /* the first one that it would get */
 	int    busy;    /* passed over: open transactions are changing them */

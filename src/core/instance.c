@@ -31,6 +31,7 @@
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/station.h"
+#include "shared/waiter.h"
 
 PG_FUNCTION_INFO_V1(taskq_version);
 PG_FUNCTION_INFO_V1(taskq_activate);
@@ -38,6 +39,7 @@ PG_FUNCTION_INFO_V1(taskq_activate);
 PG_FUNCTION_INFO_V1(taskq_debug_wipe);
 PG_FUNCTION_INFO_V1(taskq_debug_timers);
 PG_FUNCTION_INFO_V1(taskq_debug_registry);
+PG_FUNCTION_INFO_V1(taskq_debug_waiters);
 PG_FUNCTION_INFO_V1(taskq_debug_backoff);
 #endif
 
@@ -206,6 +208,25 @@ Datum
 taskq_debug_timers(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64((int64) tq_registry_timers());
+}
+
+Datum
+taskq_debug_waiters(PG_FUNCTION_ARGS)
+{
+	TqWaiterNumbers numbers;
+	Datum           values[4];
+	bool            nulls[4] = {false};
+	TupleDesc       desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	tq_waiter_numbers(&numbers);
+	values[0] = Int32GetDatum(tq_waiter_count(0));
+	values[1] = Int64GetDatum(numbers.sleeps);
+	values[2] = Int64GetDatum(numbers.wakes);
+	values[3] = Int64GetDatum(numbers.passed_on);
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 Datum

@@ -128,6 +128,7 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 		answer = tq_counter_reserve(
 			TQ_OWNER_WORKER, claim.worker_id,
 			(int64) limit->worker_max + limit->worker_ended, &worker_epoch);
+	limit->worker_full = answer == TQ_RESERVE_FULL;
 	if (answer == TQ_RESERVE_DONE)
 	{
 		if (options->rate.count > 0)

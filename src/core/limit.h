@@ -21,6 +21,7 @@ typedef struct TqLimit
 	int            worker_ended;
 	bool           queue_locked;
 	bool           worker_locked;
+	bool           worker_full; /* out: it was the worker's that had no room */
 } TqLimit;
 
 extern void      tq_limit_begin(TqLimit *limit);

@@ -26,6 +26,7 @@
 
 #include "base/order.h"
 #include "core/places.h"
+#include "shared/waiter.h"
 
 #define TELL_AT_ONCE 64
 
@@ -261,10 +262,12 @@ same_task(const Note *note, const Note *next)
 static void
 tell(const TqPlace *places, int count)
 {
+	tq_waiter_wake_places(places, count);
 }
 
 /* Nobody knows what can be claimed. */
 static void
 tell_all(void)
 {
+	tq_waiter_wake_database();
 }

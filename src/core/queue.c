@@ -32,6 +32,7 @@
 #include "base/spi.h"
 #include "core/queue.h"
 #include "core/role.h"
+#include "core/xact.h"
 
 typedef struct NameEntry
 {
@@ -165,6 +166,27 @@ tq_queue_by_id(int32 queue_id)
 }
 
 /*
+ * The queue that a call of current_user names, who must have the right on
+ * it.  NULL when it may be made later; TQ003 when queues are not.
+ */
+TqQueue *
+tq_queue_for(const char *name, TqRight right)
+{
+	TqQueue *queue;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	queue = tq_queue_find(name);
+	if (queue != NULL)
+		tq_role_require(queue, right);
+	else if (!tq_guc_auto_create_queues)
+		tq_error_no_such_queue(name);
+	else
+		tq_role_require_all(right);
+	return queue;
+}
+
+/*
  * From here to the end of the transaction drop_queue waits for this
  * transaction, and what the session knows of queues is not older.
  */
@@ -211,6 +233,7 @@ tq_queue_for_submit(const char *name, bool by_extension)
 	tq_spi_run(&stmt_add_queue, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
+	tq_xact_wake_made();
 	tq_queue_refresh();
 	queue = tq_queue_find(name);
 	if (queue == NULL)
@@ -258,10 +281,23 @@ tq_queue_defaults(void)
 bool
 tq_queue_is_paused(const TqQueue *queue)
 {
+	TimestampTz until;
+
+	return tq_queue_paused_until(queue, &until);
+}
+
+/* Is it paused, and how long, as far as can be said now? */
+bool
+tq_queue_paused_until(const TqQueue *queue, TimestampTz *until)
+{
 	TimestampTz now = tq_clock_dispatch();
 
-	return (queue->paused && queue->paused_until > now) ||
-		   (all_queues->paused && all_queues->paused_until > now);
+	*until = now;
+	if (queue->paused)
+		*until = Max(*until, queue->paused_until);
+	if (all_queues->paused)
+		*until = Max(*until, all_queues->paused_until);
+	return *until > now;
 }
 
 /* The number of the lane of a set of tags in a queue. */
@@ -304,6 +340,7 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
+	tq_xact_wake_made();
 	return lane_id;
 }
 

@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 #include "base/arg.h"
+#include "base/types.h"
 #include "core/options.h"
 
 #define TQ_QUEUE_ALL "*"
@@ -36,13 +37,15 @@ typedef struct TqQueue
 extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);
+extern TqQueue *tq_queue_for(const char *name, TqRight right);
 extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
 extern void     tq_queue_lock_insertions(void);
 extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
-extern int64            tq_queue_lane(TqQueue *queue, const TqTags *tags);
-extern int64            tq_queue_lane_id(int32 queue_id, const TqTags *tags);
-extern int              tq_queue_bucket(void);
+extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
+extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
+extern int64 tq_queue_lane_id(int32 queue_id, const TqTags *tags);
+extern int   tq_queue_bucket(void);
 
 #endif /* TQ_QUEUE_H */

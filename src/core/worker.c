@@ -33,6 +33,7 @@
 #include "core/duty.h"
 #include "core/look.h"
 #include "core/metrics.h"
+#include "core/queue.h"
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/worker.h"
@@ -228,6 +229,7 @@ taskq_register(PG_FUNCTION_ARGS)
 				/* before others can see it: max_running may come or go */
 				if (former->max_running != registration.max_running)
 					tq_counter_unknow(TQ_OWNER_WORKER, worker_id);
+				tq_xact_wake_worker(worker_id);
 				break;
 			}
 			tq_worker_end(former->worker_id, TQ_WORKER_GONE);
@@ -320,6 +322,7 @@ taskq_drain(PG_FUNCTION_ARGS)
 		tq_error_no_such_worker(name, true);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_worker();
+	tq_xact_wake_worker(DatumGetInt32(arg));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -427,6 +430,50 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 		}
 	}
 	result->worker_id = worker->worker_id;
+}
+
+/*
+ * The same for a call that claims nothing: a label is of no matter to it, and
+ * is not written.
+ */
+void
+tq_worker_if_registered(const char *name, TqWorker *result)
+{
+	KnownWorker *worker = look_up(name);
+
+	if (worker->worker_id != 0 &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		tq_worker_for_claim(name, result);
+}
+
+/* Is it neither registered nor a label that was used before? */
+bool
+tq_worker_is_new(const char *name)
+{
+	KnownWorker *worker = look_up(name);
+
+	if (worker->worker_id != 0 && worker->state == TQ_WORKER_GONE)
+		read_known(worker, &stmt_find_label, name);
+	return worker->worker_id == 0;
+}
+
+/*
+ * The names of all queues of a registered worker, in turn.  They are copies:
+ * what the session knows may be read anew from queue to queue.
+ */
+char **
+tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
+{
+	char **names = worker->queues;
+	char **copies;
+
+	*count = worker->queue_count;
+	if (names == NULL)
+		names = tq_queue_names(count);
+	copies = palloc(sizeof(char *) * (*count + 1));
+	for (int i = 0; i < *count; i++)
+		copies[i] = pstrdup(names[(turn + (uint32) i) % (uint32) *count]);
+	return copies;
 }
 
 /* A worker that must be registered and alive: TQ007 otherwise. */

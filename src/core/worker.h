@@ -30,8 +30,12 @@ typedef struct TqWorker
 	int    queue_count;
 } TqWorker;
 
-extern void          tq_worker_for_claim(const char *name, TqWorker *worker);
-extern void          tq_worker_registered(const char *name, TqWorker *worker);
+extern void   tq_worker_for_claim(const char *name, TqWorker *worker);
+extern void   tq_worker_registered(const char *name, TqWorker *worker);
+extern void   tq_worker_if_registered(const char *name, TqWorker *worker);
+extern bool   tq_worker_is_new(const char *name);
+extern char **tq_worker_queues(const TqWorker *worker, uint32 turn,
+							   int *count);
 extern TqWorkerState tq_worker_look(const char *name, bool may_read,
 									TqWorker *worker);
 extern char         *tq_worker_name(int32 worker_id);

@@ -38,6 +38,7 @@
 #include "shared/counter.h"
 #include "shared/slot.h"
 #include "shared/station.h"
+#include "shared/waiter.h"
 
 typedef enum IntentKind
 {
@@ -51,7 +52,10 @@ typedef enum IntentKind
 	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
 	INTENT_BOUND,
-	INTENT_VISIT
+	INTENT_VISIT,
+	INTENT_WAKE_QUEUE,
+	INTENT_WAKE_WORKER,
+	INTENT_WAKE_MADE
 } IntentKind;
 
 typedef struct Intent
@@ -59,8 +63,9 @@ typedef struct Intent
 	IntentKind       kind;
 	SubTransactionId subid;
 	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; due_at of
-								 * DUE; worker_id of ASK, WORKER_GONE;
-								 * queue_id of QUEUE_GONE */
+								 * DUE; worker_id of ASK, WORKER_GONE,
+								 * WAKE_WORKER; queue_id of QUEUE_GONE,
+								 * WAKE_QUEUE */
 	Oid              database; /* of VISIT */
 	int64            taken_at; /* of RESERVED: from a bucket; 0: not */
 	uint64           queue_epoch;
@@ -99,6 +104,7 @@ static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
+static void    wake_for_room(const TqRunning *claim);
 static void    forget_all(void);
 static void    at_end(XactEvent event, void *arg);
 static void    at_release(ResourceReleasePhase phase, bool is_commit,
@@ -286,6 +292,27 @@ tq_xact_visit(Oid database)
 	add_intent(INTENT_VISIT)->database = database;
 }
 
+/* A queue has changed, or with 0 all: its waiters have to look. */
+void
+tq_xact_wake_queue(int32 queue_id)
+{
+	add_intent(INTENT_WAKE_QUEUE)->running.queue_id = queue_id;
+}
+
+/* A worker has changed: its waiting claims have to look. */
+void
+tq_xact_wake_worker(int32 worker_id)
+{
+	add_intent(INTENT_WAKE_WORKER)->running.worker_id = worker_id;
+}
+
+/* A queue or lane was made: some may have waited for it. */
+void
+tq_xact_wake_made(void)
+{
+	add_intent(INTENT_WAKE_MADE);
+}
+
 /* A roll-back of this transaction makes what the session keeps wrong. */
 void
 tq_xact_session_cache_changed(void)
@@ -303,6 +330,7 @@ tq_xact_prepared_ended(void)
 	tq_registry_flag();
 	tq_counter_flag();
 	tq_station_wake();
+	tq_waiter_wake_database();
 }
 
 static Intent *
@@ -376,10 +404,12 @@ carry_out(const Intent *intent)
 			if (intent->running.worker_id != 0)
 				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
 								   intent->running.task_id, entered_instance);
+			wake_for_room(&intent->running);
 			break;
 		case INTENT_QUEUE_GONE:
 			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
 			tq_metric_forget(intent->running.queue_id);
+			tq_waiter_wake_queue(intent->running.queue_id);
 			break;
 		case INTENT_DUE:
 			tq_station_due(intent->running.due_at);
@@ -398,9 +428,22 @@ carry_out(const Intent *intent)
 		case INTENT_WORKER_GONE:
 			tq_slot_remove(intent->running.worker_id);
 			tq_counter_forget(TQ_OWNER_WORKER, intent->running.worker_id);
+			tq_waiter_wake_worker(intent->running.worker_id, false);
 			break;
 		case INTENT_VISIT:
 			tq_station_visit(intent->database);
+			break;
+		case INTENT_WAKE_QUEUE:
+			if (intent->running.queue_id == 0)
+				tq_waiter_wake_database();
+			else
+				tq_waiter_wake_queue(intent->running.queue_id);
+			break;
+		case INTENT_WAKE_WORKER:
+			tq_waiter_wake_worker(intent->running.worker_id, false);
+			break;
+		case INTENT_WAKE_MADE:
+			tq_waiter_wake_made();
 			break;
 	}
 }
@@ -435,13 +478,26 @@ give_back(const Intent *intent, bool of_savepoint)
 		if (claim->worker_id != 0)
 			tq_counter_undo(TQ_OWNER_WORKER, claim->worker_id,
 							intent->worker_epoch);
-		return;
 	}
-	tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
-					   entered_instance);
-	if (claim->worker_id != 0)
-		tq_counter_release(TQ_OWNER_WORKER, claim->worker_id, claim->task_id,
+	else
+	{
+		tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
 						   entered_instance);
+		if (claim->worker_id != 0)
+			tq_counter_release(TQ_OWNER_WORKER, claim->worker_id,
+							   claim->task_id, entered_instance);
+	}
+	wake_for_room(claim);
+}
+
+/* A task runs no more: limits of its queue and worker let another be claimed.
+ */
+static void
+wake_for_room(const TqRunning *claim)
+{
+	tq_waiter_wake_room(claim->queue_id, 1);
+	if (claim->worker_id != 0)
+		tq_waiter_wake_worker(claim->worker_id, true);
 }
 
 /* The transaction is over, and all is told. */

@@ -25,6 +25,7 @@
 #include "shared/shmem.h"
 #include "shared/slot.h"
 #include "shared/station.h"
+#include "shared/waiter.h"
 
 static bool                    ready = false;
 static shmem_request_hook_type previous_request = NULL;
@@ -71,6 +72,8 @@ tq_shmem_wipe(void)
 	tq_metric_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
+	/* the last one: whoever waits looks at what there is now */
+	tq_waiter_wipe();
 }
 
 /*
@@ -87,6 +90,7 @@ tq_shmem_forget_database(Oid database)
 	tq_metric_forget_database(database);
 	tq_registry_forget_database(database);
 	tq_slot_forget_database(database);
+	tq_waiter_forget_database(database);
 }
 
 static void
@@ -102,6 +106,7 @@ request(void)
 	RequestAddinShmemSpace(tq_registry_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
+	RequestAddinShmemSpace(tq_waiter_size());
 	tq_counter_request();
 	tq_range_request();
 	tq_metric_request();
@@ -127,6 +132,7 @@ startup(void)
 	tq_registry_init();
 	tq_slot_init();
 	tq_station_init();
+	tq_waiter_init();
 	LWLockRelease(AddinShmemInitLock);
 	ready = true;
 }

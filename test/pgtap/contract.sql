@@ -52,6 +52,10 @@ INSERT INTO promised VALUES
    max_tasks int DEFAULT 1, lease interval DEFAULT NULL,
    wait interval DEFAULT '0', tags text[] DEFAULT NULL,
    claim_order text DEFAULT NULL$$, 'SETOF taskq.claimed'),
+('taskq_wait',
+ $$queue text DEFAULT 'default', timeout interval DEFAULT '30 s',
+   INOUT ready boolean DEFAULT NULL, worker text DEFAULT NULL,
+   tags text[] DEFAULT NULL$$, 'PROCEDURE'),
 -- finishing
 ('taskq_complete',
  'task_id bigint, token bigint, result jsonb DEFAULT NULL,
@@ -180,7 +184,7 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 -- schedules.  None of these names means anything else before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
-('taskq_wait'), ('taskq_await'), ('taskq_call'),
+('taskq_await'), ('taskq_call'),
 ('taskq_openmetrics'),
 ('taskq_junction'), ('taskq_count'), ('taskq_sequence_at'),
 ('taskq_recreate_all'), ('taskq_reassign'), ('taskq_change'),
@@ -219,8 +223,13 @@ DECLARE
     item record;
 BEGIN
     FOR item IN SELECT * FROM promised LOOP
-        EXECUTE format('CREATE FUNCTION contract.%I(%s) %s LANGUAGE internal AS ''boolin''',
-            item.name, item.arguments, 'RETURNS ' || item.result);
+        IF item.result = 'PROCEDURE' THEN
+            EXECUTE format('CREATE PROCEDURE contract.%I(%s) LANGUAGE internal AS ''boolin''',
+                item.name, item.arguments);
+        ELSE
+            EXECUTE format('CREATE FUNCTION contract.%I(%s) %s LANGUAGE internal AS ''boolin''',
+                item.name, item.arguments, 'RETURNS ' || item.result);
+        END IF;
     END LOOP;
     FOR item IN SELECT * FROM promised_row LOOP
         EXECUTE format('CREATE TABLE contract.%I (%s)', item.name, item.columns);
@@ -252,8 +261,10 @@ SELECT is_empty($$
      WHERE pg_get_function_result(m.oid) <> pg_get_function_result(c.oid)$$,
     'results have the promised types and columns');
 SELECT is_empty($$
-    SELECT name FROM member WHERE schema <> 'taskq' AND prokind <> 'f'$$,
-    'all are functions');
+    SELECT m.name, m.prokind FROM member m JOIN promised p USING (name)
+     WHERE m.schema <> 'taskq'
+       AND m.prokind <> CASE p.result WHEN 'PROCEDURE' THEN 'p' ELSE 'f' END$$,
+    'all are functions, or procedures where it is CALL');
 
 -- Rows.
 CREATE TEMP VIEW row_column AS
@@ -307,7 +318,7 @@ SELECT is_empty($$
     'no name of later work is taken');
 SELECT is_empty($$SELECT name FROM promised JOIN later USING (name)$$,
     'and none is promised for now');
-SELECT throws_ok($$SELECT taskq_claim('q', wait => '1 s')$$, '0A000');
+SELECT throws_ok($$SELECT taskq_claim('q', wait => '1 s')$$, '25001');
 SELECT is(taskq_register('w', bound => true), 0::bigint, 'a worker can be bound');
 
 -- Errors: what raises each, and which members DETAIL has at least.

@@ -30,7 +30,7 @@ CREATE VIEW t.argument AS
 SELECT p.proname::text AS function, a.n::int AS n, a.name, format_type(p.proargtypes[a.n - 1], NULL) AS type,
        a.n > p.pronargs - p.pronargdefaults AS optional
   FROM pg_proc p, unnest(p.proargnames[1:p.pronargs]) WITH ORDINALITY a (name, n)
- WHERE p.proname LIKE 'taskq\_%' AND p.pronamespace = 'public'::regnamespace;
+ WHERE p.proname LIKE 'taskq\_%' AND p.pronamespace = 'public'::regnamespace AND p.prokind = 'f';
 -- the call with one argument replaced
 CREATE FUNCTION t.call(function text, number int, value text) RETURNS text LANGUAGE sql AS $$
 SELECT format('SELECT * FROM %s(%s)', $1,

@@ -4,7 +4,6 @@
 SELECT taskq_create_queue('n');
 SELECT c, t.try('SELECT * FROM ' || c)
   FROM unnest(ARRAY[
-    'taskq_claim(''n'', wait => ''1 s'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''supersede'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''replace'')',
     'taskq_submit(''n'', key => ''k'', insertion => ''delete'')',

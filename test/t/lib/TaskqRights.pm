@@ -213,6 +213,11 @@ BEGIN
         SET LOCAL taskq.auto_create_queues = off;
     END IF;
     EXECUTE format('SET LOCAL ROLE %I', role);
+    IF call LIKE 'CALL %' THEN
+        EXECUTE call;
+        code := 'ok';
+        RAISE division_by_zero;
+    END IF;
     EXECUTE format($q$SELECT coalesce(string_agg(DISTINCT coalesce((%s)::text, 'ok'), '+'), 'ok'), string_agg(x::text, ' ') FROM %s x$q$, tells, call)
        INTO code, words;
     RAISE division_by_zero;

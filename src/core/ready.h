@@ -1,0 +1,16 @@
+/*
+ * ready.h
+ *		Is there something to claim?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_READY_H
+#define TQ_READY_H
+
+#include "core/queue.h"
+#include "core/row.h"
+
+extern bool tq_ready_task(TqCall *call, const TqQueue *queue,
+						  const TqTags *tags, int64 *lane_id);
+
+#endif /* TQ_READY_H */

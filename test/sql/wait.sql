@@ -1,0 +1,84 @@
+--
+-- wait: what a wait answers at once, and where it is refused
+--
+SELECT taskq_create_queue('w'), taskq_submit('w', '1') > 0 AS submitted;
+SET client_min_messages = warning; -- one notice for each session without preloading
+-- there is something, there is nothing
+CALL taskq_wait('w');
+CALL taskq_wait('w', '0');
+SELECT payload FROM taskq_claim('w', wait => '1 min');
+CALL taskq_wait('w', '0');
+CALL taskq_wait('w', '10 ms');
+CALL taskq_wait(queue => 'w', timeout => '0', tags => '{a}');
+SELECT count(*) FROM taskq_claim('w', wait => '10 ms');
+SELECT count(*) FROM taskq_claim('w', 'a label', wait => '10 ms', tags => '{a}');
+SELECT count(*) FROM taskq_claim('nowhere', 'a label', wait => '10 ms');
+CALL taskq_wait('nowhere', '0');
+-- nothing comes of it: no queue, no label
+SELECT count(*) FROM taskq.queues WHERE queue = 'nowhere';
+SELECT count(*) FROM taskq.worker WHERE name = 'a label';
+-- tags, pauses, what is not due
+SELECT taskq_submit('w', '2', tags => '{a}') > 0 AS submitted;
+CALL taskq_wait('w', '0');
+CALL taskq_wait('w', '0', tags => '{a,b}');
+SELECT taskq_pause('w');
+CALL taskq_wait('w', '0', tags => '{a,b}');
+SELECT count(*) FROM taskq_claim('w', wait => '10 ms', tags => '{a}');
+SELECT taskq_resume('w');
+SELECT payload FROM taskq_claim('w', wait => '10 ms', tags => '{a}');
+SELECT taskq_submit('w', '3', delay => '1 h') > 0 AS submitted;
+CALL taskq_wait('w', '0');
+-- workers
+SELECT taskq_register('w1', queues => '{w,nowhere}', tags => '{a}');
+CALL taskq_wait('w', '0', worker => 'w1');
+CALL taskq_wait(NULL, '0', worker => 'w1');
+SELECT count(*) FROM taskq_claim(NULL, 'w1', wait => '10 ms');
+SELECT taskq_submit('w', '4', tags => '{a}') > 0 AS submitted;
+CALL taskq_wait('w', '0', worker => 'w1');
+CALL taskq_wait(NULL, '0', worker => 'w1');
+CALL taskq_wait(NULL, '0', worker => 'w1', tags => '{}');
+CALL taskq_wait('w', '0', worker => 'nobody');
+SELECT taskq_drain('w1');
+CALL taskq_wait(NULL, '1 min', worker => 'w1');
+SELECT count(*) FROM taskq_claim('w', 'w1', wait => '1 min');
+-- refused
+\set VERBOSITY sqlstate
+CALL taskq_wait(NULL, '0');
+CALL taskq_wait(NULL, '0', worker => 'nobody');
+CALL taskq_wait('*', '0');
+CALL taskq_wait('w', '-1 s');
+CALL taskq_wait('w', '10 min');
+SELECT taskq_claim('w', wait => '10 min');
+\set VERBOSITY terse
+SET taskq.max_wait = '1 s';
+CALL taskq_wait('w', '2 s');
+SELECT taskq_claim('w', wait => '2 s');
+RESET taskq.max_wait;
+BEGIN;
+CALL taskq_wait('w', '0');
+ROLLBACK;
+BEGIN;
+SELECT taskq_submit('w', '5') > 0 AS submitted;
+SELECT taskq_claim('w', wait => '1 s');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT taskq_claim('w', wait => '1 s');
+ROLLBACK;
+DO $$ DECLARE ready boolean; BEGIN CALL taskq_wait('w', '0', ready); EXCEPTION WHEN division_by_zero THEN NULL; END $$;
+SET taskq.auto_create_queues = off;
+CALL taskq_wait('nowhere', '0');
+SELECT taskq_claim('nowhere', wait => '1 s');
+RESET taskq.auto_create_queues;
+-- where it may commit it may wait
+DO $$
+DECLARE
+    ready boolean;
+BEGIN
+    CALL taskq_wait('w', '0', ready);
+    RAISE WARNING 'ready: %', ready;
+    COMMIT;
+    CALL taskq_wait('w', '0', ready, tags => '{a}');
+    RAISE WARNING 'ready: %', ready;
+END $$;
+RESET client_min_messages;
+SELECT taskq_drop_queue('w', true) > 0 AS dropped, taskq_deregister('w1');

@@ -1,0 +1,454 @@
+# Sessions sleep in the server until there is something to claim (takes
+# long): what wakes them, whom, and what does not; that a wake is not lost
+# with the one who got it; that sleep costs nothing and ends when it has to.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use Time::HiRes qw(time);
+
+my $LONG = 45; # seconds: far more than it takes
+my $made = 0;
+
+my $node = start_node(
+	'wait',
+	'max_connections' => 150,
+	'autovacuum' => 'off',
+	'checkpoint_timeout' => "'1h'",
+	'bgwriter_delay' => "'10s'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my $numbers = sub {
+	my @n = split /\|/, $sql->('SELECT waiting, sleeps, wakes, passed_on FROM taskq.debug_waiters()');
+	return { waiting => $n[0], sleeps => $n[1], wakes => $n[2], passed_on => $n[3] };
+};
+
+# start(TEXT): a session of its own that runs it; answer() gives what it said.
+sub start
+{
+	my ($text) = @_;
+	my $w = { name => 'waiter' . ++$made, in => $text, out => '', err => '' };
+	my $file = $node->basedir . "/$w->{name}.sql";
+
+	append_to_file($file, $text);
+	$w->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-v', 'VERBOSITY=sqlstate',
+			'-f', $file, '-d', $node->connstr('postgres') . " application_name=$w->{name}" ],
+		'<', '/dev/null', '>', \$w->{out}, '2>', \$w->{err});
+	return $w;
+}
+
+# asleep(W...): all of them sleep.
+sub asleep
+{
+	my $names = join ',', map { "'$_->{name}'" } @_;
+	my $count = @_;
+
+	return within($LONG, sub {
+		$sql->('SELECT count(*) FROM pg_stat_activity WHERE application_name IN '
+			  . "($names) AND wait_event = 'Extension'") == $count;
+	});
+}
+
+sub sleeper
+{
+	my $w = start(@_);
+
+	asleep($w) or die "does not sleep: $w->{in}: " . answer($w, 1) . "\n" . $sql->('SELECT task_id, queue, state, payload, tags, worker FROM taskq.tasks ORDER BY 1');
+	return $w;
+}
+
+# claimer(ARGUMENTS): a claim that waits, and sleeps.
+sub claimer
+{
+	my ($args, $before) = @_;
+	return sleeper(($before // '') . "SELECT payload FROM taskq_claim($args, wait => '5 min', lease => '1 h');");
+}
+
+sub holder
+{
+	my $session = $node->background_psql('postgres');
+
+	$session->set_query_timer_restart;
+	return $session;
+}
+
+sub has_ended
+{
+	my ($w) = @_;
+
+	return 1 if $w->{ended};
+	# it dies when the other side has ended just now
+	return 0 if $w->{run}->pumpable && eval { $w->{run}->pump_nb; 1 } && $w->{run}->pumpable;
+	eval { $w->{run}->finish };
+	return $w->{ended} = 1;
+}
+
+# answer(W): what it printed, or its SQLSTATE; 'none' when it goes on.
+sub answer
+{
+	my ($w, $seconds) = @_;
+
+	return 'none' if !within($seconds // $LONG, sub { has_ended($w) });
+	return $1 if $w->{err} =~ /(?:ERROR|FATAL):\s+(\w{5})\s*$/m;
+	return $w->{out} =~ s/\s+$//r . $w->{err};
+}
+
+sub pid_of { my ($w) = @_; return $sql->("SELECT pid FROM pg_stat_activity WHERE application_name = '$w->{name}'") }
+
+# quiet(W...): nobody was woken by what the code does, and they sleep on.
+sub quiet
+{
+	my ($code, @w) = @_;
+	my $before = $numbers->()->{wakes};
+
+	$code->();
+	return $numbers->()->{wakes} == $before && asleep(@w);
+}
+
+# give_up(W...): they are cancelled.
+sub give_up
+{
+	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$_->{name}'") for @_;
+	answer($_) for @_;
+	return;
+}
+
+sub claimed { return $sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running'") }
+
+# --- without sleep, and until time is up
+$sql->("SELECT taskq_create_queue('q')");
+$sql->("SELECT taskq_submit('q', '1')");
+is($sql->("CALL taskq_wait('q')"), 't', 'a task is there');
+is(claimed(), 0, 'and was not taken');
+is($sql->("SELECT payload FROM taskq_claim('q', wait => '5 min')"), '1', 'a claim has no need to wait');
+my $began = time;
+is($sql->("SELECT count(*) FROM taskq_claim('q', wait => '300 ms')"), '0', 'time is up');
+is($sql->("CALL taskq_wait('q', '300 ms')"), 'f', 'time is up, as told');
+cmp_ok(time - $began, '>=', 0.6, 'not too early');
+is($numbers->()->{waiting}, 0, 'nobody waits any more');
+
+# --- submit
+my $w = claimer("'q'");
+$sql->("SELECT taskq_submit('q', '\"by submit\"')");
+is(answer($w), '"by submit"', 'a submit wakes a claim');
+$w = sleeper("CALL taskq_wait('q', '5 min');");
+is($sql->("SELECT backend_xmin IS NULL AND backend_xid IS NULL FROM pg_stat_activity WHERE application_name = '$w->{name}'"),
+	't', 'taskq_wait sleeps without a snapshot');
+is($sql->('SELECT count(*) FROM pg_locks WHERE relation IS NOT NULL AND pid = ' . pid_of($w)), '0', 'and without locks on tables');
+$sql->("SELECT taskq_submit('q', '2')");
+is(answer($w), 't', 'a submit wakes taskq_wait');
+is($sql->("SELECT payload FROM taskq_claim('q')"), '2', 'which took nothing');
+$w = claimer("'q'");
+ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '3'); ROLLBACK") }, $w), 'a submit that rolls back wakes nobody');
+ok(quiet(sub { $sql->("SELECT taskq_submit('other', '3')") }, $w), 'nor does one to another queue');
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '3', suspended => true)") }, $w), 'nor a suspended task');
+ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '\"prepared\"'); PREPARE TRANSACTION 'p'") }, $w), 'nor PREPARE TRANSACTION');
+$sql->("COMMIT PREPARED 'p'");
+is(answer($w), '"prepared"', 'COMMIT PREPARED does');
+
+# --- tasks that come back
+my $holder = holder();
+$sql->("SELECT taskq_submit('q', '4')");
+$holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
+$w = claimer("'q'");
+$holder->query_safe('ROLLBACK');
+is(answer($w), '4', 'a claim that rolls back wakes');
+$sql->("SELECT taskq_submit('q', '5')");
+$holder->query_safe("BEGIN; SAVEPOINT a; SELECT task_id FROM taskq_claim('q')");
+$w = claimer("'q'");
+$holder->query_safe('ROLLBACK TO a');
+is(answer($w), '5', 'a savepoint that rolls back wakes, while its transaction goes on');
+$holder->query_safe('ROLLBACK');
+$sql->("SELECT taskq_submit('q', '6')");
+$holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
+$w = claimer("'q'");
+$sql->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'");
+is(answer($w), '6', 'the end of a session that had claimed wakes');
+eval { $holder->quit };
+for my $end ("taskq_fail(task_id, token, 'no', retry_in => '0')", 'taskq_release(task_id, token)',
+	'taskq_cancel(task_id, force => true), taskq_retry(task_id)')
+{
+	$sql->("SELECT taskq_submit('q', '7')");
+	my ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('q')");
+	$w = claimer("'q'");
+	$sql->("SELECT " . $end =~ s/task_id/$id/gr =~ s/token/$token/gr);
+	is(answer($w), '7', "wakes: $end");
+}
+
+# --- tags
+my $a = claimer("'q', tags => '{a}'");
+my $none = claimer("'q'");
+my $both = claimer("'q', tags => '{a,b}'");
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '8', tags => '{c}')") }, $a, $none, $both), 'tags that nobody has');
+$sql->("SELECT taskq_submit('q', '\"b\"', tags => '{b}')");
+is(answer($both), '"b"', 'tags of one');
+ok(asleep($a, $none), 'the others sleep on');
+my $before = $numbers->();
+$sql->("SELECT taskq_submit('q', '\"a\"', tags => '{a}')");
+is(answer($a), '"a"', 'tags of another');
+is($numbers->()->{wakes}, $before->{wakes} + 1, 'who alone was woken');
+$a = claimer("'q', tags => '{a}'");
+$sql->("SELECT taskq_submit('q', '\"first\"')");
+is(answer($none), '"first"', 'the one that has waited longest is woken first');
+$sql->("SELECT taskq_submit('q', '\"second\"')");
+is(answer($a), '"second"', 'then the next one');
+my $many = claimer("'q', tags => '{t1,t2,t3,t4,t5,t6,t7,t8}'");
+$sql->("SELECT taskq_submit('q', '\"new\"', tags => '{t7,t8}')");
+is(answer($many), '"new"', 'many tags, and a lane that is made now');
+$many = claimer("'q', tags => '{t1,t2,t3,t4,t5,t6,t7,t8}'");
+$sql->("SELECT taskq_submit('q', '\"old\"', tags => '{t7,t8}')");
+is(answer($many), '"old"', 'and one that there was');
+
+# --- as many as there are tasks
+my @crowd = map { start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');") } 1 .. 100;
+ok(asleep(@crowd), 'a hundred wait');
+$before = $numbers->();
+is($before->{waiting}, 100, 'as is known');
+$sql->("SELECT taskq_submit('q', '\"one\"')");
+ok(within($LONG, sub { scalar grep { has_ended($_) } @crowd }), 'one of them gets a task');
+cmp_ok($numbers->()->{wakes} - $before->{wakes}, '<=', 2, 'for which two were woken at most');
+$before = $numbers->();
+$sql->("SELECT taskq_submit_many('q', array_fill('\"ten\"'::jsonb, ARRAY[10]))");
+ok(within($LONG, sub { 11 == grep { has_ended($_) } @crowd }), 'ten of them get ten tasks');
+is(join(' ', sort map { answer($_) } grep { has_ended($_) } @crowd), join(' ', '"one"', ('"ten"') x 10), 'one each');
+cmp_ok($numbers->()->{wakes} - $before->{wakes}, '<=', 15, 'and hardly more were woken');
+
+# --- sleep costs nothing
+@crowd = grep { !has_ended($_) } @crowd;
+ok(asleep(@crowd), 'the others sleep');
+my $idle = 'SELECT sleeps, wakes FROM taskq.debug_waiters()';
+$before = $sql->($idle);
+my $wal = $sql->('SELECT pg_current_wal_insert_lsn()');
+my $ticks = sub {
+	my $sum = 0;
+	for (split /\n/, $sql->("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'waiter%'"))
+	{
+		my @stat = split ' ', slurp_file("/proc/$_/stat") =~ s/^.*\) //sr;
+		$sum += $stat[11] + $stat[12];
+	}
+	return $sum;
+};
+my $cpu = -e '/proc/self/stat' ? $ticks->() : undef;
+within(3, sub { 0 });
+is($sql->($idle), $before, 'asleep nobody wakes');
+cmp_ok($sql->("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$wal')"), '<', 2000, 'or writes WAL');
+cmp_ok($ticks->() - $cpu, '<=', 1, 'or needs CPU') if defined $cpu;
+
+# --- memory is lost
+$sql->('SELECT taskq.debug_wipe()');
+ok(asleep(@crowd), 'memory is lost, they look and sleep again');
+$sql->("SELECT taskq_submit('q', '\"after\"')");
+ok(within($LONG, sub { 1 == grep { has_ended($_) } @crowd }), 'and are woken as before');
+give_up(@crowd);
+is($numbers->()->{waiting}, 0, 'nobody waits any more');
+$sql->("SELECT taskq_purge('q', '{pending}')");
+
+# --- queues
+$w = claimer("'later'");
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '9')") }, $w), 'a queue that there is not');
+$sql->("SELECT taskq_submit('later', '\"made\"')");
+is(answer($w), '"made"', 'is waited for');
+$w = claimer("'later'");
+$sql->("SELECT taskq_drop_queue('later', true)");
+ok(asleep($w), 'a queue that is dropped');
+$sql->("SELECT taskq_submit('later', '\"again\"')");
+is(answer($w), '"again"', 'is waited for, too');
+$w = claimer("'later'", 'SET taskq.auto_create_queues = off;');
+$sql->("SELECT taskq_drop_queue('later', true)");
+is(answer($w), 'TQ003', 'unless queues do not make themselves');
+
+# --- paused
+for my $name ('q', '*')
+{
+	$sql->("SELECT taskq_pause('$name')");
+	$w = claimer("'q'");
+	$sql->("SELECT taskq_submit('q', '10')");
+	ok(asleep($w), "$name is paused");
+	$sql->("SELECT taskq_resume('$name')");
+	is(answer($w), $name eq 'q' ? '9' : '10', 'and resumed');
+}
+$sql->("SELECT taskq_purge('q', '{pending}')");
+$sql->("SELECT taskq_pause('q', until => clock_timestamp() + interval '2 s')");
+$sql->("SELECT taskq_submit('q', '11')");
+$w = claimer("'q'");
+is(answer($w), '11', 'a pause ends by itself');
+
+# --- limits
+$sql->("SELECT taskq_create_queue('m', '{\"max_running\": 1}')");
+$sql->("SELECT taskq_submit_many('m', ARRAY['1', '2', '3', '4', '5']::jsonb[])");
+my ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('m')");
+$w = claimer("'m'");
+my $next = claimer("'m'");
+$before = $numbers->();
+$sql->("SELECT taskq_complete($id, $token)");
+is(answer($w), '2', 'an end of a running task makes room for another');
+ok(asleep($next), 'for one only');
+$sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
+is(answer($next), '3', 'and the next for the next');
+$w = claimer("'m'");
+$sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 2}')");
+is(answer($w), '4', 'a limit that is raised');
+$sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
+$sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 1}')");
+$holder = holder();
+$holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('m')");
+$w = claimer("'m'");
+$holder->query_safe('ROLLBACK');
+is(answer($w), '5', 'a claim that rolls back makes room');
+$sql->("SELECT taskq_register('full', max_running => 1)");
+$sql->("SELECT taskq_submit_many('q', ARRAY['12', '13']::jsonb[])");
+($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('q', 'full')");
+$w = claimer("'q', 'full'");
+$sql->("SELECT taskq_complete($id, $token)");
+is(answer($w), '13', 'the limit of a worker');
+$sql->("SELECT taskq_create_queue('r', '{\"rate_limit\": {\"count\": 1, \"per\": \"2 s\"}}')");
+$sql->("SELECT taskq_submit('r', '14')");
+$w = claimer("'r'");
+is(answer($w), '14', 'a bucket that fills');
+
+# --- who is hindered keeps no task from others
+$sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE worker = 'full' AND state = 'running'");
+$sql->("SELECT taskq_submit('q', '15')");
+$sql->("SELECT task_id FROM taskq_claim('q', 'full')");
+$sql->("SELECT taskq_submit('q', '16', tags => '{x}')");
+$w = claimer("'q', 'full', tags => '{x}'");
+$next = claimer("'q'");
+$sql->("SELECT taskq_submit('q', '17')");
+is(answer($next), '17', 'a task that the first one may not claim wakes the second');
+give_up($w);
+
+# --- workers
+$sql->("SELECT taskq_purge('q', '{pending}')");
+$sql->("SELECT taskq_register('w', queues => '{q,e1,e2}', tags => '{a}')");
+$w = claimer("NULL, 'w'");
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '18', tags => '{c}')") }, $w), 'all queues of a worker');
+$sql->("SELECT taskq_submit('e2', '18', tags => '{a}')");
+is(answer($w), '18', 'of which one is made later');
+$w = claimer("NULL, 'w'");
+$sql->("SELECT taskq_drain('w')");
+is(answer($w), '', 'a worker that drains');
+is($sql->("CALL taskq_wait('q', worker => 'w')"), 'f', 'has nothing to wait for');
+$sql->("SELECT taskq_register('w')");
+$w = claimer("'q', 'w'");
+$sql->("SELECT taskq_register('w')");
+is(answer($w), 'TQ007', 'a worker that another process replaces');
+$sql->("SELECT taskq_register('w', queues => '{q}', keep => true)");
+$w = claimer("NULL, 'w'");
+$sql->("SELECT taskq_deregister('w')");
+is(answer($w), 'TQ007', 'a worker that leaves');
+$node->append_conf('postgresql.conf', "taskq.stale_threshold = '1s'\ntaskq.dead_threshold = '3s'\ntaskq.reaper_interval = '100ms'");
+$node->reload;
+# what a dead worker had would be claimed
+$sql->("SELECT taskq_deregister('full')");
+$sql->("SELECT taskq_purge('q', '{pending}')");
+$sql->("SELECT taskq_register('alive'), taskq_register('dead')");
+$w = claimer("'q', 'alive'");
+ok(within($LONG, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'dead'") eq 'dead' }), 'a worker dies');
+is($sql->("SELECT state FROM taskq.workers WHERE worker = 'alive'"), 'active', 'another lives while it waits');
+give_up($w);
+$node->append_conf('postgresql.conf', "taskq.stale_threshold = '30s'\ntaskq.dead_threshold = '120s'");
+$node->reload;
+
+# --- ends without a task
+my $ended = sub {
+	my ($what, $w) = @_;
+
+	$sql->("SELECT taskq_purge('q', '{pending}')");
+	$sql->("SELECT taskq_submit('q', '\"left\"')");
+	is($sql->("SELECT payload FROM taskq_claim('q')"), '"left"', "$what: took nothing");
+};
+$sql->("SELECT taskq_purge('q', '{pending}')");
+$w = claimer("'q'");
+give_up($w);
+is(answer($w), '57014', 'a cancel');
+$ended->('cancelled');
+$w = claimer("'q'");
+$sql->('SELECT pg_terminate_backend(' . pid_of($w) . ')');
+is(answer($w), '57P01', 'pg_terminate_backend');
+$ended->('terminated');
+is(answer(start("SET statement_timeout = '300ms'; SELECT * FROM taskq_claim('q', wait => '5 min');")), '57014', 'statement_timeout');
+$ended->('timed out');
+for my $call ("SELECT * FROM taskq_claim('q', wait => '5 min')", "CALL taskq_wait('q', '5 min')")
+{
+	$w = sleeper("$call;");
+	my $pid = pid_of($w);
+	$w->{run}->kill_kill;
+	ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") eq '0' }), 'the client is gone');
+	$ended->('without client');
+}
+
+# --- a wake is passed on
+my %ends = (
+	cancelled => sub { $sql->("SELECT pg_cancel_backend($_[1])") },
+	terminated => sub { $sql->("SELECT pg_terminate_backend($_[1])") },
+	killed => sub { $_[0]->{run}->kill_kill });
+for my $how (sort keys %ends)
+{
+	$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+	$w = claimer("'q'", "SET taskq.debug_point = 'wait_woken';");
+	$next = claimer("'q'");
+	$before = $numbers->();
+	$sql->("SELECT taskq_submit('q', '\"passed\"')");
+	ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }),
+		'one is woken');
+	$ends{$how}->($w, pid_of($w));
+	# without a client it goes on, and looks for it then
+	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)') if $how eq 'killed';
+	is(answer($next), '"passed"', "when it is $how before it has looked, the next one is woken");
+	is($numbers->()->{passed_on}, $before->{passed_on} + 1, 'once');
+	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)') if $how ne 'killed';
+}
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+# one that finds another task than it was woken for
+$w = claimer("'q', tags => '{a,b}'", "SET taskq.debug_point = 'wait_woken';");
+$a = claimer("'q', tags => '{a}'");
+$sql->("SELECT taskq_submit('q', '\"a\"', tags => '{a}')");
+ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }), 'one is woken');
+$sql->("SELECT taskq_submit('q', '\"b\"', tags => '{b}', priority => 9)");
+$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+is(answer($w), '"b"', 'it claims what came later, and comes first');
+is(answer($a), '"a"', 'and the other one gets the task that woke it');
+
+# --- between the look and the sleep
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$w = start("SET taskq.debug_point = 'wait_looked'; SELECT payload FROM taskq_claim('q', wait => '5 min');");
+ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") eq '1' }), 'one has looked in vain');
+$sql->("SELECT taskq_submit('q', '\"just now\"')");
+$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+is(answer($w), '"just now"', 'and does not miss what comes before it sleeps');
+
+# --- where it is not allowed
+is(error_of($node, "BEGIN; CALL taskq_wait('q')"), '25001', 'taskq_wait in a transaction block');
+is(error_of($node, "DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '0', r); EXCEPTION WHEN division_by_zero THEN NULL; END \$\$"),
+	'25001', 'in a savepoint');
+is(error_of($node, "DO \$\$ DECLARE r boolean; BEGIN PERFORM taskq_submit('q'); CALL taskq_wait('q', '0', r); END \$\$"), '25001', 'after a write');
+is(error_of($node, "BEGIN; SELECT taskq_submit('q'); SELECT * FROM taskq_claim('q', wait => '1 s')"), '25001', 'a claim after a write');
+is(error_of($node, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM taskq_claim('q', wait => '1 s')"),
+	'25001', 'a claim with an old snapshot');
+is(error_of($node, "SELECT * FROM taskq_claim('q', wait => '301 s')"), '22023', 'longer than taskq.max_wait');
+is(error_of($node, "SET taskq.max_wait = '1 s'; CALL taskq_wait('q', '2 s')"), '22023', 'also when that is less');
+is(answer(start("DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '100 ms', r); RAISE NOTICE 'ready %', r; COMMIT; CALL taskq_wait('q', '100 ms', r); END \$\$;"))
+	  =~ s/^NOTICE:\s+//r, "ready f\n", 'in a block of code that may commit');
+
+# --- new labels
+$w = claimer("'q', 'a new label'");
+$next = claimer("'q', 'a new label'");
+is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'a new label'"), '0', 'a label is not written before it claims');
+$sql->("SELECT taskq_submit_many('q', ARRAY['20', '21']::jsonb[])");
+is(join(' ', sort map { answer($_) } $w, $next), '20 21', 'two claims with it get their tasks');
+
+# --- shutdown
+@crowd = map { claimer("'q'") } 1 .. 3;
+my $running = claimed();
+$node->stop('fast');
+$node->start;
+is(join(' ', map { answer($_) } @crowd), '57P01 57P01 57P01', 'a fast shutdown');
+is(claimed(), $running, 'nothing was taken');
+sound($node);
+$node->stop;
+done_testing();
