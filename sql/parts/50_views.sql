@@ -46,7 +46,8 @@ CREATE FUNCTION taskq.queue_numbers(
     OUT counted_at timestamp with time zone,
     OUT oldest_ready_age interval,
     OUT active_workers bigint,
-    OUT rates jsonb
+    OUT rates jsonb,
+    OUT waiters bigint
 ) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_queue_numbers';
@@ -69,7 +70,7 @@ SELECT q.name COLLATE "default" AS queue,
        l.counted_at,
        l.oldest_ready_age,
        l.active_workers,
-       NULL::bigint AS waiters,
+       l.waiters,
        q.options,
        l.rates
   FROM taskq.queue q
@@ -78,7 +79,7 @@ SELECT q.name COLLATE "default" AS queue,
  WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
    AND taskq.may_read(q.queue_id);
 COMMENT ON VIEW taskq.queues IS
-    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready, waiters when it is not known';
+    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready, waiters without preloading';
 
 CREATE FUNCTION taskq.may_see_worker(role_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE

@@ -27,6 +27,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_deregister', 2),
     ('taskq_drain', 2),
     ('taskq_expire', 2),
+    ('taskq_await', 5),
+    ('taskq_call', 1),
     ('taskq_get', 4),
     ('taskq_get_many', 4),
     ('taskq_list', 4),
@@ -92,4 +94,5 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_lineage(bigint),
     taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]) TO pg_monitor;
+GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;

@@ -370,6 +370,8 @@ taskq_pause(PG_FUNCTION_ARGS)
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	if (has_until)
+		tq_xact_due(until);
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }

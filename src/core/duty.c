@@ -47,10 +47,12 @@
 #include "core/duty.h"
 #include "core/failure.h"
 #include "core/finished.h"
+#include "core/notify.h"
 #include "core/orphan.h"
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/sign.h"
+#include "core/timer.h"
 #include "core/worker.h"
 #include "core/xact.h"
 #include "shared/registry.h"
@@ -75,12 +77,13 @@ static TimestampTz retention_due = 0;
 /* The earliest end of a running task, as of the last look. */
 static TimestampTz next_end = 0;
 
+/* When there is more to NOTIFY. */
+static TimestampTz next_notify = DT_NOEND;
+
 /* A duty of this turn met an error; how long to wait after it. */
 static bool  turn_failed = false;
+static bool  wakes_failed = false; /* telling and NOTIFY did */
 static int64 failure_pause = FAILURE_PAUSE_FIRST;
-
-/* The due time that the timer is set to. */
-static TimestampTz next_wake = DT_NOEND;
 
 static TqStmt stmt_active = {
 	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
@@ -91,12 +94,6 @@ static TqStmt stmt_deadline = {
 	2,
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};
-
-static TqStmt stmt_wake = {"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
-						   " ORDER BY wake_at LIMIT 1",
-						   1,
-						   {TIMESTAMPTZOID},
-						   NULL};
 
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT created_at FROM taskq.task"
@@ -138,7 +135,9 @@ static TqStmt stmt_roles_gone = {
 
 static bool  turn_of(const char *what, Duty duty, int limit);
 static void  tend_bound(void);
-static bool  slice_of(const char *what, Duty duty, int limit);
+static bool  try_duty(const char *what, Duty duty, int limit);
+static void  tell_and_notify(void);
+static void  try_wake(const char *what, Duty duty);
 static bool  still_wanted(void);
 static int64 duty_silent(int limit);
 static int64 duty_silent_by_rows(int limit);
@@ -148,13 +147,12 @@ static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				  TimestampTz now, bool free_of_charge);
-static TqRunning   put_running(const TqQueue *queue, const TqTask *task);
-static bool        give_back(TqCall *call, TqQueue *queue, TqTask *task);
-static int         scan_running(TimestampTz now, TqRunning *found, int max,
-								TimestampTz *next);
-static TimestampTz earliest_wake(void);
-static int64      *read_ids(uint64 rows);
-static int         compare_running(const void *a, const void *b);
+static TqRunning put_running(const TqQueue *queue, const TqTask *task);
+static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
+static int       scan_running(TimestampTz now, TqRunning *found, int max,
+							  TimestampTz *next);
+static int64    *read_ids(uint64 rows);
+static int       compare_running(const void *a, const void *b);
 
 /* Once, when the background worker has started. */
 void
@@ -178,7 +176,8 @@ tq_duty_start(void)
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = 0;
 	next_end = 0;
-	next_wake = DT_NOEND;
+	tq_timer_start();
+	tq_notify_start();
 }
 
 /*
@@ -211,9 +210,12 @@ tq_duty_turn(TimestampTz told)
 {
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
+	TimestampTz next_wake;
 
-	turn_failed = false;
+	turn_failed = wakes_failed = false;
 	next_end = Min(next_end, told);
+	tq_timer_told(told);
+	try_wake("timers", tq_timer_tell);
 	tend_bound();
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
@@ -256,20 +258,18 @@ tq_duty_turn(TimestampTz told)
 						(int64) tq_guc_retention_interval * USECS_PER_SEC;
 	}
 
-	if (next_wake <= now)
-		tq_registry_timer_fired();
-	next_wake = earliest_wake();
+	tell_and_notify();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
-	next = Min(next, Min(next_end, next_wake));
-	next = Min(next, tq_bound_next());
-	if (!turn_failed)
+	next = Min(next, Min(next_end, tq_bound_next()));
+	next_wake = wakes_failed ? DT_NOEND : Min(tq_timer_next(), next_notify);
+	if (!turn_failed && !wakes_failed)
 	{
 		failure_pause = FAILURE_PAUSE_FIRST;
-		return next;
+		return Min(next, next_wake);
 	}
 	next = Max(next, now + failure_pause);
 	failure_pause = Min(failure_pause * 2, FAILURE_PAUSE_LAST);
-	return next;
+	return Min(next, next_wake);
 }
 
 /*
@@ -279,8 +279,34 @@ tq_duty_turn(TimestampTz told)
 static bool
 turn_of(const char *what, Duty duty, int limit)
 {
+	tell_and_notify();
 	tend_bound();
-	return slice_of(what, duty, limit);
+	return try_duty(what, duty, limit);
+}
+
+/* Tell those who wait, and those who LISTEN, if it is time. */
+static void
+tell_and_notify(void)
+{
+	if (wakes_failed)
+		return;
+	if (tq_timer_is_due())
+		try_wake("timers", tq_timer_tell);
+	if (tq_notify_is_due())
+		try_wake("notify", tq_notify_send);
+	next_notify = tq_notify_sent(!wakes_failed);
+}
+
+/* These must not be late because another duty has failed. */
+static void
+try_wake(const char *what, Duty duty)
+{
+	bool failed = turn_failed;
+
+	turn_failed = false;
+	(void) try_duty(what, duty, 1);
+	wakes_failed |= turn_failed;
+	turn_failed = failed;
 }
 
 /* Workers whose connection is gone, and at once the tasks that they held. */
@@ -292,12 +318,12 @@ tend_bound(void)
 	if (!tq_bound_is_due())
 		return;
 	turn_failed = false;
-	while (slice_of("bound workers", tq_bound_end_gone, BATCH))
+	while (try_duty("bound workers", tq_bound_end_gone, BATCH))
 		;
 	/* after a start or a wipe the tasks are still to be found */
-	while (!tq_registry_complete() && slice_of("ends", duty_ends, BATCH))
+	while (!tq_registry_complete() && try_duty("ends", duty_ends, BATCH))
 		;
-	while (slice_of("orphans", duty_orphans, BATCH))
+	while (try_duty("orphans", duty_orphans, BATCH))
 		;
 	if (turn_failed)
 		tq_bound_failed();
@@ -305,11 +331,11 @@ tend_bound(void)
 }
 
 /*
- * One batch in a transaction of its own.  An error is logged and ends this
- * duty's turn, not the others'.
+ * One batch of a duty in a transaction of its own.  An error is logged and
+ * ends this duty's turn, not the others'.
  */
 static bool
-slice_of(const char *what, Duty duty, int limit)
+try_duty(const char *what, Duty duty, int limit)
 {
 	MemoryContext  context = CurrentMemoryContext;
 	volatile int64 acted = 0;
@@ -776,32 +802,6 @@ scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 	tq_sign_load();
 	tq_registry_rebuild_end(begun);
 	return count;
-}
-
-/* When the next delayed task becomes due. */
-static TimestampTz
-earliest_wake(void)
-{
-	TimestampTz wake = DT_NOEND;
-	Datum       arg = TimestampTzGetDatum(tq_clock_dispatch());
-	TqSpi       spi;
-
-	StartTransactionCommand();
-	if (tq_catalog_present())
-	{
-		PushActiveSnapshot(GetTransactionSnapshot());
-		tq_spi_enter(&spi);
-		if (tq_spi_look(&stmt_wake, &arg, NULL, 1) > 0)
-		{
-			bool isnull;
-
-			wake = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
-		}
-		tq_spi_leave(&spi);
-		PopActiveSnapshot();
-	}
-	CommitTransactionCommand();
-	return wake;
 }
 
 /* The first column of the rows just read. */

@@ -54,6 +54,7 @@ static void     look_begin(Look *look);
 static void     look_end(Look *look);
 static TqFound *find_one(Look *look, int64 task_id, TqTask *task);
 static bool     may_see(Look *look, const TqTask *task);
+static bool     has_submitted(const TqTask *task);
 static bool     may_see_progress(int64 task_id, bool *words);
 static bool     sees_workers(void);
 static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
@@ -79,6 +80,51 @@ taskq_get(PG_FUNCTION_ARGS)
 	tuple = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
 	look_end(&look);
 	return HeapTupleGetDatum(tuple);
+}
+
+/*
+ * What has become of a task, for those who wait for it: who may read it, and
+ * who submitted it and still may submit to its queue.  What has not finished
+ * has no result and no error yet, and what is done no error.  False when
+ * there is no such task; TQ002 or 42501 when it is not to be seen.
+ */
+bool
+tq_look_outcome(int64 task_id, TqOutcome *outcome)
+{
+	Datum  values[TQ_SCAN_COLUMNS];
+	bool   nulls[TQ_SCAN_COLUMNS];
+	TqTask task;
+	Look   look;
+	bool   found;
+
+	memset(outcome, 0, sizeof(*outcome));
+	look_begin(&look);
+	found = find_one(&look, task_id, &task) != NULL;
+	if (found)
+	{
+		if (has_submitted(&task))
+			look.info.sight.all_payload = true;
+		else if (!may_see(&look, &task))
+			tq_error_no_such_task(task_id);
+		outcome->state = (TqState) task.f.state;
+	}
+	if (found && !TQ_STATE_IS_LIVE(task.f.state))
+	{
+		memset(look.info.wanted, false, sizeof(look.info.wanted));
+		look.info.wanted[TQ_INFO_RESULT] = true;
+		look.info.wanted[TQ_INFO_ERROR] = task.f.state != TQ_STATE_DONE;
+		tq_info_row(&look.info, &task, values, nulls);
+		outcome->has_result = !nulls[TQ_INFO_RESULT];
+		if (outcome->has_result)
+			outcome->result =
+				PointerGetDatum(PG_DETOAST_DATUM_COPY(values[TQ_INFO_RESULT]));
+		outcome->has_error = !nulls[TQ_INFO_ERROR];
+		if (outcome->has_error)
+			outcome->error =
+				PointerGetDatum(PG_DETOAST_DATUM_COPY(values[TQ_INFO_ERROR]));
+	}
+	look_end(&look);
+	return found;
 }
 
 /* In the order of the ids; a row of nulls for each that is not to be seen. */
@@ -387,4 +433,16 @@ may_see(Look *look, const TqTask *task)
 	if (tq_role_rights(queue) != 0)
 		tq_error_task_right(TQ_RIGHT_READ);
 	return false;
+}
+
+/* Did current_user submit the task, to a queue it still may submit to? */
+static bool
+has_submitted(const TqTask *task)
+{
+	TqQueue *queue = tq_queue_by_id(task->f.queue_id);
+	Oid      role = tq_role_oid(task->f.submitted_by);
+
+	return queue != NULL && OidIsValid(role) &&
+		   has_privs_of_role(GetUserId(), role) &&
+		   (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) != 0;
 }

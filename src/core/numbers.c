@@ -38,6 +38,8 @@
 #include "core/not_due.h"
 #include "core/role.h"
 #include "shared/registry.h"
+#include "shared/shmem.h"
+#include "shared/waiter.h"
 
 #define FEW 50 /* finished tasks of a state, which are counted at once */
 
@@ -58,6 +60,7 @@ typedef enum NumberColumn
 	RESULT_OLDEST_READY_AGE,
 	RESULT_ACTIVE_WORKERS,
 	RESULT_RATES,
+	RESULT_WAITERS,
 	RESULTS
 } NumberColumn;
 
@@ -160,6 +163,8 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 		values[RESULT_ACTIVE_WORKERS] = Int64GetDatum(
 			number_of(known->workers, known->workers_count, queue_id));
 		put_rates(queue, values, nulls);
+		nulls[RESULT_WAITERS] = !tq_shmem_ready();
+		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id));
 	}
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));

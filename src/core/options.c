@@ -80,6 +80,8 @@ static void read_on_worker_death(TqOptions *options, const char *name,
 								 JsonbValue *value);
 static void read_dead_letter_queue(TqOptions *options, const char *name,
 								   JsonbValue *value);
+static void read_notify(TqOptions *options, const char *name,
+						JsonbValue *value);
 static void read_history(TqOptions *options, const char *name,
 						 JsonbValue *value);
 static void read_deadline_in(TqOptions *options, const char *name,
@@ -126,7 +128,7 @@ static const OptionDef option_defs[] = {
 	 OF_BOTH},
 	{"dead_letter_queue", "the name of a queue", read_dead_letter_queue, NULL,
 	 OF_QUEUE},
-	{"notify", "true, false", NULL, "false", OF_QUEUE},
+	{"notify", "true, false", read_notify, NULL, OF_QUEUE},
 	{"history", "none, transitions", read_history, NULL, OF_QUEUE},
 	{"executor", NULL, NULL, NULL, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
@@ -228,6 +230,8 @@ tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 		tq_shmem_require("queue option \"rate_limit\"");
 	if (checked.max_depth > 0)
 		tq_shmem_require("queue option \"max_depth\"");
+	if (checked.notify)
+		tq_shmem_require("queue option \"notify\"");
 	merged = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before),
 								 JsonbPGetDatum(changes));
 	merged = DirectFunctionCall1(jsonb_strip_nulls, merged);
@@ -290,12 +294,7 @@ refuse_unbuilt(const OptionDef *def, JsonbValue *value)
 			strncmp(def->only, value->val.string.val, value->val.string.len) ==
 				0)
 			return;
-		if (value->type == jbvBool && !value->val.boolean &&
-			strcmp(def->only, "false") == 0)
-			return;
 	}
-	if (strcmp(def->name, "notify") == 0)
-		tq_shmem_require("queue option \"notify\"");
 	tq_error_not_built(psprintf("queue option \"%s\"", def->name));
 }
 
@@ -600,6 +599,14 @@ read_dead_letter_queue(TqOptions *options, const char *name, JsonbValue *value)
 	if (strcmp(word, "*") == 0 || !tq_arg_word_is_valid(word, TQ_MAX_NAME))
 		bad_value(name);
 	options->dead_letter_queue = word;
+}
+
+static void
+read_notify(TqOptions *options, const char *name, JsonbValue *value)
+{
+	if (value->type != jbvBool)
+		bad_value(name);
+	options->notify = value->val.boolean;
 }
 
 static void

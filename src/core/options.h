@@ -62,6 +62,7 @@ typedef struct TqOptions
 	int64       reference_window; /* microseconds, or TQ_FOREVER */
 	TqOnDeath   on_death;
 	char       *dead_letter_queue; /* NULL: none */
+	bool        notify;            /* also NOTIFY, by the worker */
 	bool        history;           /* write each transition */
 	int64       deadline_in;       /* of a task only; 0: none */
 } TqOptions;

@@ -26,6 +26,7 @@
 
 #include "base/order.h"
 #include "core/places.h"
+#include "shared/bell.h"
 #include "shared/waiter.h"
 
 #define TELL_AT_ONCE 64
@@ -263,6 +264,7 @@ static void
 tell(const TqPlace *places, int count)
 {
 	tq_waiter_wake_places(places, count);
+	tq_bell_ring_places(places, count);
 }
 
 /* Nobody knows what can be claimed. */
@@ -270,4 +272,5 @@ static void
 tell_all(void)
 {
 	tq_waiter_wake_database();
+	tq_bell_ring_all();
 }

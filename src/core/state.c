@@ -266,6 +266,7 @@ tq_state_remove(TqCall *call, TqTask *task)
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
 	tq_xact_count(task->f.queue_id, from, 0);
+	tq_xact_ended(task->f.task_id, 0);
 	return true;
 }
 
@@ -533,6 +534,11 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 	}
 	else if (from == TQ_STATE_RUNNING)
 		tq_xact_stopped(task->f.task_id, task->f.queue_id, held_by);
+	if (from == TQ_STATE_RUNNING && queue->options.notify &&
+		queue->options.max_running > 0)
+		tq_xact_ring(queue->queue_id);
+	if (!TQ_STATE_IS_LIVE(task->f.state))
+		tq_xact_ended(task->f.task_id, (TqState) task->f.state);
 	if (task->f.state == TQ_STATE_PENDING && !task->isnull[TQ_COL_WAKE_AT])
 		tq_xact_due(task->f.run_at);
 }

@@ -89,6 +89,27 @@ taskq_submit(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(task_id);
 }
 
+/* As taskq_submit(queue, payload). */
+int64
+tq_submit_plain(char *queue_name, Jsonb *payload)
+{
+	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+	TqSubmission sub = {0};
+	TqCall       call;
+	int64        task_id = 0;
+
+	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
+							 NULL);
+	for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
+		inner->args[i].isnull = true;
+	tq_submission_read(inner, &sub, queue_name);
+	tq_call_begin(&call, "taskq_submit()");
+	tq_submission_resolve(inner, &sub);
+	(void) submit_one(&call, &sub, payload, &task_id);
+	tq_call_end(&call);
+	return task_id;
+}
+
 Datum
 taskq_submit_many(PG_FUNCTION_ARGS)
 {

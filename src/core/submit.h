@@ -10,8 +10,9 @@
 #include "core/row.h"
 #include "core/submission.h"
 
-extern void tq_submit_dead_letter(TqCall *call, const char *queue_name,
-								  TqTask *origin, Jsonb *headers);
+extern int64 tq_submit_plain(char *queue_name, Jsonb *payload);
+extern void  tq_submit_dead_letter(TqCall *call, const char *queue_name,
+								   TqTask *origin, Jsonb *headers);
 
 extern void tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload);
 extern bool tq_submit_is_held_by_finished(const TqQueue *queue,

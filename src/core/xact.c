@@ -35,6 +35,7 @@
 #include "core/places.h"
 #include "core/role.h"
 #include "core/xact.h"
+#include "shared/bell.h"
 #include "shared/counter.h"
 #include "shared/slot.h"
 #include "shared/station.h"
@@ -45,6 +46,7 @@ typedef enum IntentKind
 	INTENT_RESERVED,
 	INTENT_RUNNING,
 	INTENT_STOPPED,
+	INTENT_ENDED,
 	INTENT_QUEUE_GONE,
 	INTENT_DUE,
 	INTENT_ASK,
@@ -55,19 +57,22 @@ typedef enum IntentKind
 	INTENT_VISIT,
 	INTENT_WAKE_QUEUE,
 	INTENT_WAKE_WORKER,
-	INTENT_WAKE_MADE
+	INTENT_WAKE_MADE,
+	INTENT_RING
 } IntentKind;
 
 typedef struct Intent
 {
 	IntentKind       kind;
 	SubTransactionId subid;
-	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; due_at of
-								 * DUE; worker_id of ASK, WORKER_GONE,
-								 * WAKE_WORKER; queue_id of QUEUE_GONE,
-								 * WAKE_QUEUE */
+	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; task_id of
+								 * ENDED; due_at of DUE; worker_id of ASK,
+								 * WORKER_GONE, WAKE_WORKER; queue_id of
+								 * QUEUE_GONE, WAKE_QUEUE, RING */
 	Oid              database; /* of VISIT */
 	int64            taken_at; /* of RESERVED: from a bucket; 0: not */
+	TqState          ended;    /* of STOPPED, ENDED: 0: it goes on, or nobody
+								* knows */
 	uint64           queue_epoch;
 	uint64           worker_epoch;
 } Intent;
@@ -234,6 +239,26 @@ tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id)
 	intent->running.task_id = task_id;
 	intent->running.queue_id = queue_id;
 	intent->running.worker_id = worker_id;
+	intent->ended = 0;
+}
+
+/*
+ * A task has finished, or is gone (0): tell whoever awaits it.  If it ran,
+ * tq_xact_stopped comes before.
+ */
+void
+tq_xact_ended(int64 task_id, TqState state)
+{
+	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+
+	if (last == NULL || last->kind != INTENT_STOPPED ||
+		last->running.task_id != task_id ||
+		last->subid != GetCurrentSubTransactionId())
+	{
+		last = add_intent(INTENT_ENDED);
+		last->running.task_id = task_id;
+	}
+	last->ended = state;
 }
 
 /* A queue was dropped. */
@@ -313,6 +338,18 @@ tq_xact_wake_made(void)
 	add_intent(INTENT_WAKE_MADE);
 }
 
+/* A limit of a queue with option notify lets another task be claimed. */
+void
+tq_xact_ring(int32 queue_id)
+{
+	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+
+	if (last == NULL || last->kind != INTENT_RING ||
+		last->running.queue_id != queue_id ||
+		last->subid != GetCurrentSubTransactionId())
+		add_intent(INTENT_RING)->running.queue_id = queue_id;
+}
+
 /* A roll-back of this transaction makes what the session keeps wrong. */
 void
 tq_xact_session_cache_changed(void)
@@ -329,6 +366,7 @@ tq_xact_prepared_ended(void)
 {
 	tq_registry_flag();
 	tq_counter_flag();
+	tq_bell_ring_all();
 	tq_station_wake();
 	tq_waiter_wake_database();
 }
@@ -405,11 +443,17 @@ carry_out(const Intent *intent)
 				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
 								   intent->running.task_id, entered_instance);
 			wake_for_room(&intent->running);
+			if (intent->ended != 0)
+				tq_waiter_task_ended(intent->running.task_id, intent->ended);
+			break;
+		case INTENT_ENDED:
+			tq_waiter_task_ended(intent->running.task_id, intent->ended);
 			break;
 		case INTENT_QUEUE_GONE:
 			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
 			tq_metric_forget(intent->running.queue_id);
-			tq_waiter_wake_queue(intent->running.queue_id);
+			/* those that await one of its tasks, too */
+			tq_waiter_wake_database();
 			break;
 		case INTENT_DUE:
 			tq_station_due(intent->running.due_at);
@@ -435,15 +479,26 @@ carry_out(const Intent *intent)
 			break;
 		case INTENT_WAKE_QUEUE:
 			if (intent->running.queue_id == 0)
+			{
 				tq_waiter_wake_database();
+				tq_bell_ring_all();
+			}
 			else
+			{
 				tq_waiter_wake_queue(intent->running.queue_id);
+				tq_bell_ring(intent->running.queue_id);
+			}
 			break;
 		case INTENT_WAKE_WORKER:
 			tq_waiter_wake_worker(intent->running.worker_id, false);
 			break;
 		case INTENT_WAKE_MADE:
 			tq_waiter_wake_made();
+			/* it may be one with option notify */
+			tq_station_wake();
+			break;
+		case INTENT_RING:
+			tq_bell_ring(intent->running.queue_id);
 			break;
 	}
 }

@@ -22,6 +22,7 @@ extern void  tq_xact_reserved(const TqRunning *claim, int64 taken_at,
 extern void  tq_xact_not_claimed(void);
 extern void  tq_xact_running(const TqRunning *running);
 extern void  tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id);
+extern void  tq_xact_ended(int64 task_id, TqState state);
 extern void  tq_xact_queue_gone(int32 queue_id);
 extern void  tq_xact_due(TimestampTz at);
 extern void  tq_xact_ask(int32 worker_id);
@@ -32,6 +33,7 @@ extern void  tq_xact_bound(void);
 extern void  tq_xact_wake_queue(int32 queue_id);
 extern void  tq_xact_wake_worker(int32 worker_id);
 extern void  tq_xact_wake_made(void);
+extern void  tq_xact_ring(int32 queue_id);
 extern void  tq_xact_session_cache_changed(void);
 extern void  tq_xact_visit(Oid database);
 extern void  tq_xact_prepared_ended(void);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "shared/bind.h"
+#include "shared/bell.h"
 #include "shared/counter.h"
 #include "shared/range.h"
 #include "shared/metric.h"
@@ -67,6 +68,7 @@ tq_shmem_wipe(void)
 	if (!ready)
 		return;
 	tq_bind_wipe();
+	tq_bell_wipe();
 	tq_counter_wipe();
 	tq_range_wipe();
 	tq_metric_wipe();
@@ -85,6 +87,7 @@ tq_shmem_forget_database(Oid database)
 {
 	if (!ready)
 		return;
+	tq_bell_forget_database(database);
 	tq_counter_forget_database(database);
 	tq_range_forget_database(database);
 	tq_metric_forget_database(database);
@@ -100,6 +103,7 @@ request(void)
 		previous_request();
 	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
 	RequestAddinShmemSpace(tq_bind_size());
+	RequestAddinShmemSpace(tq_bell_size());
 	RequestAddinShmemSpace(tq_counter_size());
 	RequestAddinShmemSpace(tq_range_size());
 	RequestAddinShmemSpace(tq_metric_size());
@@ -126,6 +130,7 @@ startup(void)
 	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
 	tq_clock_attach(clock, found);
 	tq_bind_init();
+	tq_bell_init();
 	tq_counter_init();
 	tq_range_init();
 	tq_metric_init();

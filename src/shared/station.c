@@ -471,6 +471,18 @@ tq_station_asked(void)
 }
 
 /*
+ * In the worker: the earliest time that somebody has named since the turn
+ * began.
+ */
+TimestampTz
+tq_station_told(void)
+{
+	return attached == NULL
+			   ? DT_NOEND
+			   : (TimestampTz) pg_atomic_read_u64(&attached->due_asked);
+}
+
+/*
  * In the worker: whoever asks from now on asks for another turn.  Returns the
  * earliest time that somebody named since the last one began.
  */

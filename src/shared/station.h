@@ -74,6 +74,7 @@ extern TqStationAttach tq_station_attach(Oid dboid);
 extern bool            tq_station_establish(void);
 extern bool            tq_station_kept_out(void);
 extern bool            tq_station_asked(void);
+extern TimestampTz     tq_station_told(void);
 extern TimestampTz     tq_station_turn_begin(void);
 extern TimestampTz     tq_station_turn_end(TimestampTz next);
 extern void            tq_station_detach(TqStationEnd end);

@@ -90,7 +90,7 @@ typedef struct Wake
 	WakeKind kind;
 	Whose    whose;
 	Oid      database;
-	int32    id;    /* of the queue or worker */
+	int32    id;    /* of the queue or worker; state of the task */
 	int64    key;   /* the lane, or task */
 	uint64   after; /* only those with later tickets */
 } Wake;
@@ -105,6 +105,7 @@ typedef struct Slot
 	bool      woken;
 	Wake      wake;
 	int64     task_id;
+	int       ended; /* in which state, as far as was told; 0: not known */
 	TqWaitFor wait_for;
 } Slot;
 
@@ -353,6 +354,21 @@ tq_waiter_end(bool satisfied)
 		tq_waiter_wake_room(my_wait_for.hindered, 1);
 }
 
+/* In which state did the awaited task end?  0: nobody has told. */
+int
+tq_waiter_ended(void)
+{
+	int ended = 0;
+
+	if (my_slot == NULL)
+		return 0;
+	SpinLockAcquire(&my_slot->mutex);
+	if (my_slot->kind == SLOT_TASK)
+		ended = my_slot->ended;
+	SpinLockRelease(&my_slot->mutex);
+	return ended;
+}
+
 /* How many of those that the queue's limit hinders have waited longer. */
 int
 tq_waiter_ahead(int32 queue_id)
@@ -447,11 +463,11 @@ tq_waiter_wake_database(void)
 	look_again(OF_DATABASE, 0, 0);
 }
 
-/* The task is finished. */
+/* The task has finished; it may leave no other trace than this state. */
 void
-tq_waiter_task_ended(int64 task_id)
+tq_waiter_task_ended(int64 task_id, int state)
 {
-	look_again(OF_TASK, 0, task_id);
+	look_again(OF_TASK, state, task_id);
 }
 
 /* Who waits to claim from a queue of this database; 0: from any. */
@@ -518,6 +534,9 @@ begin(SlotKind kind, int64 task_id)
 	SpinLockAcquire(&slot->mutex);
 	woken = take_wake(slot, &wake);
 	disarm(slot);
+	/* what was told between two looks is kept */
+	if (slot->kind != kind || slot->ticket != my_ticket)
+		slot->ended = 0;
 	slot->kind = kind;
 	slot->database = MyDatabaseId;
 	slot->ticket = my_ticket;
@@ -753,6 +772,8 @@ wake_slot(int number, const Wake *wake)
 		disarm(slot);
 		slot->woken = true;
 		slot->wake = *wake;
+		if (wake->whose == OF_TASK)
+			slot->ended = wake->id;
 	}
 	SpinLockRelease(&slot->mutex);
 	if (!wanted)

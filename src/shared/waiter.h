@@ -52,6 +52,7 @@ extern void tq_waiter_took(int32 queue_id, int64 lane_id);
 extern void tq_waiter_looked(void);
 extern bool tq_waiter_sleep(int64 until_monotonic);
 extern void tq_waiter_end(bool satisfied);
+extern int  tq_waiter_ended(void);
 extern int  tq_waiter_ahead(int32 queue_id);
 
 /* for ends of transactions: cannot fail */
@@ -61,7 +62,7 @@ extern void tq_waiter_wake_queue(int32 queue_id);
 extern void tq_waiter_wake_worker(int32 worker_id, bool of_room);
 extern void tq_waiter_wake_made(void);
 extern void tq_waiter_wake_database(void);
-extern void tq_waiter_task_ended(int64 task_id);
+extern void tq_waiter_task_ended(int64 task_id, int state);
 
 /* gauges */
 extern int  tq_waiter_count(int32 queue_id);

@@ -137,6 +137,16 @@ INSERT INTO promised VALUES
 ('taskq_check', '', 'TABLE (problem text, detail text)'),
 ('taskq_lineage', 'task_id bigint',
  'TABLE (task_id bigint, relation text, at timestamptz)'),
+-- waiting, by CALL
+('taskq_await',
+ $$task_id bigint, timeout interval DEFAULT '30 s',
+   INOUT state text DEFAULT NULL, INOUT result jsonb DEFAULT NULL,
+   INOUT error text DEFAULT NULL$$, 'PROCEDURE'),
+('taskq_call',
+ 'queue text, payload jsonb, timeout interval,
+  INOUT task_id bigint DEFAULT NULL, INOUT state text DEFAULT NULL,
+  INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL',
+ 'PROCEDURE'),
 -- rights
 ('taskq_grant', 'queue text, role text, rights text[]', 'void'),
 ('taskq_revoke', 'queue text, role text, rights text[]', 'void');
@@ -184,7 +194,6 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 -- schedules.  None of these names means anything else before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
-('taskq_await'), ('taskq_call'),
 ('taskq_openmetrics'),
 ('taskq_junction'), ('taskq_count'), ('taskq_sequence_at'),
 ('taskq_recreate_all'), ('taskq_reassign'), ('taskq_change'),
@@ -333,7 +342,7 @@ END $$;
 SELECT is_empty($$
     SELECT o.option, e.code
       FROM unnest(ARRAY['{"key_policy": "serial"}', '{"max_running_per_key": 1}',
-                        '{"notify": true}', '{"executor": {"workers": 1}}']) o (option),
+                        '{"executor": {"workers": 1}}']) o (option),
            pg_temp.error_of(format('SELECT taskq_create_queue(''later'', %L)', o.option)) e
      WHERE e.code IS DISTINCT FROM '0A000'$$,
     'options of later work are known and refused');
@@ -437,7 +446,8 @@ SELECT lives_ok($$SELECT taskq_create_queue('others', '{
     "rate_limit": {"count": 10, "per": "1 s"}, "max_depth": 1000,
     "retention": "none", "retention_dead": "forever",
     "reference_window": "1 day", "on_worker_death": "hold",
-    "dead_letter_queue": "lost", "history": "transitions"}')$$,
+    "dead_letter_queue": "lost", "history": "transitions",
+    "notify": true}')$$,
     'and with other values');
 SELECT lives_ok($$SELECT taskq_submit('held', options => '{
     "retry": "fixed", "retry_base": "2 s", "retry_cap": "1 h",

@@ -122,7 +122,7 @@ SELECT count(*) FROM taskq.running;
 ROLLBACK TO s;
 SELECT count(*) FROM taskq.running;
 ROLLBACK;
--- queues: waiters are not known; what the bucket holds is, once it is filling
+-- queues: nobody waits; what the bucket holds is, once it is filling
 SELECT queue, pending, ready, running, done, dead, counted_at > clock_timestamp() - interval '1 min' AS counted, active_workers, waiters, rates FROM taskq.queues WHERE queue LIKE 'v%' ORDER BY queue;
 SELECT count(*) FROM taskq_claim('v other', 'v label');
 SELECT (rates ->> 'tokens')::numeric < 1 AS filling FROM taskq.queues WHERE queue = 'v other';

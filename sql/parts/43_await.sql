@@ -1,0 +1,32 @@
+/*
+ * 43_await: waiting for the end of a task.
+ *
+ * taskq_await needs read on the queue, or submit there and to have submitted
+ * the task; taskq_call needs submit.  Both commit, and sleep without a
+ * snapshot; they hold no lock while they sleep.
+ */
+CREATE PROCEDURE taskq_await(
+    task_id bigint,
+    timeout interval DEFAULT '30 s',
+    INOUT state text DEFAULT NULL,
+    INOUT result jsonb DEFAULT NULL,
+    INOUT error text DEFAULT NULL
+)
+    LANGUAGE c
+    AS 'MODULE_PATHNAME', 'taskq_await';
+COMMENT ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) IS
+    'Waits until a task has finished, or time is up: its state, and when it has finished its result and error; commits before it sleeps';
+
+CREATE PROCEDURE taskq_call(
+    queue text,
+    payload jsonb,
+    timeout interval,
+    INOUT task_id bigint DEFAULT NULL,
+    INOUT state text DEFAULT NULL,
+    INOUT result jsonb DEFAULT NULL,
+    INOUT error text DEFAULT NULL
+)
+    LANGUAGE c
+    AS 'MODULE_PATHNAME', 'taskq_call';
+COMMENT ON PROCEDURE taskq_call(text, jsonb, interval, bigint, text, jsonb, text) IS
+    'Submits a task, commits, and waits as taskq_await does';

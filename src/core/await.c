@@ -1,0 +1,175 @@
+/*
+ * await.c
+ *		CALL taskq_await, CALL taskq_call: waiting for the end of a task.
+ *
+ * Between two looks at the task the session sleeps, and holds neither a
+ * snapshot nor anything else that keeps vacuum from its work: each look is a
+ * transaction of its own, which is committed before the sleep.  So both are
+ * procedures that must be able to commit; inside a transaction block, or in
+ * one that has written, they raise 25001.
+ *
+ * Whoever ends a task tells it at commit (shared/waiter.c), and says in which
+ * state the task is, for it may leave no other trace: not with retention
+ * none.  What became of a task that is gone, and of whose end nobody has
+ * told, is not known: then the state is null.
+ *
+ * On a standby, where nobody tells, the task is looked at once a second.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/xlog.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "core/look.h"
+#include "core/submit.h"
+#include "core/wait.h"
+
+#define DEFAULT_TIMEOUT (30 * USECS_PER_SEC)
+#define STANDBY_PAUSE USECS_PER_SEC
+
+PG_FUNCTION_INFO_V1(taskq_await);
+PG_FUNCTION_INFO_V1(taskq_call);
+
+/* Results, from the first INOUT argument that tells what became of it. */
+typedef enum ResultColumn
+{
+	RESULT_STATE,
+	RESULT_RESULT,
+	RESULT_ERROR,
+	RESULTS
+} ResultColumn;
+
+/* What is waited for, and what has become of it. */
+typedef struct Awaited
+{
+	int64         task_id;
+	bool          known; /* it is, or was, there, and may be seen */
+	MemoryContext home;
+	TqOutcome     outcome;
+} Awaited;
+
+static void   await(Awaited *awaited, int64 timeout);
+static TqLook look(TqWait *wait);
+static Datum  make_row(FunctionCallInfo fcinfo, int64 task_id,
+					   const TqOutcome *outcome);
+
+Datum
+taskq_await(PG_FUNCTION_ARGS)
+{
+	Awaited awaited = {0};
+	int64   timeout;
+
+	awaited.task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, DEFAULT_TIMEOUT);
+	tq_wait_require_top_level(fcinfo, "taskq_await()");
+	await(&awaited, timeout);
+	return make_row(fcinfo, 0, &awaited.outcome);
+}
+
+/* Submit, commit, wait. */
+Datum
+taskq_call(PG_FUNCTION_ARGS)
+{
+	char   *queue = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb  *payload = tq_arg_jsonb(fcinfo, 1);
+	Awaited awaited = {0};
+	int64   timeout;
+
+	if (PG_ARGISNULL(2))
+		tq_error_required("timeout");
+	timeout = tq_arg_span(fcinfo, 2, "timeout", 0, 0);
+	tq_wait_require_top_level(fcinfo, "taskq_call()");
+	awaited.task_id = tq_submit_plain(queue, payload);
+	awaited.known = true;
+	await(&awaited, timeout);
+	return make_row(fcinfo, awaited.task_id, &awaited.outcome);
+}
+
+/* Wait for the end of the task, which this session may just have submitted. */
+static void
+await(Awaited *awaited, int64 timeout)
+{
+	TqWait wait = {0};
+
+	awaited->home = CurrentMemoryContext;
+	wait.look = look;
+	wait.arg = awaited;
+	tq_wait_begin(&wait, timeout);
+	wait.task_id = awaited->task_id;
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect_ext failed");
+	if (awaited->known)
+	{
+		/* it may end before it is looked at */
+		tq_waiter_begin_task(awaited->task_id);
+		SPI_commit();
+		TQ_DEBUG_POINT("call_submitted");
+	}
+	(void) tq_wait_run(&wait);
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+}
+
+/* One look, and the end of its transaction. */
+static TqLook
+look(TqWait *wait)
+{
+	Awaited      *awaited = wait->arg;
+	TqOutcome     seen;
+	bool          found = tq_look_outcome(awaited->task_id, &seen);
+	MemoryContext mine;
+
+	if (!found && !awaited->known)
+		tq_error_no_such_task(awaited->task_id);
+	awaited->known = true;
+	if (!found)
+		seen.state = (TqState) tq_waiter_ended();
+	mine = MemoryContextSwitchTo(awaited->home);
+	awaited->outcome = seen;
+	if (seen.has_result)
+		awaited->outcome.result =
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.result));
+	if (seen.has_error)
+		awaited->outcome.error =
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.error));
+	MemoryContextSwitchTo(mine);
+	SPI_commit();
+	if (RecoveryInProgress())
+		wait->look_at = tq_clock_monotonic() + STANDBY_PAUSE;
+	return !found || !TQ_STATE_IS_LIVE(seen.state) ? TQ_LOOK_FOUND
+												   : TQ_LOOK_VAIN;
+}
+
+/* The INOUT arguments; the first is the task's number, if it is given. */
+static Datum
+make_row(FunctionCallInfo fcinfo, int64 task_id, const TqOutcome *outcome)
+{
+	int         first = task_id != 0 ? 1 : 0;
+	const char *state = tq_state_name(outcome->state);
+	Datum       values[1 + RESULTS] = {0};
+	bool        nulls[1 + RESULTS] = {false};
+	TupleDesc   desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(task_id);
+	nulls[first + RESULT_STATE] = state == NULL;
+	if (state != NULL)
+		values[first + RESULT_STATE] = CStringGetTextDatum(state);
+	nulls[first + RESULT_RESULT] = !outcome->has_result;
+	values[first + RESULT_RESULT] = outcome->result;
+	nulls[first + RESULT_ERROR] = !outcome->has_error;
+	values[first + RESULT_ERROR] = outcome->error;
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
