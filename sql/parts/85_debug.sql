@@ -69,3 +69,8 @@ CREATE FUNCTION taskq.debug_waiters(OUT waiting integer, OUT sleeps bigint, OUT 
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_waiters';
 COMMENT ON FUNCTION taskq.debug_waiters() IS 'Who waits in this database, and how often waiters of all have slept, were woken, and passed a wake on';
+
+CREATE FUNCTION taskq.debug_dead(task_id bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_debug_dead';
+COMMENT ON FUNCTION taskq.debug_dead(bigint) IS 'Makes claims pass over a pending task, by mistake';

@@ -165,7 +165,7 @@ look(TqWait *wait)
 
 	AcceptInvalidationMessages();
 	tq_queue_refresh();
-	tq_call_snapshot();
+	tq_call_renew(claiming->call);
 	if (tq_claim_run(claiming->call, claiming->claim, claiming->result) > 0)
 		return TQ_LOOK_FOUND;
 	return wait->over ? TQ_LOOK_OVER : TQ_LOOK_VAIN;
@@ -295,7 +295,7 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 		if (count > 0 || !dispatch.unknown)
 			break;
 		tq_limit_know(&limit);
-		tq_call_snapshot();
+		tq_call_renew(call);
 	}
 	if (count > 0)
 		tq_counter_claimed(dispatch.queue->queue_id, claimed[0].f.claimed_at);

@@ -1,21 +1,23 @@
 /*
  * dispatch.c
- *		Finding tasks to hand out: a walk over the dispatch index.
+ *		What a claim takes.
  *
- * The index is ordered by (lane, priority descending, available_at, id).  A
- * claim matches some lanes of its queue.  For each priority in use, from the
- * highest, it merges the due entries of these lanes in the queue's order and
- * tries to make them running, until it has enough.  Entries that are not due
- * are never walked, since each priority's scan ends at now, and the next
- * priority is found by one descent of the index, which reads no heap.
+ * The dispatch index is ordered by (lane, priority descending, available_at,
+ * id).  A claim matches some lanes of its queue.  For each priority in use,
+ * from the highest, it merges the due tasks of these lanes in the queue's
+ * order and tries to make them running, until it has enough.  How the
+ * entries of a lane are walked, and which are not, is in scan.c.
+ *
+ * What is known without reading the index says where the next task of a lane
+ * can stand at best.  A lane is looked at only when that is better than all
+ * that was found: of a thousand lanes that match, a claim reads few.
  *
  * A row that another session is changing is passed over without waiting;
  * one that has changed since this claim's snapshot is passed over, too, and
  * when nothing else was found the walk is repeated with a new snapshot.
  *
- * Entries of running and deleted tasks are walked from the lane's head.
- * This file is the place for knowing better where to begin: a scan starts
- * at the position (priority, available_at, task_id) that begin_scan sets.
+ * A claim that reads a lane leaves what comes next in a ring, where the next
+ * claims find it without reading the index (shared/ring.h).
  *
  * tq_dispatch_peek walks in the same way to tell what a claim would get, and
  * takes nothing; it gives up after LOOK_ENTRIES entries.
@@ -26,75 +28,87 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relscan.h"
-#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "common/pg_prng.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
+#include "lib/binaryheap.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
 #include "core/dispatch.h"
+#include "core/scan.h"
 #include "core/xact.h"
+#include "shared/pulse.h"
 #include "shared/registry.h"
+#include "shared/ring.h"
 #include "shared/station.h"
 
 #define RANDOM_WINDOW 64 /* ready tasks that "random" chooses from */
 #define MAX_ROUNDS 5     /* new snapshots after losing every race */
 #define LOOK_ENTRIES 10000
 
-/* One matching lane. */
+/* One matching lane, at one of its priorities. */
 typedef struct Cursor
 {
-	const TqLane   *lane;
-	bool            finished; /* no entries below the last priority */
-	int16           priority; /* the one to be walked next */
-	IndexScanDesc   scan;     /* open at that priority */
-	TupleTableSlot *slot;
-	bool            has_head; /* slot holds the next candidate */
+	int64      lane_id;
+	bool       finished; /* no priority is left */
+	int16      priority;
+	int        count; /* its priorities; -1: not known */
+	int        next;
+	int16      priorities[TQ_RANGE_PRIORITIES];
+	TqPosition bound;    /* the next task stands there, or behind it */
+	bool       has_head; /* it does stand there */
+	bool       popped;   /* some were taken out of the ring */
+	bool       in_ring;  /* in the ring, and not in scan */
+	TqScan    *scan;     /* NULL: not looked at */
 } Cursor;
 
 typedef struct Walk
 {
 	TqCall           *call;
 	const TqDispatch *dispatch;
-	Relation          index;
-	TimestampTz       now;
+	TqScanWay         way;
 	Cursor           *cursors;
 	int               cursor_count;
+	binaryheap       *merge; /* of the cursors at one priority */
+	bool              uses_rings;
+	TupleTableSlot   *slot; /* for what comes out of rings */
 	TqTask           *claimed;
 	int               count;
 	bool              lost_race;
 	bool              saw_deadline;
 	TqReserve         reserved; /* anything but DONE ends the walk */
 	TqPeek           *peek;     /* nothing is taken */
-	bool              later;    /* what is not due yet */
-	int               budget;   /* entries that a peek may still read */
 } Walk;
 
+static void walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch);
+static void walk_end(Walk *walk);
 static void choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags);
 static bool wants_more(const Walk *walk);
-static bool spent(Walk *walk);
 static bool earliest_head(Walk *walk, TqTaskFixed *earliest);
+static bool earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest);
 static void walk_all(Walk *walk);
+static void first_priority(Walk *walk, Cursor *cursor);
+static void next_priority(Walk *walk, Cursor *cursor);
 static bool highest_priority(Walk *walk, int16 *priority);
 static void walk_priority(Walk *walk, int16 priority);
-static void walk_random(Walk *walk, int16 priority);
-static void seek_priority(Walk *walk, Cursor *cursor, bool below);
-static void begin_scan(Walk *walk, Cursor *cursor);
-static void end_scan(Cursor *cursor);
-static void advance(Walk *walk, Cursor *cursor);
-static Cursor *best_head(Walk *walk, int16 priority);
-static bool    is_candidate(Walk *walk, Cursor *cursor);
-static bool tags_match(const Walk *walk, const Cursor *cursor, TqTask *task);
-static bool read_candidate(Walk *walk, Cursor *cursor, TqTask *task);
-static void take(Walk *walk, TqTask *task);
+static void walk_in_order(Walk *walk);
+static bool is_claimed(const Walk *walk, const Cursor *cursor);
+static void try_candidate(Walk *walk, Cursor *cursor);
+static void leave_candidates(Walk *walk, Cursor *cursor);
+static void walk_random(Walk *walk);
+static int  compare_bounds(Datum a, Datum b, void *arg);
+static Cursor     *best_head(Walk *walk);
+static bool        find_head(Walk *walk, Cursor *cursor);
+static TqTaskFixed head_row(const Cursor *cursor);
+static bool        read_row(Walk *walk, TupleTableSlot *slot, TqTask *task);
+static bool        tags_match(const Walk *walk, TqTask *task);
+static bool        take(Walk *walk, TqTask *task);
+static bool        peek_at(Walk *walk, TqTask *task);
+static bool        take_within_limits(Walk *walk, TqTask *task);
+static TqTask     *room_for_claimed(Walk *walk);
 
 /*
  * Claim up to dispatch->max_tasks tasks; returns how many.  *claimed is
@@ -103,29 +117,24 @@ static void take(Walk *walk, TqTask *task);
 int
 tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 {
-	const TqQueue *queue = dispatch->queue;
-	Walk           walk = {0};
+	Walk walk;
 
-	walk.call = call;
-	walk.dispatch = dispatch;
-	choose_lanes(&walk, queue, dispatch->tags);
 	dispatch->unknown = dispatch->full = false;
-	if (walk.cursor_count == 0)
-		return 0;
-
-	walk.index =
-		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
-	for (int round = 0;; round++)
+	tq_pulse_beat();
+	walk_begin(&walk, call, dispatch);
+	walk.way.learns = call->moment != 0 && !IsolationUsesXactSnapshot();
+	walk.uses_rings = walk.way.learns && !walk.way.own &&
+					  dispatch->order == TQ_ORDER_FIFO;
+	for (int round = 0; walk.cursor_count > 0; round++)
 	{
 		walk.lost_race = false;
-		walk.now = tq_clock_dispatch();
 		walk_all(&walk);
 		if (walk.count > 0 || !walk.lost_race || round >= MAX_ROUNDS ||
 			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
 			break;
-		tq_call_snapshot();
+		tq_call_renew(call);
 	}
-	index_close(walk.index, NoLock);
+	walk_end(&walk);
 	if (walk.saw_deadline)
 	{
 		tq_registry_ask(TQ_ASK_DEADLINES);
@@ -144,22 +153,17 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 bool
 tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 {
-	TqDispatch  dispatch = {0};
-	Walk        walk = {0};
+	TqDispatch  dispatch = {.queue = (TqQueue *) queue};
+	Walk        walk;
 	TqTaskFixed row;
 	bool        found;
 
-	dispatch.queue = (TqQueue *) queue;
-	walk.call = call;
-	walk.dispatch = &dispatch;
-	choose_lanes(&walk, queue, NULL);
-	walk.index =
-		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
-	walk.now = tq_clock_dispatch();
+	walk_begin(&walk, call, &dispatch);
+	walk.way.jumps &= !IsolationUsesXactSnapshot();
 	found = earliest_head(&walk, &row);
 	if (found)
 		*oldest = row.available_at;
-	index_close(walk.index, NoLock);
+	walk_end(&walk);
 	return found;
 }
 
@@ -172,83 +176,76 @@ void
 tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
 				 TqOrder order, bool later, TqPeek *peek)
 {
-	TqDispatch dispatch = {0};
-	Walk       walk = {0};
+	TqDispatch dispatch = {.queue = (TqQueue *) queue,
+						   .tags = tags,
+						   .order = order == TQ_ORDER_LIFO ? order
+														   : TQ_ORDER_FIFO,
+						   .max_tasks = 1};
+	Walk       walk;
+	bool       to_the_end = peek->to_the_end;
 
-	memset(peek, 0, sizeof(*peek));
-	dispatch.queue = (TqQueue *) queue;
-	dispatch.tags = tags;
-	dispatch.order = order == TQ_ORDER_LIFO ? order : TQ_ORDER_FIFO;
-	dispatch.max_tasks = 1;
-	walk.call = call;
-	walk.dispatch = &dispatch;
+	walk_begin(&walk, call, &dispatch);
 	walk.peek = peek;
-	walk.later = later;
-	walk.budget = LOOK_ENTRIES;
-	choose_lanes(&walk, queue, tags);
-	walk.index =
-		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock);
-	walk.now = tq_clock_dispatch();
-	if (later)
-		peek->found = earliest_head(&walk, &peek->head.f);
-	else
-		walk_all(&walk);
-	index_close(walk.index, NoLock);
+	walk.way.jumps &= !IsolationUsesXactSnapshot();
+	walk.way.later = later;
+	walk.way.bounded = !to_the_end;
+	/* once more without jumps: what others are changing lies in ranges */
+	for (int i = 0; i < 2; i++)
+	{
+		memset(peek, 0, sizeof(*peek));
+		walk.way.budget = LOOK_ENTRIES;
+		walk.way.gave_up = false;
+		if (later)
+			peek->found = earliest_head(&walk, &peek->head.f);
+		else
+			walk_all(&walk);
+		peek->gave_up = walk.way.gave_up;
+		if (peek->found || later || to_the_end || !walk.way.jumps)
+			break;
+		walk.way.jumps = false;
+	}
+	walk_end(&walk);
 }
 
-/* Which of the heads of all lanes and priorities has come, or comes, first */
-static bool
-earliest_head(Walk *walk, TqTaskFixed *earliest)
+static void
+walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch)
 {
-	bool  found = false;
-	int16 priority = 0;
+	memset(walk, 0, sizeof(*walk));
+	walk->call = call;
+	walk->dispatch = dispatch;
+	tq_scan_prepare(
+		&walk->way, call,
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock));
+	walk->way.now = tq_clock_dispatch();
+	walk->way.backward = dispatch->order == TQ_ORDER_LIFO;
+	choose_lanes(walk, dispatch->queue, dispatch->tags);
+	walk->merge =
+		binaryheap_allocate(walk->cursor_count + 1, compare_bounds, walk);
+}
 
-	for (int i = 0; i < walk->cursor_count; i++)
-		seek_priority(walk, &walk->cursors[i], false);
-	while (highest_priority(walk, &priority))
-	{
-		for (int i = 0; i < walk->cursor_count; i++)
-		{
-			Cursor     *cursor = &walk->cursors[i];
-			TqTaskFixed row;
-			bool        should_free;
-
-			if (cursor->finished || cursor->priority != priority)
-				continue;
-			begin_scan(walk, cursor);
-			if (cursor->has_head)
-			{
-				memcpy(&row,
-					   GETSTRUCT(ExecFetchSlotHeapTuple(cursor->slot, false,
-														&should_free)),
-					   sizeof(row));
-				if (!found || row.available_at < earliest->available_at)
-					*earliest = row;
-				found = true;
-			}
-			end_scan(cursor);
-			seek_priority(walk, cursor, true);
-		}
-	}
-	return found;
+static void
+walk_end(Walk *walk)
+{
+	if (walk->slot != NULL)
+		ExecDropSingleTupleTableSlot(walk->slot);
+	index_close(walk->way.index, NoLock);
 }
 
 /* Cursors for the lanes of a queue that match the tags; NULL: all lanes. */
 static void
 choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
 {
-	walk->cursors = palloc0(sizeof(Cursor) * (queue->lane_count + 1));
+	walk->cursors = palloc(sizeof(Cursor) * (queue->lane_count + 1));
 	for (int i = 0; i < queue->lane_count; i++)
 	{
 		TqLane *lane = &queue->lanes[i];
 
 		/* sets of tags with one hash are one lane, to be walked once */
 		if (walk->cursor_count > 0 &&
-			walk->cursors[walk->cursor_count - 1].lane->lane_id ==
-				lane->lane_id)
+			walk->cursors[walk->cursor_count - 1].lane_id == lane->lane_id)
 			continue;
 		if (tags == NULL || tq_arg_tags_subset(&lane->tags, tags))
-			walk->cursors[walk->cursor_count++].lane = lane;
+			walk->cursors[walk->cursor_count++].lane_id = lane->lane_id;
 	}
 }
 
@@ -256,20 +253,48 @@ static bool
 wants_more(const Walk *walk)
 {
 	return walk->count < walk->dispatch->max_tasks &&
-		   walk->reserved == TQ_RESERVE_DONE &&
-		   (walk->peek == NULL || !walk->peek->gave_up);
+		   walk->reserved == TQ_RESERVE_DONE && !walk->way.gave_up;
 }
 
-/* Has a peek read as much as it may? */
+/* Which of the heads of all lanes and priorities has come, or comes, first */
 static bool
-spent(Walk *walk)
+earliest_head(Walk *walk, TqTaskFixed *earliest)
 {
-	if (walk->peek == NULL || walk->peek->to_the_end)
-		return false;
-	if (walk->budget-- > 0)
-		return false;
-	walk->peek->gave_up = true;
-	return true;
+	bool found = false;
+
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		for (first_priority(walk, cursor); !cursor->finished;
+			 next_priority(walk, cursor))
+		{
+			TqTaskFixed row;
+
+			if (earliest_of(walk, cursor, &row) &&
+				(!found || row.available_at < earliest->available_at))
+			{
+				*earliest = row;
+				found = true;
+			}
+		}
+	}
+	return found;
+}
+
+static bool
+earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest)
+{
+	bool found = false;
+
+	cursor->scan = tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	while (!found && tq_scan_next(cursor->scan))
+	{
+		*earliest = head_row(cursor);
+		found = earliest->queue_id == walk->dispatch->queue->queue_id;
+	}
+	tq_scan_close(cursor->scan);
+	return found;
 }
 
 static void
@@ -277,28 +302,44 @@ walk_all(Walk *walk)
 {
 	int16 priority = 0;
 
+	walk->way.now = tq_clock_dispatch();
 	for (int i = 0; i < walk->cursor_count; i++)
-	{
-		walk->cursors[i].finished = false;
-		seek_priority(walk, &walk->cursors[i], false);
-	}
+		first_priority(walk, &walk->cursors[i]);
 	while (wants_more(walk) && highest_priority(walk, &priority))
-	{
-		if (walk->dispatch->order == TQ_ORDER_RANDOM)
-			walk_random(walk, priority);
-		else
-			walk_priority(walk, priority);
-		for (int i = 0; i < walk->cursor_count; i++)
-		{
-			Cursor *cursor = &walk->cursors[i];
+		walk_priority(walk, priority);
+}
 
-			if (cursor->scan == NULL)
-				continue;
-			end_scan(cursor);
-			if (wants_more(walk))
-				seek_priority(walk, cursor, true);
-		}
-	}
+/* Set the cursor to the highest priority of its lane. */
+static void
+first_priority(Walk *walk, Cursor *cursor)
+{
+	cursor->finished = false;
+	cursor->next = 0;
+	if (!tq_scan_priorities(&walk->way, cursor->lane_id, cursor->priorities,
+							&cursor->count))
+		cursor->count = -1;
+	next_priority(walk, cursor);
+}
+
+/* Set the cursor to its next priority that may have a task. */
+static void
+next_priority(Walk *walk, Cursor *cursor)
+{
+	cursor->scan = NULL;
+	cursor->has_head = cursor->in_ring = cursor->popped = false;
+	do
+	{
+		if (cursor->count < 0)
+			cursor->finished = !tq_scan_seek(&walk->way, cursor->lane_id,
+											 cursor->next++ > 0,
+											 &cursor->priority);
+		else if (cursor->next < cursor->count)
+			cursor->priority = cursor->priorities[cursor->next++];
+		else
+			cursor->finished = true;
+	} while (!cursor->finished &&
+			 !tq_scan_bound(&walk->way, cursor->lane_id, cursor->priority,
+							&cursor->bound));
 }
 
 static bool
@@ -319,26 +360,116 @@ highest_priority(Walk *walk, int16 *priority)
 	return found;
 }
 
-/* Hand out the due tasks of one priority, in order. */
+/* Hand out tasks of one priority, and go on to the next one. */
 static void
 walk_priority(Walk *walk, int16 priority)
 {
-	Cursor *cursor;
-
-	while (wants_more(walk) && (cursor = best_head(walk, priority)) != NULL)
+	binaryheap_reset(walk->merge);
+	for (int i = 0; i < walk->cursor_count; i++)
 	{
-		TqTask task;
-		bool   fits = read_candidate(walk, cursor, &task);
+		Cursor *cursor = &walk->cursors[i];
 
-		cursor->has_head = false;
-		if (fits)
-			take(walk, &task);
+		if (!cursor->finished && cursor->priority == priority)
+			binaryheap_add_unordered(walk->merge, PointerGetDatum(cursor));
+	}
+	binaryheap_build(walk->merge);
+	if (walk->dispatch->order == TQ_ORDER_RANDOM)
+		walk_random(walk);
+	else
+		walk_in_order(walk);
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		if (cursor->finished || cursor->priority != priority)
+			continue;
+		if (cursor->scan != NULL)
+		{
+			if (walk->uses_rings && !wants_more(walk))
+				leave_candidates(walk, cursor);
+			tq_scan_close(cursor->scan);
+		}
+		if (wants_more(walk))
+			next_priority(walk, cursor);
 	}
 }
 
-/* Hand out some of the first due tasks of one priority. */
 static void
-walk_random(Walk *walk, int16 priority)
+walk_in_order(Walk *walk)
+{
+	Cursor *cursor;
+
+	while (wants_more(walk) && (cursor = best_head(walk)) != NULL)
+	{
+		TqTask task;
+
+		cursor->has_head = false;
+		if (cursor->in_ring)
+			try_candidate(walk, cursor);
+		else if (is_claimed(walk, cursor) ||
+				 (read_row(walk, tq_scan_slot(cursor->scan), &task) &&
+				  take(walk, &task)))
+			tq_scan_pass(cursor->scan);
+	}
+}
+
+/*
+ * Has this claim taken the head already, out of the ring?  Its snapshot does
+ * not see what it has written.
+ */
+static bool
+is_claimed(const Walk *walk, const Cursor *cursor)
+{
+	for (int i = 0; i < walk->count && cursor->popped; i++)
+	{
+		if (walk->claimed[i].f.task_id ==
+			tq_scan_position(cursor->scan).task_id)
+			return true;
+	}
+	return false;
+}
+
+/* Try the next task in the ring; it need not be the one that was looked at. */
+static void
+try_candidate(Walk *walk, Cursor *cursor)
+{
+	TqCandidate candidate;
+	TqTask      task;
+
+	cursor->in_ring = false;
+	cursor->popped = true;
+	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate))
+		return;
+	if (walk->slot == NULL)
+		walk->slot = table_slot_create(walk->call->task.rel, NULL);
+	if (!tq_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
+					   &candidate, walk->slot))
+		return;
+	/* what others could take must not be behind them */
+	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
+		tq_ring_empty(cursor->lane_id, cursor->priority);
+}
+
+/* What comes next is left for other claims. */
+static void
+leave_candidates(Walk *walk, Cursor *cursor)
+{
+	TqCandidate candidates[TQ_RING_SIZE];
+	int         count;
+
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return;
+	count = tq_ring_wanted(cursor->lane_id, cursor->priority);
+	if (count > 0)
+		count = tq_scan_ahead(cursor->scan, candidates, count);
+	if (count > 0)
+		tq_ring_fill(cursor->lane_id, cursor->priority, candidates, count,
+					 walk->call->ring_moment);
+}
+
+/* Hand out some of the first due tasks. */
+static void
+walk_random(Walk *walk)
 {
 	TqTask *window = palloc(sizeof(TqTask) * RANDOM_WINDOW);
 	int     count;
@@ -348,195 +479,101 @@ walk_random(Walk *walk, int16 priority)
 		Cursor *cursor;
 
 		count = 0;
-		while (count < RANDOM_WINDOW &&
-			   (cursor = best_head(walk, priority)) != NULL)
+		while (count < RANDOM_WINDOW && (cursor = best_head(walk)) != NULL)
 		{
-			if (read_candidate(walk, cursor, &window[count]))
-				count++;
 			cursor->has_head = false;
+			if (read_row(walk, tq_scan_slot(cursor->scan), &window[count]))
+				count++;
 		}
 		for (int i = count - 1; i >= 0 && wants_more(walk); i--)
 		{
 			int chosen =
 				(int) pg_prng_uint64_range(&pg_global_prng_state, 0, i);
 
-			take(walk, &window[chosen]);
+			(void) take(walk, &window[chosen]);
 			window[chosen] = window[i];
 		}
 	} while (count == RANDOM_WINDOW && wants_more(walk));
 	pfree(window);
 }
 
-/*
- * Set the cursor to the highest priority of its lane, or to the highest
- * below its present one.  Only the index is read, whatever its entries
- * point to.
- */
-static void
-seek_priority(Walk *walk, Cursor *cursor, bool below)
+/* The cursor whose next task can come first is on top. */
+static int
+compare_bounds(Datum a, Datum b, void *arg)
 {
-	ScanKeyData   keys[2];
-	IndexScanDesc scan;
-	int           nkeys = below ? 2 : 1;
+	const Walk   *walk = arg;
+	const Cursor *left = (const Cursor *) DatumGetPointer(a);
+	const Cursor *right = (const Cursor *) DatumGetPointer(b);
+	int           order = tq_scan_compare(left->bound, right->bound);
 
-	if (spent(walk))
-	{
-		cursor->finished = true;
-		return;
-	}
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(cursor->lane->lane_id));
-	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
-				Int16GetDatum(cursor->priority));
-	scan = tq_compat_index_beginscan(walk->call->task.rel, walk->index,
-									 GetActiveSnapshot(), nkeys);
-	scan->xs_want_itup = true;
-	index_rescan(scan, keys, nkeys, NULL, 0);
-	if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
-	{
-		bool isnull;
-
-		cursor->priority = DatumGetInt16(
-			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
-	}
-	else
-		cursor->finished = true;
-	index_endscan(scan);
-}
-
-/* Begin to walk the due entries of the cursor's priority. */
-static void
-begin_scan(Walk *walk, Cursor *cursor)
-{
-	ScanKeyData keys[4];
-	int         nkeys = walk->later ? 4 : 3;
-
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(cursor->lane->lane_id));
-	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ,
-				Int16GetDatum(cursor->priority));
-	if (walk->later)
-	{
-		ScanKeyInit(&keys[2], 3, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
-					TimestampTzGetDatum(walk->now));
-		ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
-					TimestampTzGetDatum(DT_NOEND));
-	}
-	else
-		ScanKeyInit(&keys[2], 3, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
-					TimestampTzGetDatum(walk->now));
-	cursor->scan = tq_compat_index_beginscan(walk->call->task.rel, walk->index,
-											 GetActiveSnapshot(), nkeys);
-	index_rescan(cursor->scan, keys, nkeys, NULL, 0);
-	cursor->slot = table_slot_create(walk->call->task.rel, NULL);
-	cursor->has_head = false;
-	advance(walk, cursor);
-}
-
-static void
-end_scan(Cursor *cursor)
-{
-	index_endscan(cursor->scan);
-	ExecDropSingleTupleTableSlot(cursor->slot);
-	cursor->scan = NULL;
-	cursor->slot = NULL;
-	cursor->has_head = false;
-}
-
-/* Go on to the lane's next candidate; has_head stays false at the end. */
-static void
-advance(Walk *walk, Cursor *cursor)
-{
-	ScanDirection direction = walk->dispatch->order == TQ_ORDER_LIFO
-								  ? BackwardScanDirection
-								  : ForwardScanDirection;
-
-	while (index_getnext_slot(cursor->scan, direction, cursor->slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (is_candidate(walk, cursor))
-		{
-			cursor->has_head = true;
-			return;
-		}
-		if (spent(walk))
-			break;
-	}
-	/* at the end: such a cursor is never advanced again */
-	cursor->has_head = false;
-	ExecClearTuple(cursor->slot);
+	return walk->way.backward ? order : -order;
 }
 
 /*
  * The cursor whose head comes first in the queue's order; NULL when all are
- * at their ends.  Cursors of this priority are opened, and advanced after
- * their head was used.
+ * at their ends.  A lane is looked at when nothing better is known.
  */
 static Cursor *
-best_head(Walk *walk, int16 priority)
+best_head(Walk *walk)
 {
-	bool        lifo = walk->dispatch->order == TQ_ORDER_LIFO;
-	Cursor     *best = NULL;
-	TqTaskFixed best_row = {0};
-
-	for (int i = 0; i < walk->cursor_count; i++)
+	while (!binaryheap_empty(walk->merge))
 	{
-		Cursor     *cursor = &walk->cursors[i];
-		TqTaskFixed row;
-		bool        should_free;
-		int         order;
+		Cursor *cursor =
+			(Cursor *) DatumGetPointer(binaryheap_first(walk->merge));
 
-		if (cursor->finished || cursor->priority != priority)
-			continue;
-		if (cursor->scan == NULL)
-			begin_scan(walk, cursor);
-		else if (!cursor->has_head && !TTS_EMPTY(cursor->slot))
-			advance(walk, cursor);
-		if (!cursor->has_head)
-			continue;
-		memcpy(&row,
-			   GETSTRUCT(
-				   ExecFetchSlotHeapTuple(cursor->slot, false, &should_free)),
-			   sizeof(row));
-		if (best != NULL)
-		{
-			order = row.available_at < best_row.available_at   ? -1
-					: row.available_at > best_row.available_at ? 1
-					: row.task_id < best_row.task_id           ? -1
-															   : 1;
-			if (lifo ? order < 0 : order > 0)
-				continue;
-		}
-		best = cursor;
-		best_row = row;
+		if (cursor->has_head)
+			return cursor;
+		if (find_head(walk, cursor))
+			binaryheap_replace_first(walk->merge, PointerGetDatum(cursor));
+		else
+			(void) binaryheap_remove_first(walk->merge);
 	}
-	return best;
+	return NULL;
 }
 
-/* Is the row in the cursor's slot waiting to be claimed from this queue? */
+/* Where the cursor's next task stands: in the ring, or else in the index. */
 static bool
-is_candidate(Walk *walk, Cursor *cursor)
+find_head(Walk *walk, Cursor *cursor)
 {
-	bool      should_free;
-	HeapTuple tuple =
-		ExecFetchSlotHeapTuple(cursor->slot, false, &should_free);
-	TqTaskFixed *row = (TqTaskFixed *) GETSTRUCT(tuple);
-
-	return row->state == TQ_STATE_PENDING &&
-		   (row->available_at <= walk->now) != walk->later &&
-		   row->queue_id == walk->dispatch->queue->queue_id;
+	if (cursor->scan == NULL)
+	{
+		cursor->in_ring =
+			walk->uses_rings &&
+			tq_ring_look(cursor->lane_id, cursor->priority, &cursor->bound);
+		if (cursor->in_ring)
+			return cursor->has_head = true;
+		cursor->scan =
+			tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	}
+	cursor->has_head = tq_scan_next(cursor->scan);
+	if (cursor->has_head)
+		cursor->bound = tq_scan_position(cursor->scan);
+	return cursor->has_head;
 }
 
-/* Read the cursor's head; false when it must not be handed out. */
-static bool
-read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
+static TqTaskFixed
+head_row(const Cursor *cursor)
 {
 	bool      should_free;
-	HeapTuple tuple =
-		ExecFetchSlotHeapTuple(cursor->slot, false, &should_free);
+	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_scan_slot(cursor->scan), false,
+											 &should_free);
 
+	return *(TqTaskFixed *) GETSTRUCT(tuple);
+}
+
+/* Read a pending task; false when it must not be handed out. */
+static bool
+read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+	/* two queues may have one hash */
+	if (((TqTaskFixed *) GETSTRUCT(tuple))->queue_id !=
+		walk->dispatch->queue->queue_id)
+		return false;
 	tq_row_read(tuple, RelationGetDescr(walk->call->task.rel), task);
-	task->tid = cursor->slot->tts_tid;
+	task->tid = slot->tts_tid;
 	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
 	{
 		walk->saw_deadline = true;
@@ -544,12 +581,12 @@ read_candidate(Walk *walk, Cursor *cursor, TqTask *task)
 			walk->peek->past_id = task->f.task_id;
 		return false;
 	}
-	return tags_match(walk, cursor, task);
+	return tags_match(walk, task);
 }
 
 /* Lanes are hashes: look at the row's own tags, too. */
 static bool
-tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
+tags_match(const Walk *walk, TqTask *task)
 {
 	TqTags tags;
 
@@ -559,32 +596,47 @@ tags_match(const Walk *walk, const Cursor *cursor, TqTask *task)
 		   tq_arg_tags_subset(&tags, walk->dispatch->tags);
 }
 
-/* Try to make the task running, within the limits. */
-static void
+/*
+ * Try to get the task.  True when it is ours, or another transaction's,
+ * which tells when it is claimable again.
+ */
+static bool
 take(Walk *walk, TqTask *task)
+{
+	if (walk->peek != NULL)
+		return peek_at(walk, task);
+	if (take_within_limits(walk, task))
+		return true;
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return false;
+	walk->lost_race = true;
+	return tq_row_is_others(walk->call, &task->tid);
+}
+
+static bool
+peek_at(Walk *walk, TqTask *task)
+{
+	if (tq_row_is_busy(walk->call, task))
+		walk->peek->busy++;
+	else
+	{
+		walk->peek->found = true;
+		walk->peek->head = *task;
+		walk->count++;
+	}
+	return true;
+}
+
+/* Try to make the task running, within the limits. */
+static bool
+take_within_limits(Walk *walk, TqTask *task)
 {
 	const TqDispatch *dispatch = walk->dispatch;
 	TqMove            move = {0};
 	TqOptions         room;
 	int64             lease = dispatch->lease;
+	TqTask           *claimed;
 
-	if (walk->peek != NULL)
-	{
-		if (tq_row_is_busy(walk->call, task))
-			walk->peek->busy++;
-		else
-		{
-			walk->peek->found = true;
-			walk->peek->head = *task;
-			walk->count++;
-		}
-		return;
-	}
-	if (walk->claimed == NULL)
-		walk->claimed = palloc(sizeof(TqTask) * 8);
-	else if (walk->count >= 8 && (walk->count & (walk->count - 1)) == 0)
-		walk->claimed =
-			repalloc_huge(walk->claimed, sizeof(TqTask) * walk->count * 2);
 	if (lease == 0 && !dispatch->while_alive)
 		lease = tq_state_options(dispatch->queue, task, &room)->lease;
 	move.to = TQ_STATE_RUNNING;
@@ -592,15 +644,31 @@ take(Walk *walk, TqTask *task)
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
 	move.lease_until = lease > 0 ? tq_clock_dispatch() + lease : DT_NOEND;
+	claimed = room_for_claimed(walk);
 	walk->reserved = tq_limit_reserve(dispatch->limit, task->f.task_id);
 	if (walk->reserved != TQ_RESERVE_DONE)
-		return;
+		return false;
 	TQ_DEBUG_POINT("claim_before_take");
-	if (tq_state_enter(walk->call, dispatch->queue, task, &move))
-		walk->claimed[walk->count++] = *task;
-	else
+	if (!tq_state_enter(walk->call, dispatch->queue, task, &move))
 	{
 		tq_xact_not_claimed();
-		walk->lost_race = true;
+		return false;
 	}
+	*claimed = *task;
+	walk->count++;
+	return true;
+}
+
+/* Where the next task that is claimed is put. */
+static TqTask *
+room_for_claimed(Walk *walk)
+{
+	int count = walk->count;
+
+	if (walk->claimed == NULL)
+		walk->claimed = palloc(sizeof(TqTask) * 8);
+	else if (count >= 8 && (count & (count - 1)) == 0)
+		walk->claimed =
+			repalloc_huge(walk->claimed, sizeof(TqTask) * count * 2);
+	return &walk->claimed[count];
 }

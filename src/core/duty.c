@@ -43,6 +43,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "core/audit.h"
 #include "core/bound.h"
 #include "core/duty.h"
 #include "core/failure.h"
@@ -60,7 +61,8 @@
 #include "shared/slot.h"
 #include "shared/station.h"
 
-#define BATCH 100 /* tasks of one transaction */
+#define BATCH 100        /* tasks of one transaction */
+#define AUDIT_BATCH 1000 /* entries of the dispatch index */
 #define FAILURE_PAUSE_FIRST USECS_PER_SEC
 #define FAILURE_PAUSE_LAST (60 * USECS_PER_SEC)
 
@@ -178,6 +180,7 @@ tq_duty_start(void)
 	next_end = 0;
 	tq_timer_start();
 	tq_notify_start();
+	tq_audit_start();
 }
 
 /*
@@ -258,9 +261,13 @@ tq_duty_turn(TimestampTz told)
 						(int64) tq_guc_retention_interval * USECS_PER_SEC;
 	}
 
+	if (tq_audit_due(now))
+		(void) turn_of("audit", tq_audit_slice, AUDIT_BATCH);
+
 	tell_and_notify();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, tq_bound_next()));
+	next = Min(next, tq_audit_next());
 	next_wake = wakes_failed ? DT_NOEND : Min(tq_timer_next(), next_notify);
 	if (!turn_failed && !wakes_failed)
 	{

@@ -28,6 +28,8 @@
 #include "core/places.h"
 #include "shared/bell.h"
 #include "shared/waiter.h"
+#include "shared/range.h"
+#include "shared/ring.h"
 
 #define TELL_AT_ONCE 64
 
@@ -263,6 +265,8 @@ same_task(const Note *note, const Note *next)
 static void
 tell(const TqPlace *places, int count)
 {
+	tq_range_lower(places, count);
+	tq_ring_lower(places, count);
 	tq_waiter_wake_places(places, count);
 	tq_bell_ring_places(places, count);
 }
@@ -271,6 +275,8 @@ tell(const TqPlace *places, int count)
 static void
 tell_all(void)
 {
+	tq_range_forget();
+	tq_ring_wipe();
 	tq_waiter_wake_database();
 	tq_bell_ring_all();
 }

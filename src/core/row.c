@@ -26,6 +26,7 @@
 #include "nodes/makefuncs.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -37,6 +38,7 @@
 #include "base/spi.h"
 #include "core/queue.h"
 #include "core/row.h"
+#include "shared/ring.h"
 
 static void      table_begin(TqTable *table, Oid relid, MemoryContext context);
 static void      table_prepare_indexes(TqTable *table);
@@ -44,6 +46,7 @@ static void      table_end(TqTable *table);
 static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
 static bool      reserve(Relation rel, ItemPointer tid, bool wait);
 static bool      is_busy(Relation rel, ItemPointer tid);
+static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
 static bool      written(TM_Result result, bool wait);
 static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 						   TqState *holder_state);
@@ -96,6 +99,8 @@ tq_call_begin(TqCall *call, const char *function)
 	table_begin(&call->task, tq_catalog()->task, call->context);
 	tq_queue_refresh();
 	CommandCounterIncrement();
+	call->moment = tq_range_moment();
+	call->ring_moment = tq_ring_moment();
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -121,6 +126,18 @@ tq_call_snapshot(void)
 	PopActiveSnapshot();
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+/* The same for a call that may learn what is dead. */
+void
+tq_call_renew(TqCall *call)
+{
+	TqRangeMoment moment = tq_range_moment();
+	uint64        ring_moment = tq_ring_moment();
+
+	tq_call_snapshot();
+	call->moment = moment;
+	call->ring_moment = ring_moment;
 }
 
 void
@@ -472,16 +489,46 @@ tq_row_is_busy(TqCall *call, TqTask *task)
 	return is_busy(call->task.rel, &task->tid);
 }
 
+/*
+ * Is the row, which was pending, not to be claimed any more, or not until a
+ * transaction in progress ends that is writing it?  Whoever writes a row
+ * tells it when that is over; who only locks it does not, and of somebody
+ * who is about to write it nothing is known yet.
+ */
+bool
+tq_row_is_others(TqCall *call, ItemPointer tid)
+{
+	bool      written;
+	TM_Result fate = row_fate(call->task.rel, tid, &written);
+
+	return fate == TM_Updated || fate == TM_Deleted ||
+		   (fate == TM_BeingModified && written);
+}
+
 /* Is a transaction in progress changing or locking the row? */
 static bool
 is_busy(Relation rel, ItemPointer tid)
+{
+	bool written;
+
+	return row_fate(rel, tid, &written) == TM_BeingModified;
+}
+
+/*
+ * What an attempt to write the row would come to; of one that is being
+ * modified, whether it is written and not just locked.  A row that is not
+ * there any more counts as locked.
+ */
+static TM_Result
+row_fate(Relation rel, ItemPointer tid, bool *written)
 {
 	Buffer        buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
 	Page          page;
 	ItemId        item;
 	HeapTupleData tuple;
-	bool          busy = true;
+	TM_Result     fate = TM_BeingModified;
 
+	*written = false;
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buffer);
 	item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
@@ -491,11 +538,15 @@ is_busy(Relation rel, ItemPointer tid)
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
 		tuple.t_len = ItemIdGetLength(item);
 		tuple.t_self = *tid;
-		busy = HeapTupleSatisfiesUpdate(&tuple, GetCurrentCommandId(true),
-										buffer) == TM_BeingModified;
+		fate = HeapTupleSatisfiesUpdate(&tuple, GetCurrentCommandId(true),
+										buffer);
+		if (fate == TM_BeingModified &&
+			!HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask))
+			*written = TransactionIdIsInProgress(
+				HeapTupleHeaderGetUpdateXid(tuple.t_data));
 	}
 	UnlockReleaseBuffer(buffer);
-	return busy;
+	return fate;
 }
 
 /*

@@ -11,6 +11,8 @@
 
 #include "nodes/execnodes.h"
 
+#include "shared/range.h"
+
 /* A table opened for one call. */
 typedef struct TqTable
 {
@@ -29,6 +31,8 @@ typedef struct TqCall
 	TqTable       leaf; /* of the archive, the last one used */
 	Oid           leaf_oid;
 	MemoryContext context;
+	TqRangeMoment moment; /* not after the active snapshot was taken */
+	uint64        ring_moment;
 	List         *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);
 } TqCall;
@@ -36,6 +40,7 @@ typedef struct TqCall
 extern void tq_call_begin(TqCall *call, const char *function);
 extern void tq_call_begin_look(TqCall *call);
 extern void tq_call_snapshot(void);
+extern void tq_call_renew(TqCall *call);
 extern void tq_call_end(TqCall *call);
 
 extern bool tq_row_find(TqCall *call, int64 task_id, TqTask *task);
@@ -47,6 +52,7 @@ extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
 extern bool tq_row_take_archived(TqTask *task);
 extern bool tq_row_is_busy(TqCall *call, TqTask *task);
+extern bool tq_row_is_others(TqCall *call, ItemPointer tid);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
 
 #endif /* TQ_ROW_H */

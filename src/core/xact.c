@@ -37,6 +37,8 @@
 #include "core/xact.h"
 #include "shared/bell.h"
 #include "shared/counter.h"
+#include "shared/range.h"
+#include "shared/ring.h"
 #include "shared/slot.h"
 #include "shared/station.h"
 #include "shared/waiter.h"
@@ -364,6 +366,8 @@ tq_xact_session_cache_changed(void)
 void
 tq_xact_prepared_ended(void)
 {
+	tq_range_forget();
+	tq_ring_wipe();
 	tq_registry_flag();
 	tq_counter_flag();
 	tq_bell_ring_all();

@@ -20,9 +20,11 @@
 #include "shared/bind.h"
 #include "shared/bell.h"
 #include "shared/counter.h"
+#include "shared/pulse.h"
 #include "shared/range.h"
 #include "shared/metric.h"
 #include "shared/registry.h"
+#include "shared/ring.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
 #include "shared/station.h"
@@ -72,6 +74,7 @@ tq_shmem_wipe(void)
 	tq_counter_wipe();
 	tq_range_wipe();
 	tq_metric_wipe();
+	tq_ring_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
 	/* the last one: whoever waits looks at what there is now */
@@ -91,6 +94,7 @@ tq_shmem_forget_database(Oid database)
 	tq_counter_forget_database(database);
 	tq_range_forget_database(database);
 	tq_metric_forget_database(database);
+	tq_ring_wipe();
 	tq_registry_forget_database(database);
 	tq_slot_forget_database(database);
 	tq_waiter_forget_database(database);
@@ -105,9 +109,11 @@ request(void)
 	RequestAddinShmemSpace(tq_bind_size());
 	RequestAddinShmemSpace(tq_bell_size());
 	RequestAddinShmemSpace(tq_counter_size());
+	RequestAddinShmemSpace(tq_pulse_size());
 	RequestAddinShmemSpace(tq_range_size());
 	RequestAddinShmemSpace(tq_metric_size());
 	RequestAddinShmemSpace(tq_registry_size());
+	RequestAddinShmemSpace(tq_ring_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
 	RequestAddinShmemSpace(tq_waiter_size());
@@ -132,9 +138,11 @@ startup(void)
 	tq_bind_init();
 	tq_bell_init();
 	tq_counter_init();
+	tq_pulse_init();
 	tq_range_init();
 	tq_metric_init();
 	tq_registry_init();
+	tq_ring_init();
 	tq_slot_init();
 	tq_station_init();
 	tq_waiter_init();

@@ -129,9 +129,7 @@ BEGIN
             || CASE WHEN t.available_at = t.run_at AND t.wake_at = t.run_at
                     THEN ' everywhere' ELSE '' END;
         /* as if the time had passed */
-        UPDATE taskq.task SET run_at = now() - interval '1 s', wake_at = NULL,
-               available_at = now() - interval '1 s'
-         WHERE task_id = c.task_id;
+        PERFORM taskq_update_task(c.task_id, jsonb_build_object('run_at', now() - interval '1 s'));
     END IF;
     RETURN answer;
 END

@@ -68,7 +68,7 @@ END
 $$;
 -- a waiting task is made due
 CREATE FUNCTION t.due_now(id bigint) RETURNS void LANGUAGE sql AS $$
-UPDATE taskq.task SET available_at = now() - interval '1 s', wake_at = NULL WHERE task_id = id;
+SELECT taskq_update_task(id, jsonb_build_object('run_at', now() - interval '1 s'));
 $$;
 SELECT t.waits(NULL), t.waits('{}') AS nothing, t.waits('{"retry_base": "2 h"}') AS base, t.waits('{"retry": "exponential"}') AS exponential,
        t.waits('{"retry": "exponential", "retry_cap": "90 min"}') AS cap, t.waits('{"retry": "linear", "retry_cap": "1 d"}', 2) AS linear,

@@ -33,9 +33,7 @@ BEGIN
         END IF;
         delays := delays || floor(high);
         -- let it come at once
-        UPDATE taskq.task t
-           SET available_at = clock_timestamp(), run_at = clock_timestamp(), wake_at = NULL
-         WHERE t.task_id = id;
+        PERFORM taskq_update_task(id, jsonb_build_object('run_at', clock_timestamp()));
     END LOOP;
     PERFORM taskq_drop_queue('retry', true);
     RETURN delays;

@@ -1,0 +1,153 @@
+# How far claims walk: not over what is dead, whatever an old snapshot keeps;
+# what is not due, restarts, prepared transactions; and what the background
+# worker finds when claims would pass over a task by mistake.
+#
+# expect-log: XX000 taskq worker (LOG: .*claims passed over task|DETAIL: .*It can be claimed now|CONTEXT:)
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $node = start_node('scan', 'autovacuum' => 'off', 'fsync' => 'off', 'taskq.retention' => 0);
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my $long = $ENV{LONG} ? 10 : 1;
+
+# how many descents of the dispatch index a claim makes; what comes of it is
+# rolled back
+sub descents
+{
+	my ($claim) = @_;
+
+	return $sql->("BEGIN; SELECT count(*) FROM ($claim) c \\g /dev/null\n"
+		. "SELECT pg_stat_get_xact_numscans('taskq.task_dispatch_idx'::regclass); ROLLBACK");
+}
+
+# --- lifecycles while a snapshot is held
+$sql->("SELECT taskq_create_queue('f', '{\"retention\": \"none\"}')");
+$sql->("SELECT taskq_create_queue('l', '{\"retention\": \"none\", \"order\": \"lifo\"}')");
+$sql->("SELECT taskq_create_queue('r', '{\"retention\": \"none\", \"order\": \"random\"}')");
+$sql->(<<'SQL');
+CREATE FUNCTION entries_read() RETURNS bigint LANGUAGE sql AS $$
+SELECT pg_stat_get_xact_tuples_returned('taskq.task_dispatch_idx'::regclass)
+$$;
+CREATE TABLE walked (entries bigint);
+CREATE PROCEDURE live(queue text, n integer, failing integer DEFAULT 0) LANGUAGE plpgsql AS $$
+DECLARE
+    task record;
+    walked bigint := 0;
+BEGIN
+    FOR i IN 1 .. n LOOP
+        PERFORM taskq_submit(queue, '1');
+        COMMIT;
+        walked := walked - entries_read();
+        SELECT * INTO STRICT task FROM taskq_claim(queue);
+        walked := walked + entries_read();
+        COMMIT;
+        IF failing > 0 AND i % failing = 0 THEN
+            PERFORM taskq_fail(task.task_id, task.token, 'e', retry_in => '0 s');
+            COMMIT;
+            walked := walked - entries_read();
+            SELECT * INTO STRICT task FROM taskq_claim(queue);
+            walked := walked + entries_read();
+            COMMIT;
+        END IF;
+        PERFORM taskq_complete(task.task_id, task.token);
+        COMMIT;
+    END LOOP;
+    INSERT INTO walked VALUES (walked);
+END
+$$;
+SQL
+my $walked = sub { $sql->("TRUNCATE walked; CALL live(" . shift . '); SELECT entries FROM walked') };
+my $old = $node->background_psql('postgres');
+$old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.task');
+for (['f', 0], ['l', 0], ['r', 0], ['f', 10])
+{
+	my ($queue, $failing) = @$_;
+
+	$sql->("SELECT taskq_submit_many('$queue', array_fill('1'::jsonb, ARRAY[100]))") if $queue ne 'r';
+	$sql->("CALL live('$queue', 20, $failing)");
+	my $early = $walked->("'$queue', 200, $failing");
+	$walked->("'$queue', " . 2000 * $long . ", $failing");
+	my $late = $walked->("'$queue', 200, $failing");
+	note "figure: queue $queue, one in $failing fails: 200 lifecycles read $early entries, later $late";
+	cmp_ok($late, '<', 200 * 10, "queue $queue, one in $failing fails: claims do not walk over the dead");
+	cmp_ok($late, '<', 2 * $early + 400, 'no more than in the beginning');
+}
+
+# --- what one claim leaves for others
+$sql->("SELECT taskq_submit_many('ring', array_fill('1'::jsonb, ARRAY[10]))");
+$sql->("SELECT taskq_claim('ring')");
+is(descents("SELECT payload FROM taskq_claim('ring')"), 0, 'the next claim does not read the index');
+
+# --- many lanes
+$sql->("SELECT taskq_create_queue('lanes')");
+$sql->("SELECT taskq_submit('lanes', '1', tags => ARRAY['t' || i]) FROM generate_series(1, 200) i");
+my $tags = "(SELECT array_agg('t' || i) FROM generate_series(1, 16) i)";
+my $claim = "SELECT payload FROM taskq_claim('lanes', tags => $tags)";
+$sql->($claim) for 1 .. 3;
+cmp_ok(descents($claim), '<=', 4, 'of the lanes that match a claim looks at few');
+is($sql->("SELECT count(*) FROM taskq_claim('lanes', max_tasks => 100, tags => $tags)"), '13', 'and gets the others');
+is($sql->($claim), '', 'then there is nothing');
+is(descents($claim), 0, 'which costs no look at the index');
+$sql->("SELECT taskq_submit('lanes', '2', tags => '{t3}')");
+is($sql->($claim), '2', 'a new task is found');
+$old->quit;
+
+# --- what is not due yet
+$sql->("SELECT taskq_submit('due', '1', delay => '2 s'), taskq_submit('due', '2')");
+is($sql->("SELECT payload FROM taskq_claim('due', max_tasks => 5)"), '2', 'one is due');
+is($sql->("SELECT payload FROM taskq_claim('due', max_tasks => 5)"), '', 'the other is not');
+ok(within(60, sub { $sql->("SELECT payload FROM taskq_claim('due', max_tasks => 5)") eq '1' }), 'then it is');
+$sql->("SELECT taskq_submit('due', '3', delay => '2 s'), taskq_submit('due', '4')");
+is($sql->("SELECT payload FROM taskq_claim('due', max_tasks => 5, claim_order => 'lifo')"), '4', 'the last first: one is due');
+ok(within(60, sub { $sql->("SELECT payload FROM taskq_claim('due', max_tasks => 5, claim_order => 'lifo')") eq '3' }),
+	'then the other');
+
+# a claim that takes long: what becomes due meanwhile is not passed
+my $lock = $node->background_psql('postgres');
+my $slow = $node->background_psql('postgres');
+$lock->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$sql->("SELECT taskq_submit('slow', '1', delay => '1 s'), taskq_submit('slow', '2')");
+$slow->query_until(qr/begun/, "SET taskq.debug_point = 'scan_before_learn';\n\\echo begun\nSELECT payload FROM taskq_claim('slow', max_tasks => 5);\n");
+ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.task WHERE run_at < clock_timestamp() AND payload = '1'"
+	. " AND queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'slow')") eq '1' }), 'it is due');
+$lock->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+$slow->quit;
+is($sql->("SELECT payload FROM taskq_claim('slow')"), '1', 'and can be claimed');
+
+# --- memory is lost; prepared transactions that survive a start
+$sql->("SELECT taskq_submit_many('p', ARRAY['1', '2', '3']::jsonb[])");
+is($sql->("BEGIN; SELECT payload FROM taskq_claim('p'); PREPARE TRANSACTION 'held'"), '1', 'claimed by a prepared transaction');
+$sql->("BEGIN; SELECT taskq_submit('p', '4', priority => 3); PREPARE TRANSACTION 'offered'");
+$node->restart;
+is($sql->("SELECT payload FROM taskq_claim('p')"), '2', 'after a start others are claimed');
+$sql->('SELECT taskq.debug_wipe()');
+is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '3', 'after a wipe, too');
+is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '', 'then there is nothing');
+$sql->("ROLLBACK PREPARED 'held'");
+is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '1', 'the claim was rolled back');
+$sql->("COMMIT PREPARED 'offered'");
+is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '4', 'the submit was committed');
+
+# --- the audit
+my $numbers = sub { $sql->('SELECT ' . shift . ' FROM taskq.range_numbers()') };
+ok( within(60, sub { $sql->("SELECT taskq_claim('p')"); $numbers->('audited') > 0 }), 'ranges are looked through');
+is($numbers->('repaired'), 0, 'nothing was wrong');
+sound($node);
+my $id = $sql->("SELECT taskq_submit('wrong', '1')");
+$sql->("SELECT taskq_submit('wrong', '2')");
+$sql->("SELECT taskq.debug_dead($id)");
+is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '2', 'a claim passes over a task by mistake');
+ok(within(60, sub { $numbers->('repaired') > 0 }), 'the background worker mends it');
+is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '1', 'it is claimed');
+is($numbers->('repaired'), 1, 'once');
+my @lines = slurp_file($node->logfile) =~ /(XX000 .*claims passed over task $id)/g;
+is(scalar @lines, 1, 'and told once');
+$lock->quit;
+$node->stop('fast');
+done_testing();
