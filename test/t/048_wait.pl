@@ -432,8 +432,7 @@ is(error_of($node, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM taskq_c
 	'25001', 'a claim with an old snapshot');
 is(error_of($node, "SELECT * FROM taskq_claim('q', wait => '301 s')"), '22023', 'longer than taskq.max_wait');
 is(error_of($node, "SET taskq.max_wait = '1 s'; CALL taskq_wait('q', '2 s')"), '22023', 'also when that is less');
-is(answer(start("DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '100 ms', r); RAISE NOTICE 'ready %', r; COMMIT; CALL taskq_wait('q', '100 ms', r); END \$\$;"))
-	  =~ s/^NOTICE:\s+//r, "ready f\n", 'in a block of code that may commit');
+is(answer(start("DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '100 ms', r); COMMIT; CALL taskq_wait('q', '100 ms', r); END \$\$;")), '', 'in a block of code that may commit');
 
 # --- new labels
 $w = claimer("'q', 'a new label'");
