@@ -96,6 +96,17 @@ typedef bool TqIndexUpdate;
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
+/*
+ * table_tuple_update and table_tuple_delete, asked not to wait, answer
+ * TM_BeingModified when another transaction is at the row.  In a server with
+ * assertions one of them forbids to ask that of heap_update.
+ */
+#ifdef USE_ASSERT_CHECKING
+#define TQ_WRITE_CAN_REFUSE false
+#else
+#define TQ_WRITE_CAN_REFUSE true
+#endif
+
 /* The number of this backend's transaction, its own count. */
 #if PG_VERSION_NUM >= 170000
 #define TQ_MY_LXID (MyProc->vxid.lxid)

@@ -25,6 +25,7 @@
 #include "core/claim.h"
 #include "core/failure.h"
 #include "core/finish.h"
+#include "core/lookup.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete_many);
 PG_FUNCTION_INFO_V1(taskq_decide_many);
@@ -47,7 +48,12 @@ typedef struct EntryList
 {
 	Entry *items; /* in the order of ids */
 	int    count;
+	int    ahead; /* so many have been looked for together */
 } EntryList;
+
+/* Ids at most that far apart are looked for together, and so many. */
+#define MAX_GAP 8
+#define MAX_AHEAD 64
 
 static void    read_lists(FunctionCallInfo fcinfo, EntryList *list,
 						  bool with_results);
@@ -58,6 +64,7 @@ static void    check_decision(Entry *item, bool has_task, bool has_token,
 static void    decide_and_tell(FunctionCallInfo fcinfo, const char *function,
 							   EntryList *list, bool strict);
 static void    decide_all(TqCall *call, EntryList *list);
+static void    look_ahead(TqCall *call, EntryList *list, int at);
 static int     count_problems(const EntryList *list);
 static void    raise_conflict(const EntryList *list) pg_attribute_noreturn();
 static void    raise_lease_lost(const EntryList *list) pg_attribute_noreturn();
@@ -115,6 +122,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 		/* the same task again: it is as it was left */
 		if (i > 0 && item->task_id == list.items[i - 1].task_id)
 			tq_call_snapshot();
+		look_ahead(&call, &list, i);
 		item->problem = tq_finish_extend(&call, item->task_id, item->token,
 										 lease, false, &task);
 		item->cancel = item->problem == 0 && tq_failure_stop_asked(&task);
@@ -159,7 +167,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 	decide_all(&call, &list);
 	if (count_problems(&list) > 0)
 		raise_lease_lost(&list);
-	tq_call_snapshot();
+	tq_call_renew(&call);
 	tq_claim_run(&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);
 	return (Datum) 0;
@@ -214,6 +222,7 @@ read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 		if (results != NULL && !result_nulls[i])
 			item->decision->result = DatumGetJsonbP(results[i]);
 	}
+	list->ahead = 0;
 	sort_items(list);
 }
 
@@ -230,7 +239,7 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 	if (!JB_ROOT_IS_ARRAY(doc) || JB_ROOT_IS_SCALAR(doc))
 		tq_error_invalid("decisions", "must be a list of objects", NULL);
 	list->items = palloc0(sizeof(Entry) * (JB_ROOT_COUNT(doc) + 1));
-	list->count = 0;
+	list->count = list->ahead = 0;
 	it = JsonbIteratorInit(&doc->root);
 	token = JsonbIteratorNext(&it, &entry, false);
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
@@ -423,6 +432,7 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContext one = AllocSetContextCreate(caller, "taskq decisions",
 											  ALLOCSET_DEFAULT_SIZES);
 
+	call->many = true;
 	for (int i = 0; i < list->count; i++)
 	{
 		Entry *item = &list->items[i];
@@ -431,6 +441,7 @@ decide_all(TqCall *call, EntryList *list)
 		/* ended by the one before, whether that was right or not */
 		if (i > 0 && item->task_id == list->items[i - 1].task_id)
 			tq_call_snapshot();
+		look_ahead(call, list, i);
 		MemoryContextSwitchTo(one);
 		item->problem = tq_finish_decide(call, item->task_id, item->token,
 										 item->decision, false, &item->state);
@@ -438,6 +449,25 @@ decide_all(TqCall *call, EntryList *list)
 		MemoryContextReset(one);
 	}
 	MemoryContextDelete(one);
+}
+
+/* Tasks that were claimed together often have ids close to each other. */
+static void
+look_ahead(TqCall *call, EntryList *list, int at)
+{
+	int last = at;
+
+	if (at < list->ahead)
+		return;
+	while (last + 1 < list->count && last - at < MAX_AHEAD - 1 &&
+		   (uint64) list->items[last + 1].task_id -
+				   (uint64) list->items[last].task_id <=
+			   MAX_GAP)
+		last++;
+	if (last > at)
+		tq_lookup_ahead(call, list->items[at].task_id,
+						list->items[last].task_id);
+	list->ahead = last + 1;
 }
 
 static int

@@ -8,12 +8,31 @@
  * the caller takes a new snapshot and decides again.  So one change is one
  * WAL record.  Above READ COMMITTED such a failure is 40001.
  *
- * Indexes are maintained when the server says that an update was not
- * heap-only.  Constraints and triggers are not evaluated: the rows are this
- * extension's own.
- *
  * Archived rows are read and taken away by SQL; adding one goes to the leaf
- * directly.
+ * directly.  A call with many set has new rows of both inserted together, by
+ * core/batch.c, at the latest when it ends.
+ *
+ * What the executor would do, and who does it here:
+ * - Snapshot: tq_call_begin and tq_call_snapshot push one; a write takes the
+ *   command number of its moment, and tq_call_end makes it visible.
+ * - Rechecking a row that has changed (EvalPlanQual): nobody; the write is
+ *   refused, and the caller looks again with a new snapshot.
+ * - Locks: the table's is RowExclusiveLock from the call's beginning, and
+ *   ExecOpenIndices takes the same on its indexes; both to the transaction's
+ *   end.
+ * - Index entries: ExecInsertIndexTuples, or core/batch.c; after an update
+ *   only when the server says that it was not heap-only.  A row that the
+ *   claim changes stays heap-only, since no index has what it changes.
+ * - Uniqueness: by the indexes, as always; a reference by speculative
+ *   insertion, as ON CONFLICT has it.
+ * - Not null, checks, foreign keys, generated columns, triggers, row
+ *   security: there are none on these tables, whose rows are this
+ *   extension's own.
+ * - Partition routing: tq_row_insert_archive names the leaf.
+ * The server's functions for tables (table_tuple_insert, table_multi_insert,
+ * table_tuple_update, table_tuple_delete) see to the rest, as they do for the
+ * executor: WAL with the replica identity, toast, visibility map, free space,
+ * predicate locks and conflicts of SERIALIZABLE, statistics of rows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -28,7 +47,6 @@
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -36,15 +54,21 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "core/batch.h"
+#include "core/lookup.h"
 #include "core/queue.h"
 #include "core/row.h"
 #include "shared/ring.h"
 
-static void      table_begin(TqTable *table, Oid relid, MemoryContext context);
-static void      table_prepare_indexes(TqTable *table);
-static void      table_end(TqTable *table);
+static void table_begin(TqTable *table, Oid relid, MemoryContext context);
+static void table_end(TqTable *table);
+static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
+static void            insert_later(TqTable *table, TqTask *task, int columns);
+static void            insert_now(TqTable *table, TupleTableSlot *slot);
 static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
+static bool      was_busy(const TqTask *task);
 static bool      reserve(Relation rel, ItemPointer tid, bool wait);
+static void      let_go(Relation rel, ItemPointer tid);
 static bool      is_busy(Relation rel, ItemPointer tid);
 static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
 static bool      written(TM_Result result, bool wait);
@@ -86,6 +110,9 @@ static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
 									{INT8OID},
 									NULL};
 
+/* Taken in this session for calls. */
+static uint64 snapshots = 0;
+
 /*
  * Begin an SQL call that changes tasks.
  */
@@ -101,6 +128,7 @@ tq_call_begin(TqCall *call, const char *function)
 	CommandCounterIncrement();
 	call->moment = tq_range_moment();
 	call->ring_moment = tq_ring_moment();
+	snapshots++;
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -115,6 +143,7 @@ tq_call_begin_look(TqCall *call)
 		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	tq_queue_refresh();
 	CommandCounterIncrement();
+	snapshots++;
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -125,6 +154,7 @@ tq_call_snapshot(void)
 	CHECK_FOR_INTERRUPTS();
 	PopActiveSnapshot();
 	CommandCounterIncrement();
+	snapshots++;
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
@@ -140,9 +170,18 @@ tq_call_renew(TqCall *call)
 	call->ring_moment = ring_moment;
 }
 
+/* How many there were: has a new one been taken since? */
+uint64
+tq_call_snapshots(void)
+{
+	return snapshots;
+}
+
 void
 tq_call_end(TqCall *call)
 {
+	tq_row_flush(call);
+	call->many = false;
 	if (call->at_end != NULL)
 		call->at_end(call);
 	table_end(&call->leaf);
@@ -151,45 +190,31 @@ tq_call_end(TqCall *call)
 	CommandCounterIncrement();
 }
 
+/* Insert the rows that the call has put off. */
+void
+tq_row_flush(TqCall *call)
+{
+	tq_batch_flush(&call->task);
+	tq_batch_flush(&call->leaf);
+}
+
 /*
  * Read a live task; false when there is none that this call can see.
  */
 bool
 tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 {
-	TqTable      *table = &call->task;
-	IndexScanDesc scan;
-	ScanKeyData   key;
-	bool          found;
+	TqTable  *table = &call->task;
+	HeapTuple tuple;
+	bool      should_free;
 
-	if (table->pkey == NULL)
-		table->pkey =
-			tq_catalog_open_index(tq_catalog()->task_pkey, AccessShareLock);
-	if (table->slot == NULL)
-	{
-		MemoryContext mine = MemoryContextSwitchTo(table->context);
-
-		table->slot = table_slot_create(table->rel, NULL);
-		MemoryContextSwitchTo(mine);
-	}
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(task_id));
-	scan = tq_compat_index_beginscan(table->rel, table->pkey,
-									 GetActiveSnapshot(), 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, table->slot);
-	if (found)
-	{
-		bool      should_free;
-		HeapTuple tuple =
-			ExecFetchSlotHeapTuple(table->slot, false, &should_free);
-
-		tq_row_read(tuple, RelationGetDescr(table->rel), task);
-		task->tid = table->slot->tts_tid;
-		ExecClearTuple(table->slot);
-	}
-	index_endscan(scan);
-	return found;
+	if (!tq_lookup_find(table, task_id))
+		return false;
+	tuple = ExecFetchSlotHeapTuple(table->slot, false, &should_free);
+	tq_row_read(tuple, RelationGetDescr(table->rel), task);
+	task->tid = table->slot->tts_tid;
+	ExecClearTuple(table->slot);
+	return true;
 }
 
 /*
@@ -206,6 +231,8 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	memcpy(&task->f, GETSTRUCT(copy), sizeof(TqTaskFixed));
 	heap_deform_tuple(copy, desc, &task->value[1], &task->isnull[1]);
 	task->tid = copy->t_self;
+	if (desc->natts == TQ_TASK_COLUMNS)
+		task->image = copy;
 	tq_task_place(task);
 }
 
@@ -218,39 +245,46 @@ bool
 tq_row_update(TqCall *call, TqTask *task, bool wait)
 {
 	TqTable        *table = &call->task;
-	TupleDesc       desc = RelationGetDescr(table->rel);
 	ItemPointerData tid = task->tid;
-	HeapTuple       tuple;
 	TupleTableSlot *slot;
 	TM_FailureData  failure;
 	LockTupleMode   mode;
 	TqIndexUpdate   indexes;
 	bool            done;
 
+	if (!wait && was_busy(task))
+		return false;
 	if (!reserve(table->rel, &tid, wait))
 		return false;
-	tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	ExecStoreHeapTuple(tuple, slot, false);
+	if (task->image != NULL)
+	{
+		memcpy(GETSTRUCT(task->image), &task->f, TQ_FIXED_SIZE);
+		slot = store(table, task->image, false);
+	}
+	else
+		slot = store(
+			table,
+			form_tuple(task, RelationGetDescr(table->rel), TQ_TASK_COLUMNS),
+			true);
 	done = written(table_tuple_update(table->rel, &tid, slot,
 									  GetCurrentCommandId(true),
 									  GetActiveSnapshot(), InvalidSnapshot,
-									  true, &failure, &mode, &indexes),
+									  wait || !TQ_WRITE_CAN_REFUSE, &failure,
+									  &mode, &indexes),
 				   wait);
-	UnlockTuple(table->rel, &tid, ExclusiveLock);
+	let_go(table->rel, &tid);
 	if (done)
 	{
 		task->tid = slot->tts_tid;
 		if (indexes != TQ_INDEX_UPDATE_NONE)
 		{
-			table_prepare_indexes(table);
+			tq_row_prepare_indexes(table);
 			tq_compat_insert_index(table->target, slot, table->estate, false,
 								   false, NULL, NIL);
 			ResetPerTupleExprContext(table->estate);
 		}
 	}
-	ExecDropSingleTupleTableSlot(slot);
-	heap_freetuple(tuple);
+	ExecClearTuple(slot);
 	return done;
 }
 
@@ -264,12 +298,12 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
 
 	if (!reserve(rel, &task->tid, wait))
 		return false;
-	done =
-		written(table_tuple_delete(rel, &task->tid, GetCurrentCommandId(true),
-								   GetActiveSnapshot(), InvalidSnapshot, true,
-								   &failure, false),
-				wait);
-	UnlockTuple(rel, &task->tid, ExclusiveLock);
+	done = written(
+		table_tuple_delete(rel, &task->tid, GetCurrentCommandId(true),
+						   GetActiveSnapshot(), InvalidSnapshot,
+						   wait || !TQ_WRITE_CAN_REFUSE, &failure, false),
+		wait);
+	let_go(rel, &task->tid);
 	return done;
 }
 
@@ -284,26 +318,24 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 			  TqState *holder_state)
 {
 	TqTable        *table = &call->task;
-	TupleDesc       desc = RelationGetDescr(table->rel);
-	HeapTuple       tuple = form_tuple(task, desc, TQ_TASK_COLUMNS);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	TupleTableSlot *slot;
 	bool            added = true;
 
-	table_prepare_indexes(table);
-	ExecStoreHeapTuple(tuple, slot, false);
+	task->image = NULL;
+	if (call->many && !unique_reference)
+	{
+		insert_later(table, task, TQ_TASK_COLUMNS);
+		return true;
+	}
+	slot = store(
+		table, form_tuple(task, RelationGetDescr(table->rel), TQ_TASK_COLUMNS),
+		true);
 	if (unique_reference)
 		added = insert_unique(table, slot, holder, holder_state);
 	else
-	{
-		table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0,
-						   NULL);
-		tq_compat_insert_index(table->target, slot, table->estate, false,
-							   false, NULL, NIL);
-	}
+		insert_now(table, slot);
 	task->tid = slot->tts_tid;
-	ResetPerTupleExprContext(table->estate);
-	ExecDropSingleTupleTableSlot(slot);
-	heap_freetuple(tuple);
+	ExecClearTuple(slot);
 	return added;
 }
 
@@ -313,8 +345,6 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 {
 	TqTable *table = &call->leaf;
 	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
-	TupleDesc       desc;
-	HeapTuple       tuple;
 	TupleTableSlot *slot;
 
 	if (call->leaf_oid != leaf)
@@ -323,17 +353,17 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 		table_begin(table, leaf, call->context);
 		call->leaf_oid = leaf;
 	}
-	desc = RelationGetDescr(table->rel);
-	table_prepare_indexes(table);
-	tuple = form_tuple(task, desc, TQ_ARCHIVE_COLUMNS);
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	ExecStoreHeapTuple(tuple, slot, false);
-	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
-	tq_compat_insert_index(table->target, slot, table->estate, false, false,
-						   NULL, NIL);
-	ResetPerTupleExprContext(table->estate);
-	ExecDropSingleTupleTableSlot(slot);
-	heap_freetuple(tuple);
+	if (call->many)
+	{
+		insert_later(table, task, TQ_ARCHIVE_COLUMNS);
+		return;
+	}
+	slot = store(
+		table,
+		form_tuple(task, RelationGetDescr(table->rel), TQ_ARCHIVE_COLUMNS),
+		true);
+	insert_now(table, slot);
+	ExecClearTuple(slot);
 }
 
 /*
@@ -385,8 +415,8 @@ table_begin(TqTable *table, Oid relid, MemoryContext context)
 }
 
 /* What the executor's functions need to maintain indexes. */
-static void
-table_prepare_indexes(TqTable *table)
+void
+tq_row_prepare_indexes(TqTable *table)
 {
 	MemoryContext mine;
 
@@ -406,10 +436,12 @@ table_end(TqTable *table)
 {
 	if (table->rel == NULL)
 		return;
+	tq_batch_end(table);
 	if (table->slot != NULL)
 		ExecDropSingleTupleTableSlot(table->slot);
-	if (table->pkey != NULL)
-		index_close(table->pkey, NoLock);
+	if (table->writer != NULL)
+		ExecDropSingleTupleTableSlot(table->writer);
+	tq_lookup_end(table);
 	if (table->estate != NULL)
 	{
 		ExecCloseIndices(table->target);
@@ -417,6 +449,43 @@ table_end(TqTable *table)
 	}
 	table_close(table->rel, NoLock);
 	memset(table, 0, sizeof(*table));
+}
+
+/* A row in a slot, to be written; owned: freed with it. */
+static TupleTableSlot *
+store(TqTable *table, HeapTuple tuple, bool owned)
+{
+	if (table->writer == NULL)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(table->context);
+
+		table->writer = MakeSingleTupleTableSlot(RelationGetDescr(table->rel),
+												 &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(mine);
+	}
+	ExecStoreHeapTuple(tuple, table->writer, owned);
+	return table->writer;
+}
+
+/* The row is inserted by tq_row_flush, or when enough have come together. */
+static void
+insert_later(TqTable *table, TqTask *task, int columns)
+{
+	MemoryContext mine = MemoryContextSwitchTo(tq_batch_context(table));
+	HeapTuple tuple = form_tuple(task, RelationGetDescr(table->rel), columns);
+
+	MemoryContextSwitchTo(mine);
+	tq_batch_add(table, tuple);
+}
+
+static void
+insert_now(TqTable *table, TupleTableSlot *slot)
+{
+	tq_row_prepare_indexes(table);
+	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
+	tq_compat_insert_index(table->target, slot, table->estate, false, false,
+						   NULL, NIL);
+	ResetPerTupleExprContext(table->estate);
 }
 
 static HeapTuple
@@ -459,16 +528,41 @@ form_tuple(const TqTask *task, TupleDesc desc, int columns)
 }
 
 /*
- * Begin to write over a row.  The server's own update knows no way not to
- * wait (asked for one, it fails an assertion), so who must not wait looks
- * first.  The lock of the row keeps others from beginning between that look
- * and the write; it is in memory only and let go of after the write, while
- * the row itself tells who is changing it.  False, and no lock, when that is
- * somebody else and wait is not wanted.
+ * Was another transaction, still in progress, writing or locking the row when
+ * it was read?  Then there is no need to go there and lock its page, as all
+ * others do who are after the same row.
+ */
+static bool
+was_busy(const TqTask *task)
+{
+	HeapTupleHeader header;
+	TransactionId   xmax;
+
+	if (task->image == NULL)
+		return false;
+	header = task->image->t_data;
+	if (header->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI))
+		return false;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	return !TransactionIdIsCurrentTransactionId(xmax) &&
+		   TransactionIdIsInProgress(xmax);
+}
+
+/*
+ * Begin to write over a row; false, and nothing is held, when another
+ * transaction is changing or locking it and wait is not wanted.
+ *
+ * The server's own write sees that itself, unless it is a server with
+ * assertions (TQ_WRITE_CAN_REFUSE).  There, who must not wait looks first, and
+ * the lock of the row keeps others from beginning between that look and the
+ * write.  It is in memory only and let go of after the write; the row itself
+ * tells who is changing it.
  */
 static bool
 reserve(Relation rel, ItemPointer tid, bool wait)
 {
+	if (TQ_WRITE_CAN_REFUSE)
+		return true;
 	if (wait)
 	{
 		LockTuple(rel, tid, ExclusiveLock);
@@ -480,6 +574,13 @@ reserve(Relation rel, ItemPointer tid, bool wait)
 		return true;
 	UnlockTuple(rel, tid, ExclusiveLock);
 	return false;
+}
+
+static void
+let_go(Relation rel, ItemPointer tid)
+{
+	if (!TQ_WRITE_CAN_REFUSE)
+		UnlockTuple(rel, tid, ExclusiveLock);
 }
 
 /* Is another transaction changing a live task that was read? */
@@ -585,9 +686,11 @@ static bool
 insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 			  TqState *holder_state)
 {
-	List         *arbiter = reference_indexes(table->target);
+	List         *arbiter;
 	TransactionId xid = GetCurrentTransactionId();
 
+	tq_row_prepare_indexes(table);
+	arbiter = reference_indexes(table->target);
 	for (;;)
 	{
 		ItemPointerData conflict;
@@ -610,7 +713,10 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 		table_tuple_complete_speculative(table->rel, slot, token, !lost);
 		SpeculativeInsertionLockRelease(xid);
 		if (!lost)
+		{
+			ResetPerTupleExprContext(table->estate);
 			return true;
+		}
 	}
 }
 

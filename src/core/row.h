@@ -13,15 +13,20 @@
 
 #include "shared/range.h"
 
-/* A table opened for one call. */
+typedef struct TqBatch  TqBatch;
+typedef struct TqLookup TqLookup;
+
+/* A table opened for one call; what follows is made when it is needed. */
 typedef struct TqTable
 {
 	Relation        rel;
 	MemoryContext   context; /* for what lives as long as the call */
-	Relation        pkey;    /* of taskq.task, when it was needed */
+	TqLookup       *lookup;  /* of rows by their ids */
+	TupleTableSlot *slot;    /* for a row that is read */
+	TupleTableSlot *writer;  /* for one that is written */
 	EState         *estate;  /* when an index was to be changed */
 	ResultRelInfo  *target;
-	TupleTableSlot *slot;
+	TqBatch        *batch; /* rows to be inserted together */
 } TqTable;
 
 /* What one SQL call works with, from tq_call_begin to tq_call_end. */
@@ -33,16 +38,20 @@ typedef struct TqCall
 	MemoryContext context;
 	TqRangeMoment moment; /* not after the active snapshot was taken */
 	uint64        ring_moment;
+	bool          many; /* rows may be inserted later, with others */
 	List         *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);
 } TqCall;
 
-extern void tq_call_begin(TqCall *call, const char *function);
-extern void tq_call_begin_look(TqCall *call);
-extern void tq_call_snapshot(void);
-extern void tq_call_renew(TqCall *call);
-extern void tq_call_end(TqCall *call);
+extern void   tq_call_begin(TqCall *call, const char *function);
+extern void   tq_call_begin_look(TqCall *call);
+extern void   tq_call_snapshot(void);
+extern uint64 tq_call_snapshots(void);
+extern void   tq_call_renew(TqCall *call);
+extern void   tq_call_end(TqCall *call);
 
+extern void tq_row_flush(TqCall *call);
+extern void tq_row_prepare_indexes(TqTable *table);
 extern bool tq_row_find(TqCall *call, int64 task_id, TqTask *task);
 extern void tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
 extern bool tq_row_update(TqCall *call, TqTask *task, bool wait);

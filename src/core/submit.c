@@ -13,6 +13,9 @@
  * after the row was inserted: from then on
  * nobody else can have the reference, and whoever had it has finished.
  *
+ * Of a list, tasks without a reference cannot conflict with anything: their
+ * rows are written together (core/batch.c).
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -128,6 +131,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
 	tq_submission_read(fcinfo, &sub, NULL);
 	tq_call_begin(&call, "taskq_submit_many()");
+	call.many = true;
 	tq_submission_resolve(fcinfo, &sub);
 	one = AllocSetContextCreate(caller, "taskq_submit_many",
 								ALLOCSET_DEFAULT_SIZES);
@@ -178,6 +182,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	one = AllocSetContextCreate(caller, "taskq_submit_tasks",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_begin(&call, "taskq_submit_tasks()");
+	call.many = true;
 	it = JsonbIteratorInit(&list->root);
 	token = JsonbIteratorNext(&it, &entry, false);
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)

@@ -12,6 +12,7 @@
 
 #include "base/types.h"
 
+#include "access/htup.h"
 #include "datatype/timestamp.h"
 #include "storage/itemptr.h"
 
@@ -95,6 +96,9 @@ typedef enum TqColumn
 #define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
 #define TQ_FIRST_VAR TQ_COL_DEADLINE
 
+/* What the fixed part takes in a row: the struct may end in padding. */
+#define TQ_FIXED_SIZE (offsetof(TqTaskFixed, large) + sizeof(int16))
+
 /* Columns that may stand in taskq.large: part = column - TQ_COL_PAYLOAD. */
 #define TQ_FIRST_LARGE TQ_COL_PAYLOAD
 #define TQ_LAST_LARGE TQ_COL_MESSAGE
@@ -111,6 +115,9 @@ typedef enum TqColumn
  * point to lives in the context in which the task was read.  For columns
  * beyond TQ_FIRST_LARGE a bit of f.large says that the value is in
  * taskq.large (and null here): read with tq_large_get.
+ *
+ * While the columns after the fixed part are as they were read, image is the
+ * row that they were read from, of which a write changes the fixed part only.
  */
 typedef struct TqTask
 {
@@ -120,6 +127,7 @@ typedef struct TqTask
 	int16           large_dropped; /* parts in taskq.large to be removed */
 	bool            archived;
 	bool            new_message; /* set since the row was read */
+	HeapTuple       image;       /* of a live one; NULL: to be formed */
 	ItemPointerData tid;         /* where a live one was read */
 	bool            stood;       /* it was pending when it was read, at */
 	TqPlace         place;
@@ -148,13 +156,17 @@ tq_task_set(TqTask *task, TqColumn col, Datum value)
 {
 	task->value[col] = value;
 	task->isnull[col] = false;
+	task->image = NULL;
 }
 
 static inline void
 tq_task_clear(TqTask *task, TqColumn col)
 {
+	if (task->isnull[col])
+		return;
 	task->value[col] = (Datum) 0;
 	task->isnull[col] = true;
+	task->image = NULL;
 }
 
 #endif /* TQ_TASK_H */

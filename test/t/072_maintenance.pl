@@ -22,6 +22,7 @@ CREATE TABLE effect (task_id bigint PRIMARY KEY);
 CREATE TABLE outbox (task_id bigint PRIMARY KEY);
 SELECT taskq_create_queue('flow', '{"history": "transitions", "max_attempts": -1, "max_running": 6}');
 SELECT taskq_create_queue('unique', '{"retention": "none"}');
+SELECT taskq_create_queue('lists');
 SQL
 
 # A session from before, which keeps what it knows.
@@ -51,8 +52,18 @@ my $unique = "\\set VERBOSITY sqlstate\n" . <<'SQL' x 30;
 SELECT taskq_submit('unique', reference => 'r' || (random() * 2)::int, on_conflict => 'return') \g /dev/null
 SELECT FROM taskq_claim('unique', max_tasks => 2) c, LATERAL taskq_complete(c.task_id, c.token) \g /dev/null
 SQL
+# Lists: rows that are inserted together, ids that are looked for together.
+my $lists = "\\set VERBOSITY sqlstate\n" . <<'SQL' x 20;
+SELECT count(*) FROM taskq_submit_tasks((SELECT jsonb_agg(jsonb_build_object('queue', 'lists', 'payload', g, 'key', CASE WHEN g % 3 = 0 THEN 'k' END, 'correlation_id', CASE WHEN g % 5 = 0 THEN 'c' END)) FROM generate_series(1, 150) g)) \g /dev/null
+SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens FROM taskq_claim('lists', max_tasks => 150, lease => '1 h') \gset
+\if :{?ids}
+SELECT count(*) FROM taskq_extend_many(:'ids', :'tokens', '2 h') \g /dev/null
+SELECT count(*) FROM taskq_complete_many(:'ids', :'tokens') WHERE NOT ok HAVING count(*) > 0;
+\endif
+\unset ids
+SQL
 my $waits = "SET lock_timeout = '20 ms';\n" . $work;
-my @clients = ((map { start_clients($node, $_->[0], $_->[1]) } [ 3, $work ], [ 1, $waits ], [ 3, $unique ]));
+my @clients = ((map { start_clients($node, $_->[0], $_->[1]) } [ 3, $work ], [ 1, $waits ], [ 3, $unique ], [ 2, $lists ]));
 my $effects = sub { $sql->('SELECT count(*) FROM effect') };
 ok(within(40, sub { $effects->() > 50 }), 'clients work');
 
@@ -116,6 +127,9 @@ is($sql->("SELECT count(*) FROM (SELECT task_id FROM outbox EXCEPT SELECT task_i
 	'0', 'no task is lost');
 is($sql->("SELECT count(*) FROM effect e FULL JOIN (SELECT task_id FROM taskq.tasks WHERE queue = 'flow' AND state = 'done') d USING (task_id) WHERE e.task_id IS NULL OR d.task_id IS NULL"),
 	'0', 'each is done once');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'lists' AND state = 'done' AND attempt <> 1"), '0', 'each task of a list is done once');
+is($sql->("SELECT (count(*) > 0)::text || (count(*) % 150) FROM taskq.tasks WHERE queue = 'lists'"), 'true0', 'lists are there as a whole');
+is(join(' ', grep { /^\s*\d+\s*$/ } said($clients[-1])), '', 'whoever holds a list completes all of it');
 is($sql->("SELECT count(*) FROM (SELECT reference FROM taskq.task WHERE reference IS NOT NULL GROUP BY queue_id, reference HAVING count(*) > 1) a"), '0',
 	'no reference is there twice');
 is($sql->("SELECT count(*) FROM pg_index WHERE indrelid::regclass::text LIKE 'taskq.%' AND NOT (indisvalid AND indisready AND indislive) AND indexrelid::regclass::text !~ 'ccnew|ccold'"),

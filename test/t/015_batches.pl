@@ -1,0 +1,83 @@
+# Rows that are inserted together: an error or a crash between the rows and
+# their entries in the indexes leaves nothing, what is committed outlives a
+# crash, all of it is decoded in order, and max_depth is kept.
+# expect-log: was terminated by signal 6
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $node = start_node('batches', init => { allows_streaming => 'logical' }, 'restart_after_crash' => 'on');
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my $many = sub { "SELECT count(*) FROM taskq_submit_many('q', (SELECT array_agg(to_jsonb(g) ORDER BY g) FROM generate_series(1, $_[0]) g))" };
+my $live = sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q' AND state <> 'done'") };
+
+$sql->("SELECT taskq_create_queue('q')");
+
+# --- an error between the rows and their entries
+my $in_savepoint = <<"SQL";
+CREATE FUNCTION tried(call text) RETURNS text LANGUAGE plpgsql AS \$\$
+BEGIN
+    EXECUTE call;
+    RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE;
+END \$\$;
+SQL
+$sql->($in_savepoint);
+is($sql->("SET taskq.fault_point = 'batch_between:error'; BEGIN; SELECT tried(\$q\$" . $many->(300) . "\$q\$); RESET taskq.fault_point; " . $many->(10) . '; COMMIT'),
+	"38000\n10", 'a savepoint in which a list fails');
+is($live->(), '10', 'leaves nothing of it, and the rest stands');
+$sql->("CREATE TABLE held AS SELECT task_id, token FROM taskq_claim('q', max_tasks => 10)");
+my $finish = 'SELECT count(*) FROM (SELECT array_agg(task_id) AS i, array_agg(token) AS t FROM held) l, taskq_complete_many(i, t) WHERE ok';
+is(error_of($node, "SET taskq.fault_point = 'batch_between:error'; $finish"), '38000', 'an error while finished tasks are written');
+is($live->(), '10', 'leaves them running');
+is($sql->($finish), '10', 'and they can be completed');
+is($live->(), '0', 'which they are');
+amcheck($node);
+
+# --- crashes
+$node->psql('postgres', "SET taskq.fault_point = 'batch_between:crash'; " . $many->(300));
+recovered($node, 1, 60);
+is($live->(), '0', 'a crash between the rows and their entries leaves nothing');
+is($sql->($many->(1000)), '1000', 'a thousand tasks');
+$node->stop('immediate');
+start_again($node);
+is($live->(), '1000', 'outlive a crash of the server');
+is($sql->("SELECT count(*), min(payload::int), max(payload::int) FROM taskq_claim('q', max_tasks => 2000)"), '1000|1|1000', 'and can be claimed');
+is($sql->('SELECT count(*) FROM (SELECT array_agg(task_id) AS i, array_agg(token) AS t FROM taskq.task) l, taskq_complete_many(i, t) WHERE ok'), '1000', 'and completed');
+$node->stop('immediate');
+start_again($node);
+is($sql->("SELECT count(*), count(DISTINCT payload) FROM taskq.tasks WHERE queue = 'q' AND state = 'done' AND task_id > (SELECT max(task_id) FROM held)"),
+	'1000|1000', 'what was finished together outlives a crash, too');
+amcheck($node);
+
+# --- decoded
+$sql->("SELECT FROM pg_create_logical_replication_slot('decoded', 'test_decoding')");
+my $first = $sql->("SELECT min(id) FROM taskq_submit_many('q', array_fill('1'::jsonb, ARRAY[500])) id");
+my $decoded = $sql->(<<'SQL');
+SELECT string_agg(id, ',' ORDER BY n)
+  FROM (SELECT n, substring(data FROM '^table taskq\.task: INSERT: task_id\[bigint\]:(\d+) ') AS id
+          FROM pg_logical_slot_get_changes('decoded', NULL, NULL, 'include-xids', '0') WITH ORDINALITY c (lsn, xid, data, n)) d
+ WHERE id IS NOT NULL
+SQL
+is($decoded, join(',', $first .. $first + 499), 'each row is decoded once, in order');
+$sql->("SELECT pg_drop_replication_slot('decoded')");
+$sql->("SELECT taskq_drop_queue('q', true)");
+
+# --- max_depth
+$sql->("SELECT taskq_create_queue('q', '{\"max_depth\": 300}')");
+is(error_of($node, $many->(301)), 'TQ008', 'one task more than max_depth is refused with all of its list');
+is($live->(), '0', 'nothing of it is there');
+is($sql->($many->(300)), '300', 'as many as there may be');
+is(error_of($node, $many->(1)), 'TQ008', 'and not one more');
+is(error_of($node, "SELECT count(*) FROM taskq_submit_tasks('[{\"queue\": \"other\"}, {\"queue\": \"q\"}]')"), 'TQ008', 'also in a list of several queues');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'other'"), '0', 'of which nothing is there');
+
+sound($node, crashes => 1);
+$node->stop('fast');
+done_testing();
