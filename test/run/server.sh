@@ -22,17 +22,20 @@ start_server() {
 	fi
 }
 
-# new_cluster DATA: initdb once, then copies
+# make_template: a cluster to be copied; initdb runs once
+make_template() {
+	[ ! -e "$TASKQ_TMP/template" ] || return 0
+	"$BIN/initdb" -D "$TASKQ_TMP/template" --no-locale -E UTF8 -A trust -N \
+		-U postgres >"$TASKQ_TMP/initdb.log" 2>&1 || {
+		cat "$TASKQ_TMP/initdb.log"
+		die "initdb failed"
+	}
+}
+
+# new_cluster DATA
 new_cluster() {
-	local template=$TASKQ_TMP/template
-	if [ ! -e "$template" ]; then
-		"$BIN/initdb" -D "$template" --no-locale -E UTF8 -A trust -N \
-			-U postgres >"$TASKQ_TMP/initdb.log" 2>&1 || {
-			cat "$TASKQ_TMP/initdb.log"
-			die "initdb failed"
-		}
-	fi
-	cp -R "$template" "$1"
+	make_template
+	cp -R "$TASKQ_TMP/template" "$1"
 	chmod 700 "$1"
 }
 
