@@ -261,7 +261,7 @@ explain_all(TqExplain *e, const Claim *claim)
 static bool
 explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 {
-	TqPeek peek;
+	TqPeek peek = {0};
 
 	if (!worker_may(claim, queue))
 	{
@@ -324,7 +324,7 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 				  const TqPeek *peek)
 {
 	StringInfo text = &e->text;
-	TqPeek     any;
+	TqPeek     any = {0};
 	TqTags     needed;
 
 	if (peek->gave_up)
@@ -376,7 +376,7 @@ static bool
 explain_later(TqExplain *e, const TqQueue *queue, const TqTags *tags)
 {
 	StringInfo text = &e->text;
-	TqPeek     next;
+	TqPeek     next = {0};
 	TqTask     task;
 	TqTags     needed;
 

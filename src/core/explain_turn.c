@@ -274,7 +274,7 @@ say_turn(TqExplain *e, const TqQueue *queue, const TqTask *task,
 		 const TqTags *tags, int count)
 {
 	StringInfo text = &e->text;
-	TqPeek     peek;
+	TqPeek     peek = {0};
 	bool       next;
 
 	tq_dispatch_peek(&e->call, queue, tags, queue->options.order, false,

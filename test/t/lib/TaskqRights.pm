@@ -181,7 +181,7 @@ BEGIN
         RETURN ltrim(substr(state, 3), '0');
     ELSIF state <> '42501' THEN
         RETURN state;
-    ELSIF message LIKE 'permission denied for function taskq\_%' THEN
+    ELSIF message LIKE ANY ('{permission denied for function taskq\\_%,permission denied for procedure taskq\\_%}') THEN
         RETURN '.';
     ELSIF message = 'permission denied for this task' AND detail = format('The right "%s" on its queue is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
