@@ -49,6 +49,7 @@ my $harness = TAP::Harness->new({
 	verbosity => 0,
 	failures => 1,
 	comments => 1,
+	timer => 1,
 	merge => 0,
 	jobs => $jobs,
 	exec => \&command,
