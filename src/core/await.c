@@ -85,6 +85,8 @@ taskq_call(PG_FUNCTION_ARGS)
 	Awaited awaited = {0};
 	int64   timeout;
 
+	if (payload == NULL)
+		tq_error_required("payload");
 	if (PG_ARGISNULL(2))
 		tq_error_required("timeout");
 	timeout = tq_arg_span(fcinfo, 2, "timeout", 0, 0);

@@ -23,6 +23,7 @@
 /* What may be more after any number of calls. */
 #define MOST_BYTES (64 * 1024)
 #define MOST_PAGES_KB 4096
+#define ROUNDS 3
 
 static char **calls;
 static int    call_count;
@@ -96,25 +97,34 @@ send_many(PGconn *conn, int count, int statements)
 		die("still in the pipeline: %s", PQerrorMessage(conn));
 }
 
+/*
+ * Caches may grow once, for reasons of the server's own; a leak grows each
+ * time.  So what is too much is measured again, up to ROUNDS times.
+ */
 static void
 measure(PGconn *conn, const char *what, int count, int statements)
 {
-	long   bytes;
-	long   pages;
-	double begin;
+	long   bytes = 0;
+	long   pages = 0;
+	double begin = now_ms();
 
 	send_many(conn, count / 10, statements);
 	(void) bytes_in_use(conn);
-	bytes = bytes_in_use(conn);
-	pages = pages_kb(conn);
-	begin = now_ms();
-	send_many(conn, count, statements);
-	total_calls += count / statements;
-	bytes = bytes_in_use(conn) - bytes;
-	pages = pages_kb(conn) - pages;
-	printf("%d %s: %ld bytes and %ld kB of pages more, %.1f s\n",
-		   count / statements, what, bytes, pages, (now_ms() - begin) / 1e3);
-	fflush(stdout);
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		bytes = bytes_in_use(conn);
+		pages = pages_kb(conn);
+		send_many(conn, count, statements);
+		total_calls += count / statements;
+		bytes = bytes_in_use(conn) - bytes;
+		pages = pages_kb(conn) - pages;
+		printf("%d %s: %ld bytes and %ld kB of pages more, %.1f s\n",
+			   count / statements, what, bytes, pages,
+			   (now_ms() - begin) / 1e3);
+		fflush(stdout);
+		if (bytes <= MOST_BYTES && pages <= MOST_PAGES_KB)
+			break;
+	}
 	report(bytes <= MOST_BYTES, "%d %s use %ld bytes more",
 		   count / statements, what, bytes);
 	report(pages <= MOST_PAGES_KB, "%d %s use %ld kB of pages more",

@@ -94,9 +94,7 @@ RESET default_transaction_read_only;
 CALL taskq_call('aw', '{"n": 2}', '20 ms')
 \gset call_
 SELECT state, payload, :'call_state' AS told, :{?call_result} AS result FROM taskq_get(:call_task_id);
-CALL taskq_call('aw', NULL, '0')
-\gset call_
-SELECT state, payload FROM taskq_get(:call_task_id);
+CALL taskq_call('aw', NULL, '0');
 CALL taskq_call(NULL, '{}', '0');
 CALL taskq_call('aw', '{}', NULL);
 CALL taskq_call('*', '{}', '0');
