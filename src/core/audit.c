@@ -179,6 +179,10 @@ is_lost(TqScanWay *way, TqScan *scan)
 	/* it is another one's, who tells when it can be claimed again */
 	if (tq_row_is_others(way->call, &tq_scan_slot(scan)->tts_tid))
 		return false;
+	/* most have been told of since the range was read */
+	if (!tq_range_still(pass.entry.lane_id, pass.entry.priority, position,
+						pass.entry.moment))
+		return false;
 	wait_for_words();
 	if (!tq_range_repaired(pass.entry.lane_id, pass.entry.priority, position,
 						   pass.entry.moment))

@@ -110,10 +110,10 @@ await(Awaited *awaited, int64 timeout)
 	wait.task_id = awaited->task_id;
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect_ext failed");
+	/* it may end before it is looked at */
+	tq_waiter_begin_task(awaited->task_id);
 	if (awaited->known)
 	{
-		/* it may end before it is looked at */
-		tq_waiter_begin_task(awaited->task_id);
 		SPI_commit();
 		TQ_DEBUG_POINT("call_submitted");
 	}

@@ -30,6 +30,7 @@
 #include "base/debug.h"
 #include "base/spi.h"
 #include "core/bound.h"
+#include "core/metrics.h"
 #include "core/xact.h"
 #include "shared/bind.h"
 
@@ -186,6 +187,7 @@ end_bound(const Bound *bound)
 	if (ended)
 	{
 		tq_xact_worker_gone(bound->worker_id);
+		tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
 	}
 	return ended;

@@ -199,7 +199,11 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 		return 0;
 	if (claim->wait != NULL && worker.queues == NULL)
 		tq_wait_open(claim->wait);
-	names = tq_worker_queues(&worker, tq_sign_turn(worker.worker_id), &count);
+	/* the same order at each look: it is what is waited for */
+	if (!claim->has_turn)
+		claim->turn = tq_sign_turn(worker.worker_id);
+	claim->has_turn = true;
+	names = tq_worker_queues(&worker, claim->turn, &count);
 	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);

@@ -27,6 +27,8 @@ typedef struct TqClaim
 	bool    order_given;
 	TqOrder order;
 	TqWait *wait; /* NULL: it does not wait */
+	bool    has_turn;
+	uint32  turn; /* of all looks of one that waits */
 } TqClaim;
 
 extern int tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);

@@ -95,7 +95,7 @@ static void next_priority(Walk *walk, Cursor *cursor);
 static bool highest_priority(Walk *walk, int16 *priority);
 static void walk_priority(Walk *walk, int16 priority);
 static void walk_in_order(Walk *walk);
-static bool is_claimed(const Walk *walk, const Cursor *cursor);
+static bool is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id);
 static void try_candidate(Walk *walk, Cursor *cursor);
 static void leave_candidates(Walk *walk, Cursor *cursor);
 static void walk_random(Walk *walk);
@@ -406,7 +406,8 @@ walk_in_order(Walk *walk)
 		cursor->has_head = false;
 		if (cursor->in_ring)
 			try_candidate(walk, cursor);
-		else if (is_claimed(walk, cursor) ||
+		else if (is_claimed(walk, cursor,
+							tq_scan_position(cursor->scan).task_id) ||
 				 (read_row(walk, tq_scan_slot(cursor->scan), &task) &&
 				  take(walk, &task)))
 			tq_scan_pass(cursor->scan);
@@ -414,16 +415,15 @@ walk_in_order(Walk *walk)
 }
 
 /*
- * Has this claim taken the head already, out of the ring?  Its snapshot does
+ * Has this claim taken the task already, out of the ring?  Its snapshot does
  * not see what it has written.
  */
 static bool
-is_claimed(const Walk *walk, const Cursor *cursor)
+is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
 {
 	for (int i = 0; i < walk->count && cursor->popped; i++)
 	{
-		if (walk->claimed[i].f.task_id ==
-			tq_scan_position(cursor->scan).task_id)
+		if (walk->claimed[i].f.task_id == task_id)
 			return true;
 	}
 	return false;
@@ -439,6 +439,9 @@ try_candidate(Walk *walk, Cursor *cursor)
 	cursor->in_ring = false;
 	cursor->popped = true;
 	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate))
+		return;
+	/* left once more by somebody who knows the index alone */
+	if (is_claimed(walk, cursor, candidate.position.task_id))
 		return;
 	if (walk->slot == NULL)
 		walk->slot = table_slot_create(walk->call->task.rel, NULL);

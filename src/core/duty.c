@@ -61,8 +61,9 @@
 #include "shared/slot.h"
 #include "shared/station.h"
 
-#define BATCH 100        /* tasks of one transaction */
-#define AUDIT_BATCH 1000 /* entries of the dispatch index */
+#define BATCH 100                           /* tasks of one transaction */
+#define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
+#define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 #define FAILURE_PAUSE_FIRST USECS_PER_SEC
 #define FAILURE_PAUSE_LAST (60 * USECS_PER_SEC)
 
@@ -147,6 +148,7 @@ static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
+static bool  is_busy(TqCall *call, int64 task_id);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				  TimestampTz now, bool free_of_charge);
 static TqRunning put_running(const TqQueue *queue, const TqTask *task);
@@ -274,7 +276,7 @@ tq_duty_turn(TimestampTz told)
 		failure_pause = FAILURE_PAUSE_FIRST;
 		return Min(next, next_wake);
 	}
-	next = Max(next, now + failure_pause);
+	next = Max(next, tq_clock_dispatch() + failure_pause);
 	failure_pause = Min(failure_pause * 2, FAILURE_PAUSE_LAST);
 	return Min(next, next_wake);
 }
@@ -533,6 +535,8 @@ duty_orphans(int limit)
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
+		if (is_busy(&call, found[i].task_id))
+			continue;
 		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
 				 now, false))
 			acted++;
@@ -551,6 +555,7 @@ duty_ends(int limit)
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
 	int         count;
+	int         busy = 0;
 	int64       acted = 0;
 	TqCall      call;
 
@@ -563,6 +568,11 @@ duty_ends(int limit)
 	for (int i = 0; i < count; i++)
 	{
 		TQ_FAULT_POINT("duty_ends");
+		if (is_busy(&call, found[i].task_id))
+		{
+			busy++;
+			continue;
+		}
 		if (lose(&call, found[i].task_id, found[i].token, 0, now, false))
 			acted++;
 		else
@@ -570,8 +580,22 @@ duty_ends(int limit)
 	}
 	tq_call_end(&call);
 	/* only now: after an error the same tasks are looked at again */
-	next_end = count >= limit ? now : next;
+	next_end = count >= limit && busy < count ? now : next;
+	if (busy > 0)
+		next_end = Min(next_end, tq_clock_dispatch() + BUSY_PAUSE);
 	return acted;
+}
+
+/*
+ * Is somebody just deciding about the task?  He is not waited for: an open
+ * transaction must not hold up all others.
+ */
+static bool
+is_busy(TqCall *call, int64 task_id)
+{
+	TqTask task;
+
+	return tq_row_find(call, task_id, &task) && tq_row_is_busy(call, &task);
 }
 
 /* Waiting tasks past their deadline. */

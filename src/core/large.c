@@ -9,8 +9,9 @@
  * bit of the task's column large says so; neither a claim nor the move to
  * the archive touches those rows.
  *
- * tq_large_put and tq_large_drop change a column in memory; tq_large_store
- * writes what must be written, before the task's own row is.
+ * tq_large_put and tq_large_drop change a column in memory; tq_large_plan
+ * makes the row small enough, and tq_large_write writes the parts: after the
+ * task's own row, since only then it is sure that the task is ours.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,6 +54,8 @@ static bool get(TqTask *task, TqColumn col, Datum *value, bool fresh);
 static bool is_raw(TqColumn col);
 static Size width_of(const TqTask *task, TqColumn col);
 static void move_out(TqTask *task, TqColumn col);
+static void write_part(const TqTask *task, TqColumn col);
+static void remove_part(const TqTask *task, TqColumn col);
 
 /* Give a column a new value. */
 void
@@ -144,9 +147,17 @@ tq_large_load(TqTask *task, TqColumn first, TqColumn last)
 	}
 }
 
-/* Make the row small enough, and remove parts that were replaced. */
+/* For a task whose row is ours, or new. */
 void
 tq_large_store(TqTask *task)
+{
+	tq_large_plan(task);
+	tq_large_write(task);
+}
+
+/* Make the row small enough. */
+void
+tq_large_plan(TqTask *task)
 {
 	Size width = ROW_FIXED;
 
@@ -166,21 +177,20 @@ tq_large_store(TqTask *task)
 		width -= width_of(task, largest);
 		move_out(task, largest);
 	}
+}
 
+/* Write the parts that were moved out of the row, remove those replaced. */
+void
+tq_large_write(TqTask *task)
+{
 	for (int col = TQ_FIRST_LARGE; col <= TQ_LAST_LARGE; col++)
 	{
-		if (task->large_dropped & TQ_LARGE_BIT(col))
-		{
-			TqSpi spi;
-			Datum args[2];
-
-			args[0] = Int64GetDatum(task->f.task_id);
-			args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
-			tq_spi_enter(&spi);
-			tq_spi_run(&stmt_drop, args, NULL, SPI_OK_DELETE, 0);
-			tq_spi_leave(&spi);
-		}
+		if (task->large_moved & TQ_LARGE_BIT(col))
+			write_part(task, col);
+		else if (task->large_dropped & TQ_LARGE_BIT(col))
+			remove_part(task, col);
 	}
+	task->large_moved = 0;
 	task->large_dropped = 0;
 }
 
@@ -215,6 +225,16 @@ width_of(const TqTask *task, TqColumn col)
 static void
 move_out(TqTask *task, TqColumn col)
 {
+	task->moved[col - TQ_FIRST_LARGE] = task->value[col];
+	task->large_moved |= TQ_LARGE_BIT(col);
+	task->large_dropped &= ~TQ_LARGE_BIT(col);
+	task->f.large |= TQ_LARGE_BIT(col);
+	tq_task_clear(task, col);
+}
+
+static void
+write_part(const TqTask *task, TqColumn col)
+{
 	TqSpi spi;
 	Datum args[4];
 	bool  nulls[4] = {false, false, true, true};
@@ -223,12 +243,22 @@ move_out(TqTask *task, TqColumn col)
 	args[0] = Int64GetDatum(task->f.task_id);
 	args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
 	args[2] = args[3] = (Datum) 0;
-	args[arg] = task->value[col];
+	args[arg] = task->moved[col - TQ_FIRST_LARGE];
 	nulls[arg] = false;
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_store, args, nulls, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
-	task->f.large |= TQ_LARGE_BIT(col);
-	task->large_dropped &= ~TQ_LARGE_BIT(col);
-	tq_task_clear(task, col);
+}
+
+static void
+remove_part(const TqTask *task, TqColumn col)
+{
+	TqSpi spi;
+	Datum args[2];
+
+	args[0] = Int64GetDatum(task->f.task_id);
+	args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_drop, args, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
 }

@@ -15,6 +15,8 @@ extern bool tq_large_get(TqTask *task, TqColumn col, Datum *value);
 extern bool tq_large_look(TqTask *task, TqColumn col, Datum *value);
 extern void tq_large_load(TqTask *task, TqColumn first, TqColumn last);
 extern void tq_large_store(TqTask *task);
+extern void tq_large_plan(TqTask *task);
+extern void tq_large_write(TqTask *task);
 extern void tq_large_remove_all(int64 task_id);
 
 #endif /* TQ_LARGE_H */

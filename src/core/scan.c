@@ -644,10 +644,14 @@ reach_end(TqScan *scan)
 static void
 leave(TqScan *scan)
 {
-	bool down = scan->way->backward;
+	bool       down = scan->way->backward;
+	TqPosition limit = step(scan->position, !down);
 
 	scan->at_head = false;
-	reach(scan, step(scan->position, !down));
+	reach(scan, limit);
+	/* a dead entry at the task's own position may have come first */
+	if (scan->reaches && ahead(scan->way, scan->to, limit))
+		scan->to = limit;
 	tell_span(scan);
 	if (scan->above && !scan->reaches && scan->way->learns)
 		tell(scan, below_next(scan), step(scan->position, !down));

@@ -159,7 +159,7 @@ bool
 tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 {
 	task->f.version++;
-	tq_large_store(task);
+	tq_large_plan(task);
 	tq_xact_begin();
 	tq_places_taking(task);
 	if (!tq_row_update(call, task, true))
@@ -167,6 +167,7 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 		tq_places_not_taken(task);
 		return false;
 	}
+	tq_large_write(task);
 	note_intents(queue, task, (TqState) task->f.state, task->f.worker_id);
 	return true;
 }
@@ -289,7 +290,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 		tq_state_hooks.entering(call, task, &move);
 	enter_live(task, &move);
 	task->f.state = (int16) move.to;
-	tq_large_store(task);
+	tq_large_plan(task);
 	tq_xact_begin();
 	tq_places_taking(task);
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
@@ -297,6 +298,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 		tq_places_not_taken(task);
 		return false;
 	}
+	tq_large_write(task);
 	tq_xact_count(queue->queue_id, 0, task->f.state);
 	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
@@ -487,14 +489,20 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 
 	if (TQ_STATE_IS_LIVE(move->to))
 	{
-		tq_large_store(task);
+		tq_large_plan(task);
 		if (was_live)
-			return tq_row_update(call, task, !move->no_wait);
+		{
+			if (!tq_row_update(call, task, !move->no_wait))
+				return false;
+			tq_large_write(task);
+			return true;
+		}
 		if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE],
 						   &holder, &holder_state))
 			tq_error_reference_exists(
 				TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
 				holder_state);
+		tq_large_write(task);
 		task->archived = false;
 		return true;
 	}

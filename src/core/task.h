@@ -125,6 +125,8 @@ typedef struct TqTask
 	Datum           value[TQ_ARCHIVE_COLUMNS + 1];
 	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
 	int16           large_dropped; /* parts in taskq.large to be removed */
+	int16           large_moved;   /* parts to be written there: */
+	Datum           moved[TQ_LAST_LARGE - TQ_FIRST_LARGE + 1];
 	bool            archived;
 	bool            new_message; /* set since the row was read */
 	HeapTuple       image;       /* of a live one; NULL: to be formed */

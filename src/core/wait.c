@@ -113,6 +113,8 @@ tq_wait_require_top_level(FunctionCallInfo fcinfo, const char *function)
 void
 tq_wait_begin(TqWait *wait, int64 span)
 {
+	/* whatever an error has left */
+	tq_waiter_end(false);
 	wait->until = tq_clock_monotonic() + span;
 	wait->worker_id = 0;
 	wait->task_id = 0;
@@ -240,9 +242,10 @@ run(TqWait *wait)
 			is_entered = true;
 			continue;
 		}
-		tq_waiter_looked();
+		/* whoever gives up passes on what was meant for it */
 		if (now >= wait->until)
 			return TQ_LOOK_VAIN;
+		tq_waiter_looked();
 		sleep_until(wait,
 					Min(Min(wait->until, wait->look_at),
 						now + (tq_shmem_ready() ? CEILING : UNLOADED_PAUSE)));

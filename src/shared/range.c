@@ -311,6 +311,23 @@ tq_range_audited(int64 entries)
 		pg_atomic_fetch_add_u64(&shared->audited, entries);
 }
 
+/* Is the position dead, and has been all the time since the moment? */
+bool
+tq_range_still(int64 lane_id, int16 priority, TqPosition position,
+			   TqRangeMoment moment)
+{
+	TqRangeKey key = key_of(lane_id, priority);
+	int        partition = partition_of(lane_id);
+	bool       still;
+
+	if (shared == NULL)
+		return false;
+	still = tq_range_core_still(lock_partition(partition, LW_SHARED), &key,
+								&position, moment);
+	unlock_partition(partition);
+	return still;
+}
+
 /*
  * A position that tq_range_audit_next told to be dead, at the moment that it
  * told, could be claimed for a snapshot that was taken after that, and for

@@ -64,6 +64,8 @@ extern void tq_range_forget(void);
 /* for those who look whether all of that is right */
 extern bool tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry);
 extern void tq_range_audited(int64 entries);
+extern bool tq_range_still(int64 lane_id, int16 priority, TqPosition position,
+						   TqRangeMoment moment);
 extern bool tq_range_repaired(int64 lane_id, int16 priority,
 							  TqPosition position, TqRangeMoment moment);
 extern bool tq_range_numbers(TqRangeNumbers *numbers);

@@ -507,6 +507,9 @@ tq_station_turn_end(TimestampTz next)
 	TimestampTz asked;
 
 	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) next);
+	/* a wait of the turn's own work may have reset the latch */
+	if (pg_atomic_read_u32(&attached->woken) != 0)
+		SetLatch(MyLatch);
 	asked = (TimestampTz) pg_atomic_read_u64(&attached->due_asked);
 	if (asked >= next)
 		return next;
