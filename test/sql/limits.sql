@@ -290,3 +290,13 @@ SELECT q.queue, q.pending, q.running, q.suspended
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
 DROP FUNCTION t.claims(text, text, int), t.numbers(text), t.held(text, jsonb), t.first_claim(text), t.full(text);
+-- a dead entry of the index at the place of a task that a limit leaves
+SELECT taskq_create_queue('twin', '{"max_running": 1}');
+SELECT taskq_submit('twin', '1') > 0 AS submitted;
+SELECT task_id AS held, token AS held_token FROM taskq_claim('twin') \gset
+SELECT taskq_submit('twin', '2', reference => 'r1') AS moved \gset
+SELECT taskq_update_task(:moved, '{"reference": "r2"}');
+SELECT count(*) FROM taskq_claim('twin');
+SELECT taskq_complete(:held, :held_token);
+SELECT payload FROM taskq_claim('twin');
+SELECT taskq_drop_queue('twin', true) > 0 AS dropped;

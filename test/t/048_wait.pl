@@ -329,6 +329,19 @@ $w = claimer("NULL, 'w'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('q', '18', tags => '{c}')") }, $w), 'all queues of a worker');
 $sql->("SELECT taskq_submit('e2', '18', tags => '{a}')");
 is(answer($w), '18', 'of which one is made later');
+# several queues that are there and empty: each look takes turns with them
+$sql->("SELECT taskq_create_queue('e3'); SELECT taskq_register('w3', queues => '{q,e2,e3}', tags => '{a}')");
+$w = claimer("NULL, 'w3'");
+ok(quiet(sub { $sql->("SELECT taskq_submit('e3', '18', tags => '{c}')") }, $w), 'several empty queues');
+$sql->("SELECT taskq_submit('e3', '19', tags => '{a}')");
+is(answer($w), '19', 'of which one gets a task');
+# and one on which it may not work, until it may
+$sql->("CREATE ROLE allowed LOGIN; SELECT taskq_grant('e2', 'allowed', '{work}')");
+$w = claimer("NULL, 'w4'", "SET ROLE allowed; SELECT taskq_register('w4', queues => '{e2,e3}') IS NULL;");
+$sql->("SELECT taskq_submit('e3', '20')");
+is(answer($w, 1), 'none', 'a queue without the right');
+$sql->("SELECT taskq_grant('e3', 'allowed', '{work}')");
+like(answer($w), qr/20$/, 'granting it wakes');
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_drain('w')");
 is(answer($w), '', 'a worker that drains');
