@@ -582,7 +582,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 		change_execute(role, rights, left, grant);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	tq_xact_wake_made();
 	tq_call_end(&call);
 }
 

@@ -207,11 +207,15 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
+		bool     may = queue != NULL &&
+				   (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0;
 
 		CHECK_FOR_INTERRUPTS();
-		if (queue == NULL && claim->wait != NULL)
+
+		/* it may be made, and the right granted */
+		if (!may && claim->wait != NULL)
 			tq_wait_open(claim->wait);
-		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0)
+		if (may)
 			claimed += claim_from(call, claim, &worker, names[i],
 								  claim->max_tasks - claimed, result);
 	}
