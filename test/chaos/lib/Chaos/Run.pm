@@ -349,7 +349,7 @@ sub sabotage
 	}
 	$self->wait_until(3600, sub { now() >= $begin + $self->{seconds} * 1e6 });
 	# on a slow machine some of those killed may have held nothing
-	for my $try (1 .. 20)
+	for my $try (1 .. 40)
 	{
 		last if ($self->{holders_killed} // 0) >= ($self->{holders} // 0);
 		$self->do_kill_worker($try % scalar(worker_names()));
