@@ -8,7 +8,8 @@
  * what the new one claims.  Names are resolved once in a session and kept
  * until a registration or a death is announced (base/catalog.c).
  *
- * Signs of life are in sign.c, what binds a worker to a connection in bound.c.
+ * Signs of life are in sign.c, what binds a worker to a connection in bound.c,
+ * what a heartbeat says of tasks that are to be stopped in asked.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,6 +30,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "core/asked.h"
 #include "core/bound.h"
 #include "core/duty.h"
 #include "core/look.h"
@@ -39,7 +41,6 @@
 #include "core/worker.h"
 #include "core/xact.h"
 #include "shared/counter.h"
-#include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
 
@@ -144,23 +145,6 @@ static TqStmt stmt_end = {
 static TqStmt stmt_name = {
 	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
 
-static TqStmt stmt_asked_of_all = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE worker_id = $1 AND state = 3 AND cancel_requested_at IS NOT NULL"
-	" ORDER BY task_id",
-	1,
-	{INT4OID},
-	NULL};
-
-static TqStmt stmt_asked = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE task_id = ANY ($1) AND worker_id = $2 AND state = 3"
-	"   AND cancel_requested_at IS NOT NULL"
-	" ORDER BY task_id",
-	2,
-	{INT8ARRAYOID, INT4OID},
-	NULL};
-
 static KnownWorker *look_up(const char *name);
 static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
 static int32  add_row(const char *name, TqWorkerState state,
@@ -173,8 +157,6 @@ static bool   may_use_name(Oid role);
 static void   require_name(const KnownWorker *worker);
 static KnownWorker *require_active(const char *name);
 static void         check_queues(FunctionCallInfo fcinfo, int n);
-static Datum        tasks_asked(int32 worker_id);
-static Datum        all_tasks_asked(int32 worker_id);
 
 Datum
 taskq_register(PG_FUNCTION_ARGS)
@@ -276,7 +258,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	next = palloc0(sizeof(Interval));
 	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
 	values[0] = CStringGetTextDatum("active");
-	values[1] = tasks_asked(worker->worker_id);
+	values[1] = tq_asked_tasks(worker->worker_id);
 	values[2] = BoolGetDatum(worker->draining);
 	values[3] = IntervalPGetDatum(next);
 	return HeapTupleGetDatum(
@@ -762,67 +744,4 @@ check_queues(FunctionCallInfo fcinfo, int n)
 		tq_error_too_large("list of queues", count, 10000);
 	for (int i = 0; i < count; i++)
 		tq_arg_check_word(TextDatumGetCString(names[i]), "queue", TQ_MAX_NAME);
-}
-
-/*
- * The worker's tasks that were asked to stop, as bigint[].  Tables are read
- * only when shared memory, where it is, says that there may be one.
- */
-static Datum
-tasks_asked(int32 worker_id)
-{
-	TqRunning *running;
-	Datum     *ids;
-	Datum      args[2];
-	int        count;
-	ArrayType *result = construct_empty_array(INT8OID);
-	TqSpi      spi;
-	uint64     rows;
-
-	if (!tq_shmem_ready())
-		return all_tasks_asked(worker_id);
-	if (!tq_slot_asked(worker_id, false))
-		return PointerGetDatum(result);
-	tq_slot_asked(worker_id, true);
-	running = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-	count = tq_registry_of_workers(&worker_id, 1, running, TQ_MAX_CLAIM);
-	ids = palloc(sizeof(Datum) * (count + 1));
-	for (int i = 0; i < count; i++)
-		ids[i] = Int64GetDatum(running[i].task_id);
-	args[0] = PointerGetDatum(construct_array(
-		ids, count, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	args[1] = Int32GetDatum(worker_id);
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
-	for (uint64 i = 0; i < rows && i < (uint64) count; i++)
-		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
-	tq_spi_leave(&spi);
-	if (rows > 0 || !tq_registry_complete())
-		tq_slot_ask(worker_id); /* told again until they have stopped */
-	if (rows > 0)
-		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
-								 TYPALIGN_DOUBLE);
-	pfree(running);
-	return PointerGetDatum(result);
-}
-
-/* The same by reading all tasks. */
-static Datum
-all_tasks_asked(int32 worker_id)
-{
-	Datum      arg = Int32GetDatum(worker_id);
-	Datum     *ids;
-	ArrayType *result;
-	uint64     rows;
-	TqSpi      spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_asked_of_all, &arg, NULL, 0);
-	ids = MemoryContextAlloc(spi.caller, sizeof(Datum) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
-	tq_spi_leave(&spi);
-	result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
-							 TYPALIGN_DOUBLE);
-	return PointerGetDatum(result);
 }

@@ -106,6 +106,7 @@ static bool armed = false;
 static bool session_cache_changed = false;
 
 static Intent *add_intent(IntentKind kind);
+static Intent *last_intent(IntentKind kind);
 static void    make_room(int more);
 static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
@@ -251,11 +252,9 @@ tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id)
 void
 tq_xact_ended(int64 task_id, TqState state)
 {
-	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+	Intent *last = last_intent(INTENT_STOPPED);
 
-	if (last == NULL || last->kind != INTENT_STOPPED ||
-		last->running.task_id != task_id ||
-		last->subid != GetCurrentSubTransactionId())
+	if (last == NULL || last->running.task_id != task_id)
 	{
 		last = add_intent(INTENT_ENDED);
 		last->running.task_id = task_id;
@@ -344,11 +343,9 @@ tq_xact_wake_made(void)
 void
 tq_xact_ring(int32 queue_id)
 {
-	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+	Intent *last = last_intent(INTENT_RING);
 
-	if (last == NULL || last->kind != INTENT_RING ||
-		last->running.queue_id != queue_id ||
-		last->subid != GetCurrentSubTransactionId())
+	if (last == NULL || last->running.queue_id != queue_id)
 		add_intent(INTENT_RING)->running.queue_id = queue_id;
 }
 
@@ -385,6 +382,18 @@ add_intent(IntentKind kind)
 	intent->kind = kind;
 	intent->subid = GetCurrentSubTransactionId();
 	return intent;
+}
+
+/* What was noted last, if it is of that kind and of this savepoint. */
+static Intent *
+last_intent(IntentKind kind)
+{
+	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+
+	if (last == NULL || last->kind != kind ||
+		last->subid != GetCurrentSubTransactionId())
+		return NULL;
+	return last;
 }
 
 /* Room for more intents. */

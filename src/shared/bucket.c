@@ -26,28 +26,12 @@ static void   fill(TqCounter *counter, const TqRate *rate);
 int64
 tq_counter_next(int32 queue_id, const TqRate *rate)
 {
-	TqCounter *counter;
-	double     level;
-	int64      wait = -1;
+	double level;
 
-	if (tq_counter_table == NULL)
+	if (!tq_counter_tokens(queue_id, rate, &level))
 		return -1;
-	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	counter = tq_counter_find(TQ_OWNER_QUEUE, queue_id);
-	if (counter != NULL)
-	{
-		SpinLockAcquire(&counter->mutex);
-		if (is_of_rate(counter, rate))
-		{
-			level = level_at(counter, rate, tq_clock_monotonic());
-			wait = level >= 1
-					   ? 0
-					   : (int64) ((1 - level) * rate->per / rate->count) + 1;
-		}
-		SpinLockRelease(&counter->mutex);
-	}
-	LWLockRelease(tq_counter_table->lock);
-	return wait;
+	return level >= 1 ? 0
+					  : (int64) ((1 - level) * rate->per / rate->count) + 1;
 }
 
 /*

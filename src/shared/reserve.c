@@ -14,7 +14,9 @@
 
 #include "shared/counter_table.h"
 
-static void unknow(TqCounter *counter);
+static TqCounter *lock_limited(TqOwner owner, int32 id);
+static void       unlock(TqCounter *counter);
+static void       unknow(TqCounter *counter);
 
 /*
  * A limit is about to change.  While there is none, claims reserve nothing,
@@ -23,19 +25,12 @@ static void unknow(TqCounter *counter);
 void
 tq_counter_unknow(TqOwner owner, int32 id)
 {
-	TqCounter *counter;
+	TqCounter *counter = lock_limited(owner, id);
 
-	if (tq_counter_table == NULL)
+	if (counter == NULL)
 		return;
-	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	counter = tq_counter_find(owner, id);
-	if (counter != NULL)
-	{
-		SpinLockAcquire(&counter->mutex);
-		unknow(counter);
-		SpinLockRelease(&counter->mutex);
-	}
-	LWLockRelease(tq_counter_table->lock);
+	unknow(counter);
+	unlock(counter);
 }
 
 /*
@@ -80,26 +75,19 @@ tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 void
 tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 {
-	TqCounter *counter;
+	TqCounter *counter = lock_limited(owner, id);
 
-	if (tq_counter_table == NULL)
+	if (counter == NULL)
 		return;
-	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	counter = tq_counter_find(owner, id);
-	if (counter != NULL && counter->limited)
-	{
-		SpinLockAcquire(&counter->mutex);
-		if (tq_counter_table->instance != instance)
-			unknow(counter);
-		else if (!counter->recounting)
-			counter->used = Max(counter->used - 1, 0);
-		else if (counter->ended_count < TQ_COUNTER_ENDED)
-			counter->ended[counter->ended_count++] = task_id;
-		else
-			unknow(counter);
-		SpinLockRelease(&counter->mutex);
-	}
-	LWLockRelease(tq_counter_table->lock);
+	if (tq_counter_table->instance != instance)
+		unknow(counter);
+	else if (!counter->recounting)
+		counter->used = Max(counter->used - 1, 0);
+	else if (counter->ended_count < TQ_COUNTER_ENDED)
+		counter->ended[counter->ended_count++] = task_id;
+	else
+		unknow(counter);
+	unlock(counter);
 }
 
 /*
@@ -108,22 +96,15 @@ tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 void
 tq_counter_undo(TqOwner owner, int32 id, uint64 epoch)
 {
-	TqCounter *counter;
+	TqCounter *counter = lock_limited(owner, id);
 
-	if (tq_counter_table == NULL)
+	if (counter == NULL)
 		return;
-	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	counter = tq_counter_find(owner, id);
-	if (counter != NULL && counter->limited)
-	{
-		SpinLockAcquire(&counter->mutex);
-		if (counter->recounting || counter->epoch != epoch)
-			unknow(counter);
-		else
-			counter->used = Max(counter->used - 1, 0);
-		SpinLockRelease(&counter->mutex);
-	}
-	LWLockRelease(tq_counter_table->lock);
+	if (counter->recounting || counter->epoch != epoch)
+		unknow(counter);
+	else
+		counter->used = Max(counter->used - 1, 0);
+	unlock(counter);
 }
 
 /*
@@ -234,6 +215,35 @@ tq_counter_used(TqOwner owner, int32 id, int64 *used)
 	}
 	LWLockRelease(tq_counter_table->lock);
 	return known;
+}
+
+/*
+ * The entry, locked, if claims of the queue or worker are counted; NULL, and
+ * nothing locked, if they are not.
+ */
+static TqCounter *
+lock_limited(TqOwner owner, int32 id)
+{
+	TqCounter *counter;
+
+	if (tq_counter_table == NULL)
+		return NULL;
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	counter = tq_counter_find(owner, id);
+	if (counter != NULL && counter->limited)
+	{
+		SpinLockAcquire(&counter->mutex);
+		return counter;
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return NULL;
+}
+
+static void
+unlock(TqCounter *counter)
+{
+	SpinLockRelease(&counter->mutex);
+	LWLockRelease(tq_counter_table->lock);
 }
 
 /* Under the entry's spinlock: a recount that is on its way begins again. */

@@ -69,6 +69,7 @@ typedef struct RingShared
 
 static RingShared *shared = NULL;
 
+static Ring *lock_filled(int64 lane_id, int16 priority);
 static Ring *lock_ring(int64 lane_id, int16 priority);
 static bool  is_of(const Ring *ring, int64 lane_id, int16 priority);
 static bool  not_after(TqPosition a, TqPosition b);
@@ -128,38 +129,28 @@ tq_ring_moment(void)
 bool
 tq_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 {
-	Ring *ring;
-	bool  found;
+	Ring *ring = lock_filled(lane_id, priority);
 
-	if (shared == NULL)
+	if (ring == NULL)
 		return false;
-	ring = lock_ring(lane_id, priority);
-	found = ring->count > 0 && is_of(ring, lane_id, priority);
-	if (found)
-		*first = ring->candidates[ring->first].position;
+	*first = ring->candidates[ring->first].position;
 	SpinLockRelease(&ring->mutex);
-	return found;
+	return true;
 }
 
 /* Take the next candidate away. */
 bool
 tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate)
 {
-	Ring *ring;
-	bool  found;
+	Ring *ring = lock_filled(lane_id, priority);
 
-	if (shared == NULL)
+	if (ring == NULL)
 		return false;
-	ring = lock_ring(lane_id, priority);
-	found = ring->count > 0 && is_of(ring, lane_id, priority);
-	if (found)
-	{
-		*candidate = ring->candidates[ring->first++];
-		if (--ring->count == 0)
-			ring->wanted = Min(ring->wanted * 2, TQ_RING_SIZE);
-	}
+	*candidate = ring->candidates[ring->first++];
+	if (--ring->count == 0)
+		ring->wanted = Min(ring->wanted * 2, TQ_RING_SIZE);
 	SpinLockRelease(&ring->mutex);
-	return found;
+	return true;
 }
 
 /* How many candidates a claim shall leave. */
@@ -261,6 +252,21 @@ tq_ring_lower(const TqPlace *places, int count)
 		}
 		SpinLockRelease(&ring->mutex);
 	}
+}
+
+/* The ring, locked; NULL, and nothing locked, when it has no candidates. */
+static Ring *
+lock_filled(int64 lane_id, int16 priority)
+{
+	Ring *ring;
+
+	if (shared == NULL)
+		return NULL;
+	ring = lock_ring(lane_id, priority);
+	if (ring->count > 0 && is_of(ring, lane_id, priority))
+		return ring;
+	SpinLockRelease(&ring->mutex);
+	return NULL;
 }
 
 static Ring *

@@ -1,6 +1,6 @@
 /*
  * waiter.c
- *		Who waits in the server, and who is woken.
+ *		Who waits in the server, and what becomes of a wake.
  *
  * Each backend has a slot, in which it says what it waits for: tasks of some
  * lanes, or the end of one task.  Whoever has made something claimable wakes
@@ -33,7 +33,8 @@
  *
  * How many slots can be woken is counted by queue (hashed), so a commit for
  * which nobody waits reads two numbers.  A waiter that is found by its ticket,
- * which says how long it has waited, is looked at under its spinlock.
+ * which says how long it has waited, is looked at under its spinlock.  Whom a
+ * wake reaches is in wake.c.
  *
  * Locks: a spinlock in each slot, held for a look at it; never two.  What is
  * woken is a process' own latch, which exists as long as shared memory does.
@@ -43,132 +44,50 @@
 #include "base/compat.h"
 
 #include "common/hashfn.h"
-#include "port/atomics.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "storage/spin.h"
 #include "utils/wait_event.h"
 
 #include "base/clock.h"
-#include "shared/waiter.h"
+#include "shared/waiter_table.h"
 
-#define BUCKETS 1024
-#define WAKE_AT_ONCE 64 /* slots chosen in one search */
 #define HELD 4
 #define TAKEN 8
 
-typedef enum SlotKind
-{
-	SLOT_FREE,
-	SLOT_CLAIM,
-	SLOT_TASK
-} SlotKind;
+TqWaiters *tq_waiters = NULL;
 
-typedef enum WakeKind
-{
-	WAKE_LOOK,  /* for whoever it is about; not passed on */
-	WAKE_PLACE, /* a task of that lane */
-	WAKE_ROOM   /* room for a task of that queue */
-} WakeKind;
-
-/* Whom a look is for. */
-typedef enum Whose
-{
-	OF_NOBODY, /* PLACE and ROOM say whose */
-	OF_QUEUE,
-	OF_WORKER,
-	OF_WORKER_ROOM,
-	OF_MADE,
-	OF_DATABASE,
-	OF_TASK
-} Whose;
-
-typedef struct Wake
-{
-	WakeKind kind;
-	Whose    whose;
-	Oid      database;
-	int32    id;    /* of the queue or worker; state of the task */
-	int64    key;   /* the lane, or task */
-	uint64   after; /* only those with later tickets */
-} Wake;
-
-typedef struct Slot
-{
-	slock_t   mutex; /* guards the rest */
-	SlotKind  kind;
-	Oid       database;
-	uint64    ticket;
-	bool      armed; /* it can be woken; else it was, or is free */
-	bool      woken;
-	Wake      wake;
-	int64     task_id;
-	int       ended; /* in which state, as far as was told; 0: not known */
-	TqWaitFor wait_for;
-} Slot;
-
-typedef struct Waiters
-{
-	pg_atomic_uint64 last_ticket;
-	pg_atomic_uint64 sleeps;
-	pg_atomic_uint64 wakes;
-	pg_atomic_uint64 passed_on;
-
-	/* armed slots: all, those hindered, by what they wait for */
-	pg_atomic_uint32 all;
-	pg_atomic_uint32 hindered;
-	pg_atomic_uint32 broad; /* not of one queue or task */
-	pg_atomic_uint32 buckets[BUCKETS];
-
-	int  slot_count;
-	Slot slot[FLEXIBLE_ARRAY_MEMBER];
-} Waiters;
-
-static Waiters *waiters = NULL;
-
-/* The ticket of each armed slot, or 0: beside each other, for the search. */
-static pg_atomic_uint64 *tickets = NULL;
+pg_atomic_uint64 *tq_waiter_tickets = NULL;
 
 /* What this backend waits for. */
-static Slot     *my_slot = NULL; /* NULL: nothing */
-static uint64    my_ticket = 0;
-static TqWaitFor my_wait_for;
-static int       held_count = 0;
-static Wake      held[HELD]; /* wakes that it got before its last look */
-static int       taken_count = 0;
-static int64     taken[TAKEN]; /* lanes of tasks that this look has claimed */
-static int32     taken_queue[TAKEN];
+static TqWaiterSlot *my_slot = NULL; /* NULL: nothing */
+static uint64        my_ticket = 0;
+static TqWaitFor     my_wait_for;
+static int           held_count = 0;
+static TqWake        held[HELD]; /* wakes that it got before its last look */
+static int           taken_count = 0;
+static int64 taken[TAKEN]; /* lanes of tasks that this look has claimed */
+static int32 taken_queue[TAKEN];
 
 static Size              tickets_size(void);
-static void              begin(SlotKind kind, int64 task_id);
-static void              arm(Slot *slot);
-static void              disarm(Slot *slot);
-static pg_atomic_uint32 *bucket_of(Oid database, int32 queue_id, int64 key);
-static pg_atomic_uint32 *bucket_of_slot(const Slot *slot);
-static bool              take_wake(Slot *slot, Wake *wake);
-static void              hold(const Wake *wake);
-static bool              is_used(const Wake *wake);
-static void              pass_on(Wake *wake, uint64 after);
+static void              begin(TqWaiterKind kind, int64 task_id);
+static void              arm(TqWaiterSlot *slot);
+static pg_atomic_uint32 *bucket_of_slot(const TqWaiterSlot *slot);
+static bool              take_wake(TqWaiterSlot *slot, TqWake *wake);
+static void              hold(const TqWake *wake);
+static bool              is_used(const TqWake *wake);
+static void              pass_on(TqWake *wake, uint64 after);
 static void              at_exit(int code, Datum arg);
 static void              wait_latch(long timeout);
-static int               wake_slots(Wake *wake, int count);
-static void              wake_all(Wake *wake);
-static bool              is_anybody(const Wake *wake);
-static int               choose(const Wake *wake, int max, int *chosen);
-static bool              wake_slot(int number, const Wake *wake);
-static bool              is_wanted(const Slot *slot, const Wake *wake);
-static bool              has_queue(const TqWaitFor *wait_for, int32 queue_id);
-static bool              has_lane(const TqWaitFor *wait_for, int64 lane_id);
-static void              look_again(Whose whose, int32 id, int64 key);
 
 Size
 tq_waiter_size(void)
 {
-	return add_size(MAXALIGN(add_size(offsetof(Waiters, slot),
-									  mul_size(sizeof(Slot), MaxBackends))),
-					tickets_size());
+	return add_size(
+		MAXALIGN(add_size(offsetof(TqWaiters, slot),
+						  mul_size(sizeof(TqWaiterSlot), MaxBackends))),
+		tickets_size());
 }
 
 /* The caller holds AddinShmemInitLock. */
@@ -177,26 +96,27 @@ tq_waiter_init(void)
 {
 	bool found;
 
-	waiters = ShmemInitStruct("taskq waiters", tq_waiter_size(), &found);
-	tickets = (pg_atomic_uint64 *) ((char *) waiters +
-									(tq_waiter_size() - tickets_size()));
+	tq_waiters = ShmemInitStruct("taskq waiters", tq_waiter_size(), &found);
+	tq_waiter_tickets =
+		(pg_atomic_uint64 *) ((char *) tq_waiters +
+							  (tq_waiter_size() - tickets_size()));
 	if (found)
 		return;
-	memset(waiters, 0, tq_waiter_size());
-	pg_atomic_init_u64(&waiters->last_ticket, 0);
-	pg_atomic_init_u64(&waiters->sleeps, 0);
-	pg_atomic_init_u64(&waiters->wakes, 0);
-	pg_atomic_init_u64(&waiters->passed_on, 0);
-	pg_atomic_init_u32(&waiters->all, 0);
-	pg_atomic_init_u32(&waiters->hindered, 0);
-	pg_atomic_init_u32(&waiters->broad, 0);
-	for (int i = 0; i < BUCKETS; i++)
-		pg_atomic_init_u32(&waiters->buckets[i], 0);
-	waiters->slot_count = MaxBackends;
+	memset(tq_waiters, 0, tq_waiter_size());
+	pg_atomic_init_u64(&tq_waiters->last_ticket, 0);
+	pg_atomic_init_u64(&tq_waiters->sleeps, 0);
+	pg_atomic_init_u64(&tq_waiters->wakes, 0);
+	pg_atomic_init_u64(&tq_waiters->passed_on, 0);
+	pg_atomic_init_u32(&tq_waiters->all, 0);
+	pg_atomic_init_u32(&tq_waiters->hindered, 0);
+	pg_atomic_init_u32(&tq_waiters->broad, 0);
+	for (int i = 0; i < TQ_WAITER_BUCKETS; i++)
+		pg_atomic_init_u32(&tq_waiters->buckets[i], 0);
+	tq_waiters->slot_count = MaxBackends;
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		SpinLockInit(&waiters->slot[i].mutex);
-		pg_atomic_init_u64(&tickets[i], 0);
+		SpinLockInit(&tq_waiters->slot[i].mutex);
+		pg_atomic_init_u64(&tq_waiter_tickets[i], 0);
 	}
 }
 
@@ -204,33 +124,22 @@ tq_waiter_init(void)
 void
 tq_waiter_wipe(void)
 {
-	if (waiters == NULL)
+	if (tq_waiters == NULL)
 		return;
-	for (int i = 0; i < waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiters->slot_count; i++)
 	{
-		Slot *slot = &waiters->slot[i];
-		bool  used;
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		bool          used;
 
 		SpinLockAcquire(&slot->mutex);
-		used = slot->kind != SLOT_FREE;
-		disarm(slot);
-		slot->kind = SLOT_FREE;
+		used = slot->kind != TQ_WAITER_FREE;
+		tq_waiter_disarm(slot);
+		slot->kind = TQ_WAITER_FREE;
 		slot->woken = false;
 		SpinLockRelease(&slot->mutex);
 		if (used)
 			SetLatch(&GetPGProcByNumber(i)->procLatch);
 	}
-}
-
-/* The extension is gone: whoever waits finds that out.  Cannot fail. */
-void
-tq_waiter_forget_database(Oid database)
-{
-	Wake wake = {WAKE_LOOK};
-
-	wake.whose = OF_DATABASE;
-	wake.database = database;
-	wake_all(&wake);
 }
 
 /*
@@ -241,7 +150,7 @@ void
 tq_waiter_begin_claim(const TqWaitFor *wait_for)
 {
 	my_wait_for = *wait_for;
-	begin(SLOT_CLAIM, 0);
+	begin(TQ_WAITER_CLAIM, 0);
 }
 
 /* The same for the end of a task. */
@@ -249,7 +158,7 @@ void
 tq_waiter_begin_task(int64 task_id)
 {
 	memset(&my_wait_for, 0, sizeof(my_wait_for));
-	begin(SLOT_TASK, task_id);
+	begin(TQ_WAITER_TASK, task_id);
 }
 
 /* The look has claimed a task. */
@@ -266,8 +175,8 @@ tq_waiter_took(int32 queue_id, int64 lane_id)
 void
 tq_waiter_looked(void)
 {
-	Wake settled[HELD];
-	int  count = held_count;
+	TqWake settled[HELD];
+	int    count = held_count;
 
 	if (my_slot == NULL)
 		return;
@@ -275,13 +184,13 @@ tq_waiter_looked(void)
 	held_count = 0;
 	for (int i = 0; i < count; i++)
 	{
-		Wake *wake = &settled[i];
-		bool  hindered = my_wait_for.hindered == wake->id ||
+		TqWake *wake = &settled[i];
+		bool    hindered = my_wait_for.hindered == wake->id ||
 						my_wait_for.hindered == -1;
 
-		if (wake->kind == WAKE_ROOM && !hindered)
+		if (wake->kind == TQ_WAKE_ROOM && !hindered)
 			pass_on(wake, 0);
-		else if (wake->kind != WAKE_PLACE)
+		else if (wake->kind != TQ_WAKE_PLACE)
 			continue;
 		else if (my_wait_for.worker_full || my_wait_for.lane_count < 0)
 			pass_on(wake, my_ticket);
@@ -308,8 +217,8 @@ tq_waiter_sleep(int64 until_monotonic)
 	}
 	if (woken || left <= 0)
 		return woken;
-	if (waiters != NULL)
-		pg_atomic_fetch_add_u64(&waiters->sleeps, 1);
+	if (tq_waiters != NULL)
+		pg_atomic_fetch_add_u64(&tq_waiters->sleeps, 1);
 	wait_latch((long) Min(left / 1000 + 1, INT_MAX));
 	if (my_slot == NULL)
 		return false;
@@ -326,17 +235,17 @@ tq_waiter_sleep(int64 until_monotonic)
 void
 tq_waiter_end(bool satisfied)
 {
-	Wake left[HELD];
-	int  count = 0;
-	Wake wake;
-	bool woken;
+	TqWake left[HELD];
+	int    count = 0;
+	TqWake wake;
+	bool   woken;
 
 	if (my_slot == NULL)
 		return;
 	SpinLockAcquire(&my_slot->mutex);
 	woken = take_wake(my_slot, &wake);
-	disarm(my_slot);
-	my_slot->kind = SLOT_FREE;
+	tq_waiter_disarm(my_slot);
+	my_slot->kind = TQ_WAITER_FREE;
 	SpinLockRelease(&my_slot->mutex);
 	my_slot = NULL;
 	if (woken)
@@ -363,7 +272,7 @@ tq_waiter_ended(void)
 	if (my_slot == NULL)
 		return 0;
 	SpinLockAcquire(&my_slot->mutex);
-	if (my_slot->kind == SLOT_TASK)
+	if (my_slot->kind == TQ_WAITER_TASK)
 		ended = my_slot->ended;
 	SpinLockRelease(&my_slot->mutex);
 	return ended;
@@ -375,12 +284,12 @@ tq_waiter_ahead(int32 queue_id)
 {
 	int count = 0;
 
-	if (my_slot == NULL || pg_atomic_read_u32(&waiters->hindered) == 0)
+	if (my_slot == NULL || pg_atomic_read_u32(&tq_waiters->hindered) == 0)
 		return 0;
-	for (int i = 0; i < waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiters->slot_count; i++)
 	{
-		Slot  *slot = &waiters->slot[i];
-		uint64 ticket = pg_atomic_read_u64(&tickets[i]);
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		uint64        ticket = pg_atomic_read_u64(&tq_waiter_tickets[i]);
 
 		if (ticket == 0 || ticket >= my_ticket)
 			continue;
@@ -393,98 +302,21 @@ tq_waiter_ahead(int32 queue_id)
 	return count;
 }
 
-/*
- * Tasks stand there.  Those that are not due yet are for the background
- * worker to tell when they are.
- */
-void
-tq_waiter_wake_places(const TqPlace *places, int count)
-{
-	TimestampTz now = 0;
-	Wake        wake = {WAKE_PLACE};
-	int         next;
-
-	if (waiters == NULL)
-		return;
-	wake.database = MyDatabaseId;
-	for (int i = 0; i < count; i = next)
-	{
-		int due = 0;
-
-		wake.id = places[i].queue_id;
-		wake.key = places[i].lane_id;
-		if (now == 0 && is_anybody(&wake))
-			now = tq_clock_dispatch();
-		for (next = i; next < count && places[next].lane_id == wake.key &&
-					   places[next].queue_id == wake.id;
-			 next++)
-			due += places[next].available_at <= now ? 1 : 0;
-		if (due > 0)
-			(void) wake_slots(&wake, due);
-	}
-}
-
-/* A limit of the queue has room for so many claims. */
-void
-tq_waiter_wake_room(int32 queue_id, int count)
-{
-	Wake wake = {WAKE_ROOM};
-
-	wake.database = MyDatabaseId;
-	wake.id = queue_id;
-	(void) wake_slots(&wake, count);
-}
-
-/* The queue has changed: paused or not, options, dropped. */
-void
-tq_waiter_wake_queue(int32 queue_id)
-{
-	look_again(OF_QUEUE, queue_id, 0);
-}
-
-/* The worker drains, or is no more; or only: one of its tasks has ended. */
-void
-tq_waiter_wake_worker(int32 worker_id, bool of_room)
-{
-	look_again(of_room ? OF_WORKER_ROOM : OF_WORKER, worker_id, 0);
-}
-
-/* Queues or lanes were made. */
-void
-tq_waiter_wake_made(void)
-{
-	look_again(OF_MADE, 0, 0);
-}
-
-/* Nobody knows what has changed. */
-void
-tq_waiter_wake_database(void)
-{
-	look_again(OF_DATABASE, 0, 0);
-}
-
-/* The task has finished; it may leave no other trace than this state. */
-void
-tq_waiter_task_ended(int64 task_id, int state)
-{
-	look_again(OF_TASK, state, task_id);
-}
-
 /* Who waits to claim from a queue of this database; 0: from any. */
 int
 tq_waiter_count(int32 queue_id)
 {
 	int count = 0;
 
-	if (waiters == NULL)
+	if (tq_waiters == NULL)
 		return 0;
-	for (int i = 0; i < waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiters->slot_count; i++)
 	{
-		Slot *slot = &waiters->slot[i];
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
 
 		SpinLockAcquire(&slot->mutex);
-		if (slot->kind == SLOT_CLAIM && slot->database == MyDatabaseId &&
-			(queue_id == 0 || has_queue(&slot->wait_for, queue_id)))
+		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
+			(queue_id == 0 || tq_waiter_has_queue(&slot->wait_for, queue_id)))
 			count++;
 		SpinLockRelease(&slot->mutex);
 	}
@@ -495,11 +327,58 @@ void
 tq_waiter_numbers(TqWaiterNumbers *numbers)
 {
 	memset(numbers, 0, sizeof(*numbers));
-	if (waiters == NULL)
+	if (tq_waiters == NULL)
 		return;
-	numbers->sleeps = (int64) pg_atomic_read_u64(&waiters->sleeps);
-	numbers->wakes = (int64) pg_atomic_read_u64(&waiters->wakes);
-	numbers->passed_on = (int64) pg_atomic_read_u64(&waiters->passed_on);
+	numbers->sleeps = (int64) pg_atomic_read_u64(&tq_waiters->sleeps);
+	numbers->wakes = (int64) pg_atomic_read_u64(&tq_waiters->wakes);
+	numbers->passed_on = (int64) pg_atomic_read_u64(&tq_waiters->passed_on);
+}
+
+/* It cannot be woken any more.  The slot is locked. */
+void
+tq_waiter_disarm(TqWaiterSlot *slot)
+{
+	if (!slot->armed)
+		return;
+	slot->armed = false;
+	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot], 0);
+	pg_atomic_fetch_sub_u32(&tq_waiters->all, 1);
+	pg_atomic_fetch_sub_u32(bucket_of_slot(slot), 1);
+	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
+		pg_atomic_fetch_sub_u32(&tq_waiters->hindered, 1);
+}
+
+/* Where those are counted who wait for one queue, or task. */
+pg_atomic_uint32 *
+tq_waiter_bucket(Oid database, int32 queue_id, int64 key)
+{
+	uint32 hash =
+		hash_combine(murmurhash32(database), murmurhash32((uint32) queue_id));
+
+	hash = hash_combine(hash, (uint32) key);
+	return &tq_waiters->buckets[murmurhash32(hash) % TQ_WAITER_BUCKETS];
+}
+
+bool
+tq_waiter_has_queue(const TqWaitFor *wait_for, int32 queue_id)
+{
+	for (int i = 0; i < wait_for->queue_count; i++)
+	{
+		if (wait_for->queues[i] == queue_id)
+			return true;
+	}
+	return wait_for->queue_count < 0;
+}
+
+bool
+tq_waiter_has_lane(const TqWaitFor *wait_for, int64 lane_id)
+{
+	for (int i = 0; i < wait_for->lane_count; i++)
+	{
+		if (wait_for->lanes[i] == lane_id)
+			return true;
+	}
+	return wait_for->lane_count < 0;
 }
 
 static Size
@@ -510,30 +389,30 @@ tickets_size(void)
 
 /* Fill the slot; what woke it before is held until the look is over. */
 static void
-begin(SlotKind kind, int64 task_id)
+begin(TqWaiterKind kind, int64 task_id)
 {
-	static bool registered = false;
-	Slot       *slot;
-	Wake        wake;
-	bool        woken;
+	static bool   registered = false;
+	TqWaiterSlot *slot;
+	TqWake        wake;
+	bool          woken;
 
 	taken_count = 0;
-	if (waiters == NULL || TQ_MY_PROC_NUMBER < 0 ||
-		TQ_MY_PROC_NUMBER >= waiters->slot_count)
+	if (tq_waiters == NULL || TQ_MY_PROC_NUMBER < 0 ||
+		TQ_MY_PROC_NUMBER >= tq_waiters->slot_count)
 		return;
 	if (!registered)
 		before_shmem_exit(at_exit, (Datum) 0);
 	registered = true;
-	slot = &waiters->slot[TQ_MY_PROC_NUMBER];
+	slot = &tq_waiters->slot[TQ_MY_PROC_NUMBER];
 	if (my_slot == NULL)
 	{
-		my_ticket = pg_atomic_add_fetch_u64(&waiters->last_ticket, 1);
+		my_ticket = pg_atomic_add_fetch_u64(&tq_waiters->last_ticket, 1);
 		my_slot = slot;
 		held_count = 0;
 	}
 	SpinLockAcquire(&slot->mutex);
 	woken = take_wake(slot, &wake);
-	disarm(slot);
+	tq_waiter_disarm(slot);
 	/* what was told between two looks is kept */
 	if (slot->kind != kind || slot->ticket != my_ticket)
 		slot->ended = 0;
@@ -549,57 +428,34 @@ begin(SlotKind kind, int64 task_id)
 	pg_memory_barrier();
 }
 
-/* It can be woken.  The slot is locked, so with the next. */
+/* It can be woken.  The slot is locked. */
 static void
-arm(Slot *slot)
+arm(TqWaiterSlot *slot)
 {
 	slot->armed = true;
-	pg_atomic_write_u64(&tickets[slot - waiters->slot], slot->ticket);
-	pg_atomic_fetch_add_u32(&waiters->all, 1);
+	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot],
+						slot->ticket);
+	pg_atomic_fetch_add_u32(&tq_waiters->all, 1);
 	pg_atomic_fetch_add_u32(bucket_of_slot(slot), 1);
 	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_add_u32(&waiters->hindered, 1);
-}
-
-static void
-disarm(Slot *slot)
-{
-	if (!slot->armed)
-		return;
-	slot->armed = false;
-	pg_atomic_write_u64(&tickets[slot - waiters->slot], 0);
-	pg_atomic_fetch_sub_u32(&waiters->all, 1);
-	pg_atomic_fetch_sub_u32(bucket_of_slot(slot), 1);
-	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_sub_u32(&waiters->hindered, 1);
-}
-
-/* Where those are counted who wait for one queue, or task. */
-static pg_atomic_uint32 *
-bucket_of(Oid database, int32 queue_id, int64 key)
-{
-	uint32 hash =
-		hash_combine(murmurhash32(database), murmurhash32((uint32) queue_id));
-
-	hash = hash_combine(hash, (uint32) key);
-	return &waiters->buckets[murmurhash32(hash) % BUCKETS];
+		pg_atomic_fetch_add_u32(&tq_waiters->hindered, 1);
 }
 
 static pg_atomic_uint32 *
-bucket_of_slot(const Slot *slot)
+bucket_of_slot(const TqWaiterSlot *slot)
 {
-	if (slot->kind == SLOT_TASK)
-		return bucket_of(slot->database, 0, slot->task_id);
+	if (slot->kind == TQ_WAITER_TASK)
+		return tq_waiter_bucket(slot->database, 0, slot->task_id);
 	if (slot->wait_for.queue_count == 1)
-		return bucket_of(slot->database, slot->wait_for.queues[0], 0);
-	return &waiters->broad;
+		return tq_waiter_bucket(slot->database, slot->wait_for.queues[0], 0);
+	return &tq_waiters->broad;
 }
 
 /* What the slot was woken for, if it is more than to look.  It is locked. */
 static bool
-take_wake(Slot *slot, Wake *wake)
+take_wake(TqWaiterSlot *slot, TqWake *wake)
 {
-	bool woken = slot->woken && slot->wake.kind != WAKE_LOOK;
+	bool woken = slot->woken && slot->wake.kind != TQ_WAKE_LOOK;
 
 	slot->woken = false;
 	*wake = slot->wake;
@@ -607,7 +463,7 @@ take_wake(Slot *slot, Wake *wake)
 }
 
 static void
-hold(const Wake *wake)
+hold(const TqWake *wake)
 {
 	if (held_count == HELD)
 		pass_on(&held[--held_count], 0);
@@ -616,12 +472,12 @@ hold(const Wake *wake)
 
 /* Has the look claimed what the wake was for?  It counts for one wake. */
 static bool
-is_used(const Wake *wake)
+is_used(const TqWake *wake)
 {
 	for (int i = 0; i < taken_count; i++)
 	{
 		if (taken_queue[i] != wake->id ||
-			(wake->kind == WAKE_PLACE && taken[i] != wake->key))
+			(wake->kind == TQ_WAKE_PLACE && taken[i] != wake->key))
 			continue;
 		taken_queue[i] = 0;
 		return true;
@@ -630,11 +486,11 @@ is_used(const Wake *wake)
 }
 
 static void
-pass_on(Wake *wake, uint64 after)
+pass_on(TqWake *wake, uint64 after)
 {
 	wake->after = after;
-	if (wake_slots(wake, 1) > 0)
-		pg_atomic_fetch_add_u64(&waiters->passed_on, 1);
+	if (tq_waiter_wake(wake, 1) > 0)
+		pg_atomic_fetch_add_u64(&tq_waiters->passed_on, 1);
 }
 
 static void
@@ -662,194 +518,4 @@ wait_latch(long timeout)
 		ClientConnectionLost = true;
 		InterruptPending = true;
 	}
-}
-
-/* Wake up to count of those that are wanted; returns how many. */
-static int
-wake_slots(Wake *wake, int count)
-{
-	int woken = 0;
-
-	if (!is_anybody(wake))
-		return 0;
-	while (woken < count)
-	{
-		int chosen[WAKE_AT_ONCE];
-		int found = choose(wake, Min(count - woken, WAKE_AT_ONCE), chosen);
-
-		if (found == 0)
-			break;
-		for (int i = 0; i < found; i++)
-			woken += wake_slot(chosen[i], wake) ? 1 : 0;
-	}
-	return woken;
-}
-
-/* Wake all that are wanted. */
-static void
-wake_all(Wake *wake)
-{
-	if (!is_anybody(wake))
-		return;
-	for (int i = 0; i < waiters->slot_count; i++)
-	{
-		if (pg_atomic_read_u64(&tickets[i]) != 0)
-			(void) wake_slot(i, wake);
-	}
-}
-
-/*
- * May there be somebody to be woken?  What is told must be seen by whoever
- * looks from now on, hence the barrier.
- */
-static bool
-is_anybody(const Wake *wake)
-{
-	if (waiters == NULL)
-		return false;
-	pg_memory_barrier();
-	if (wake->kind == WAKE_ROOM || wake->whose == OF_WORKER_ROOM)
-		return pg_atomic_read_u32(&waiters->hindered) != 0;
-	if (wake->whose == OF_TASK)
-		return pg_atomic_read_u32(bucket_of(wake->database, 0, wake->key)) !=
-			   0;
-	if (wake->kind == WAKE_PLACE || wake->whose == OF_QUEUE)
-		return pg_atomic_read_u32(bucket_of(wake->database, wake->id, 0)) !=
-				   0 ||
-			   pg_atomic_read_u32(&waiters->broad) != 0;
-	return pg_atomic_read_u32(&waiters->all) != 0;
-}
-
-/* Up to max slots that are wanted, those with the lowest tickets, in order. */
-static int
-choose(const Wake *wake, int max, int *chosen)
-{
-	uint64 lowest[WAKE_AT_ONCE];
-	int    count = 0;
-
-	for (int i = 0; i < waiters->slot_count; i++)
-	{
-		Slot  *slot = &waiters->slot[i];
-		uint64 ticket = pg_atomic_read_u64(&tickets[i]);
-		bool   wanted;
-		int    place;
-
-		if (ticket == 0 || (count == max && ticket > lowest[count - 1]))
-			continue;
-		SpinLockAcquire(&slot->mutex);
-		wanted = is_wanted(slot, wake);
-		ticket = slot->ticket;
-		SpinLockRelease(&slot->mutex);
-		if (!wanted)
-			continue;
-		if (count < max)
-			count++;
-		else if (ticket > lowest[count - 1])
-			continue;
-		for (place = count - 1; place > 0 && lowest[place - 1] > ticket;
-			 place--)
-		{
-			lowest[place] = lowest[place - 1];
-			chosen[place] = chosen[place - 1];
-		}
-		lowest[place] = ticket;
-		chosen[place] = i;
-	}
-	return count;
-}
-
-/* False: it is not wanted any more. */
-static bool
-wake_slot(int number, const Wake *wake)
-{
-	Slot *slot = &waiters->slot[number];
-	bool  wanted;
-
-	SpinLockAcquire(&slot->mutex);
-	wanted = is_wanted(slot, wake);
-	if (wanted)
-	{
-		disarm(slot);
-		slot->woken = true;
-		slot->wake = *wake;
-		if (wake->whose == OF_TASK)
-			slot->ended = wake->id;
-	}
-	SpinLockRelease(&slot->mutex);
-	if (!wanted)
-		return false;
-	pg_atomic_fetch_add_u64(&waiters->wakes, 1);
-	SetLatch(&GetPGProcByNumber(number)->procLatch);
-	return true;
-}
-
-/* The slot is locked. */
-static bool
-is_wanted(const Slot *slot, const Wake *wake)
-{
-	const TqWaitFor *wait_for = &slot->wait_for;
-
-	if (!slot->armed || slot->database != wake->database ||
-		slot->ticket <= wake->after)
-		return false;
-	if (slot->kind == SLOT_TASK)
-		return wake->whose == OF_DATABASE ||
-			   (wake->whose == OF_TASK && slot->task_id == wake->key);
-	if (wake->kind == WAKE_PLACE)
-		return !wait_for->worker_full && wait_for->hindered != wake->id &&
-			   has_queue(wait_for, wake->id) && has_lane(wait_for, wake->key);
-	if (wake->kind == WAKE_ROOM)
-		return wait_for->hindered == wake->id ||
-			   (wait_for->hindered == -1 && has_queue(wait_for, wake->id));
-	switch (wake->whose)
-	{
-		case OF_QUEUE:
-			return has_queue(wait_for, wake->id);
-		case OF_WORKER:
-			return wait_for->worker_id == wake->id;
-		case OF_WORKER_ROOM:
-			return wait_for->worker_full && wait_for->worker_id == wake->id;
-		case OF_MADE:
-			return wait_for->open;
-		case OF_DATABASE:
-			return true;
-		case OF_NOBODY:
-		case OF_TASK:
-			break;
-	}
-	return false;
-}
-
-static bool
-has_queue(const TqWaitFor *wait_for, int32 queue_id)
-{
-	for (int i = 0; i < wait_for->queue_count; i++)
-	{
-		if (wait_for->queues[i] == queue_id)
-			return true;
-	}
-	return wait_for->queue_count < 0;
-}
-
-static bool
-has_lane(const TqWaitFor *wait_for, int64 lane_id)
-{
-	for (int i = 0; i < wait_for->lane_count; i++)
-	{
-		if (wait_for->lanes[i] == lane_id)
-			return true;
-	}
-	return wait_for->lane_count < 0;
-}
-
-static void
-look_again(Whose whose, int32 id, int64 key)
-{
-	Wake wake = {WAKE_LOOK};
-
-	wake.whose = whose;
-	wake.database = MyDatabaseId;
-	wake.id = id;
-	wake.key = key;
-	wake_all(&wake);
 }

@@ -1,0 +1,14 @@
+/*
+ * asked.h
+ *		Tasks of a worker that were asked to stop, for its heartbeats.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ASKED_H
+#define TQ_ASKED_H
+
+#include "base/compat.h"
+
+extern Datum tq_asked_tasks(int32 worker_id);
+
+#endif /* TQ_ASKED_H */

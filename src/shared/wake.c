@@ -1,0 +1,289 @@
+/*
+ * wake.c
+ *		Whom a wake reaches, of those who wait in the server.
+ *
+ * Whoever has made something claimable, or has changed what waiters go by,
+ * says here what it was.  A task, or room for one, wakes as many as there
+ * are tasks, the longest waiting first; all else wakes everybody whom it may
+ * be about.  The rules and the locks are at the head of waiter.c.
+ *
+ * But for tq_waiter_wake, which passes a wake on, these are called at the
+ * ends of transactions: nothing here fails, waits or allocates.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+
+#include "base/clock.h"
+#include "shared/waiter_table.h"
+
+#define WAKE_AT_ONCE 64 /* slots chosen in one search */
+
+static void look_again(TqWhose whose, int32 id, int64 key);
+static void wake_all(TqWake *wake);
+static bool is_anybody(const TqWake *wake);
+static int  choose(const TqWake *wake, int max, int *chosen);
+static bool wake_slot(int number, const TqWake *wake);
+static bool is_wanted(const TqWaiterSlot *slot, const TqWake *wake);
+
+/*
+ * Tasks stand there.  Those that are not due yet are for the background
+ * worker to tell when they are.
+ */
+void
+tq_waiter_wake_places(const TqPlace *places, int count)
+{
+	TimestampTz now = 0;
+	TqWake      wake = {TQ_WAKE_PLACE};
+	int         next;
+
+	if (tq_waiters == NULL)
+		return;
+	wake.database = MyDatabaseId;
+	for (int i = 0; i < count; i = next)
+	{
+		int due = 0;
+
+		wake.id = places[i].queue_id;
+		wake.key = places[i].lane_id;
+		if (now == 0 && is_anybody(&wake))
+			now = tq_clock_dispatch();
+		for (next = i; next < count && places[next].lane_id == wake.key &&
+					   places[next].queue_id == wake.id;
+			 next++)
+			due += places[next].available_at <= now ? 1 : 0;
+		if (due > 0)
+			(void) tq_waiter_wake(&wake, due);
+	}
+}
+
+/* A limit of the queue has room for so many claims. */
+void
+tq_waiter_wake_room(int32 queue_id, int count)
+{
+	TqWake wake = {TQ_WAKE_ROOM};
+
+	wake.database = MyDatabaseId;
+	wake.id = queue_id;
+	(void) tq_waiter_wake(&wake, count);
+}
+
+/* The queue has changed: paused or not, options, dropped. */
+void
+tq_waiter_wake_queue(int32 queue_id)
+{
+	look_again(TQ_OF_QUEUE, queue_id, 0);
+}
+
+/* The worker drains, or is no more; or only: one of its tasks has ended. */
+void
+tq_waiter_wake_worker(int32 worker_id, bool of_room)
+{
+	look_again(of_room ? TQ_OF_WORKER_ROOM : TQ_OF_WORKER, worker_id, 0);
+}
+
+/* Queues or lanes were made. */
+void
+tq_waiter_wake_made(void)
+{
+	look_again(TQ_OF_MADE, 0, 0);
+}
+
+/* Nobody knows what has changed. */
+void
+tq_waiter_wake_database(void)
+{
+	look_again(TQ_OF_DATABASE, 0, 0);
+}
+
+/* The task has finished; it may leave no other trace than this state. */
+void
+tq_waiter_task_ended(int64 task_id, int state)
+{
+	look_again(TQ_OF_TASK, state, task_id);
+}
+
+/* The extension is gone: whoever waits finds that out.  Cannot fail. */
+void
+tq_waiter_forget_database(Oid database)
+{
+	TqWake wake = {TQ_WAKE_LOOK};
+
+	wake.whose = TQ_OF_DATABASE;
+	wake.database = database;
+	wake_all(&wake);
+}
+
+/* Wake up to count of those that are wanted; returns how many. */
+int
+tq_waiter_wake(TqWake *wake, int count)
+{
+	int woken = 0;
+
+	if (!is_anybody(wake))
+		return 0;
+	while (woken < count)
+	{
+		int chosen[WAKE_AT_ONCE];
+		int found = choose(wake, Min(count - woken, WAKE_AT_ONCE), chosen);
+
+		if (found == 0)
+			break;
+		for (int i = 0; i < found; i++)
+			woken += wake_slot(chosen[i], wake) ? 1 : 0;
+	}
+	return woken;
+}
+
+static void
+look_again(TqWhose whose, int32 id, int64 key)
+{
+	TqWake wake = {TQ_WAKE_LOOK};
+
+	wake.whose = whose;
+	wake.database = MyDatabaseId;
+	wake.id = id;
+	wake.key = key;
+	wake_all(&wake);
+}
+
+/* Wake all that are wanted. */
+static void
+wake_all(TqWake *wake)
+{
+	if (!is_anybody(wake))
+		return;
+	for (int i = 0; i < tq_waiters->slot_count; i++)
+	{
+		if (pg_atomic_read_u64(&tq_waiter_tickets[i]) != 0)
+			(void) wake_slot(i, wake);
+	}
+}
+
+/*
+ * May there be somebody to be woken?  What is told must be seen by whoever
+ * looks from now on, hence the barrier.
+ */
+static bool
+is_anybody(const TqWake *wake)
+{
+	if (tq_waiters == NULL)
+		return false;
+	pg_memory_barrier();
+	if (wake->kind == TQ_WAKE_ROOM || wake->whose == TQ_OF_WORKER_ROOM)
+		return pg_atomic_read_u32(&tq_waiters->hindered) != 0;
+	if (wake->whose == TQ_OF_TASK)
+		return pg_atomic_read_u32(
+				   tq_waiter_bucket(wake->database, 0, wake->key)) != 0;
+	if (wake->kind == TQ_WAKE_PLACE || wake->whose == TQ_OF_QUEUE)
+		return pg_atomic_read_u32(
+				   tq_waiter_bucket(wake->database, wake->id, 0)) != 0 ||
+			   pg_atomic_read_u32(&tq_waiters->broad) != 0;
+	return pg_atomic_read_u32(&tq_waiters->all) != 0;
+}
+
+/* Up to max slots that are wanted, those with the lowest tickets, in order. */
+static int
+choose(const TqWake *wake, int max, int *chosen)
+{
+	uint64 lowest[WAKE_AT_ONCE];
+	int    count = 0;
+
+	for (int i = 0; i < tq_waiters->slot_count; i++)
+	{
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		uint64        ticket = pg_atomic_read_u64(&tq_waiter_tickets[i]);
+		bool          wanted;
+		int           place;
+
+		if (ticket == 0 || (count == max && ticket > lowest[count - 1]))
+			continue;
+		SpinLockAcquire(&slot->mutex);
+		wanted = is_wanted(slot, wake);
+		ticket = slot->ticket;
+		SpinLockRelease(&slot->mutex);
+		if (!wanted)
+			continue;
+		if (count < max)
+			count++;
+		else if (ticket > lowest[count - 1])
+			continue;
+		for (place = count - 1; place > 0 && lowest[place - 1] > ticket;
+			 place--)
+		{
+			lowest[place] = lowest[place - 1];
+			chosen[place] = chosen[place - 1];
+		}
+		lowest[place] = ticket;
+		chosen[place] = i;
+	}
+	return count;
+}
+
+/* False: it is not wanted any more. */
+static bool
+wake_slot(int number, const TqWake *wake)
+{
+	TqWaiterSlot *slot = &tq_waiters->slot[number];
+	bool          wanted;
+
+	SpinLockAcquire(&slot->mutex);
+	wanted = is_wanted(slot, wake);
+	if (wanted)
+	{
+		tq_waiter_disarm(slot);
+		slot->woken = true;
+		slot->wake = *wake;
+		if (wake->whose == TQ_OF_TASK)
+			slot->ended = wake->id;
+	}
+	SpinLockRelease(&slot->mutex);
+	if (!wanted)
+		return false;
+	pg_atomic_fetch_add_u64(&tq_waiters->wakes, 1);
+	SetLatch(&GetPGProcByNumber(number)->procLatch);
+	return true;
+}
+
+/* The slot is locked. */
+static bool
+is_wanted(const TqWaiterSlot *slot, const TqWake *wake)
+{
+	const TqWaitFor *wait_for = &slot->wait_for;
+
+	if (!slot->armed || slot->database != wake->database ||
+		slot->ticket <= wake->after)
+		return false;
+	if (slot->kind == TQ_WAITER_TASK)
+		return wake->whose == TQ_OF_DATABASE ||
+			   (wake->whose == TQ_OF_TASK && slot->task_id == wake->key);
+	if (wake->kind == TQ_WAKE_PLACE)
+		return !wait_for->worker_full && wait_for->hindered != wake->id &&
+			   tq_waiter_has_queue(wait_for, wake->id) &&
+			   tq_waiter_has_lane(wait_for, wake->key);
+	if (wake->kind == TQ_WAKE_ROOM)
+		return wait_for->hindered == wake->id ||
+			   (wait_for->hindered == -1 &&
+				tq_waiter_has_queue(wait_for, wake->id));
+	switch (wake->whose)
+	{
+		case TQ_OF_QUEUE:
+			return tq_waiter_has_queue(wait_for, wake->id);
+		case TQ_OF_WORKER:
+			return wait_for->worker_id == wake->id;
+		case TQ_OF_WORKER_ROOM:
+			return wait_for->worker_full && wait_for->worker_id == wake->id;
+		case TQ_OF_MADE:
+			return wait_for->open;
+		case TQ_OF_DATABASE:
+			return true;
+		case TQ_OF_NOBODY:
+		case TQ_OF_TASK:
+			break;
+	}
+	return false;
+}
