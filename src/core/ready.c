@@ -175,7 +175,11 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	}
 	if (ready->queue_name == NULL &&
 		(tq_role_rights(queue) & TQ_RIGHT_WORK) == 0)
+	{
+		/* it may be granted */
+		tq_wait_open(wait);
 		return false;
+	}
 	if (tq_ready_task(&ready->call, queue, tags, &lane_id) &&
 		has_room(queue, worker, &vain))
 	{

@@ -30,6 +30,9 @@
  *	 has a waiter.
  * - The worker may not claim more: the wake is passed on, and the waiter is
  *	 woken when one of the worker's tasks has ended.
+ * - What it waits for has changed meanwhile (a right was revoked, a queue or
+ *	 a tag of its worker taken away), and what woke it is not among it any
+ *	 more: the wake is passed on.
  *
  * How many slots can be woken is counted by queue (hashed), so a commit for
  * which nobody waits reads two numbers.  A waiter that is found by its ticket,
@@ -76,6 +79,7 @@ static void              arm(TqWaiterSlot *slot);
 static pg_atomic_uint32 *bucket_of_slot(const TqWaiterSlot *slot);
 static bool              take_wake(TqWaiterSlot *slot, TqWake *wake);
 static void              hold(const TqWake *wake);
+static bool              waits_for(const TqWake *wake);
 static bool              is_used(const TqWake *wake);
 static void              pass_on(TqWake *wake, uint64 after);
 static void              at_exit(int code, Datum arg);
@@ -188,7 +192,7 @@ tq_waiter_looked(void)
 		bool    hindered = my_wait_for.hindered == wake->id ||
 						my_wait_for.hindered == -1;
 
-		if (wake->kind == TQ_WAKE_ROOM && !hindered)
+		if (!waits_for(wake) || (wake->kind == TQ_WAKE_ROOM && !hindered))
 			pass_on(wake, 0);
 		else if (wake->kind != TQ_WAKE_PLACE)
 			continue;
@@ -468,6 +472,15 @@ hold(const TqWake *wake)
 	if (held_count == HELD)
 		pass_on(&held[--held_count], 0);
 	held[held_count++] = *wake;
+}
+
+/* Would this waiter still be woken for that task, or room, but for limits? */
+static bool
+waits_for(const TqWake *wake)
+{
+	return tq_waiter_has_queue(&my_wait_for, wake->id) &&
+		   (wake->kind != TQ_WAKE_PLACE ||
+			tq_waiter_has_lane(&my_wait_for, wake->key));
 }
 
 /* Has the look claimed what the wake was for?  It counts for one wake. */

@@ -275,7 +275,7 @@ for my $name ('q', '*')
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_pause('q', until => clock_timestamp() + interval '2 s')");
 $sql->("SELECT taskq_submit('q', '11')");
-$w = claimer("'q'");
+$w = start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');");
 is(answer($w), '11', 'a pause ends by itself');
 
 # --- limits
@@ -308,7 +308,7 @@ $sql->("SELECT taskq_complete($id, $token)");
 is(answer($w), '13', 'the limit of a worker');
 $sql->("SELECT taskq_create_queue('r', '{\"rate_limit\": {\"count\": 1, \"per\": \"2 s\"}}')");
 $sql->("SELECT taskq_submit('r', '14')");
-$w = claimer("'r'");
+$w = start("SELECT payload FROM taskq_claim('r', wait => '5 min', lease => '1 h');");
 is(answer($w), '14', 'a bucket that fills');
 
 # --- who is hindered keeps no task from others
@@ -342,6 +342,13 @@ $sql->("SELECT taskq_submit('e3', '20')");
 is(answer($w, 1), 'none', 'a queue without the right');
 $sql->("SELECT taskq_grant('e3', 'allowed', '{work}')");
 like(answer($w), qr/20$/, 'granting it wakes');
+$sql->("SELECT taskq_revoke('e3', 'allowed', '{work}')");
+$w = sleeper("SET ROLE allowed; SELECT taskq_register('w4', queues => '{e2,e3}') IS NULL; CALL taskq_wait(NULL, '5 min', worker => 'w4');");
+$sql->("SELECT taskq_submit('e3', '21')");
+is(answer($w, 1), 'none', 'the same for taskq_wait');
+$sql->("SELECT taskq_grant('e3', 'allowed', '{work}')");
+like(answer($w), qr/t$/, 'granting it wakes');
+$sql->("SELECT taskq_purge('e3', '{pending}')");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_drain('w')");
 is(answer($w), '', 'a worker that drains');
@@ -426,6 +433,29 @@ $sql->("SELECT taskq_submit('q', '\"b\"', tags => '{b}', priority => 9)");
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 is(answer($w), '"b"', 'it claims what came later, and comes first');
 is(answer($a), '"a"', 'and the other one gets the task that woke it');
+
+# one that may not have the task any more: its right, or a tag, was taken away
+my %losses = (
+	right => ["SELECT taskq_revoke('e3', 'allowed', '{work}')", "SELECT taskq_grant('e3', 'allowed', '{work}')"],
+	tag => ["SELECT taskq_register('w5', queues => '{e2,e3}', keep => true)", '']);
+$sql->("SELECT taskq_purge('e2', '{pending}'), taskq_purge('e3', '{pending}')");
+for my $what (sort keys %losses)
+{
+	my ($take, $give) = @{ $losses{$what} };
+
+	$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+	$w = claimer("NULL, 'w5'", "SET taskq.debug_point = 'wait_woken'; SET ROLE allowed;"
+		. " SELECT taskq_register('w5', queues => '{e2,e3}', tags => '{a}') IS NULL;");
+	$next = claimer("'e3', tags => '{a}'");
+	$sql->("SELECT taskq_submit('e3', '22', tags => '{a}')");
+	ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }),
+		"one is woken on a queue, and loses its $what");
+	$sql->($take);
+	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+	is(answer($next), '22', 'the next one is woken');
+	give_up($w);
+	$sql->($give) if $give;
+}
 
 # --- between the look and the sleep
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
