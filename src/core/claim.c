@@ -10,7 +10,8 @@
  *
  * A claim that waits claims again and again, each time with a new snapshot
  * (wait.c).  What it would have to write before it claims, it writes only
- * when there is a task: others would wait for its end.
+ * when there is a task, and room for it: else it would have a transaction
+ * number as long as it waits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -78,6 +79,7 @@ static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static bool find_worker(TqCall *call, const TqClaim *claim,
 						const TqQueue *queue, TqWorker *worker);
+static bool is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue);
 static int  claim_from(TqCall *call, const TqClaim *claim,
 					   const TqWorker *worker, const char *queue_name,
 					   int max_tasks, ReturnSetInfo *result);
@@ -231,30 +233,42 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 			TqWorker *worker)
 {
 	const char *name = claim->worker_name;
-	int64       lane_id;
 
 	if (name == NULL)
 		return true;
 	if (claim->queue_name == NULL)
 		tq_worker_registered(name, worker);
 	else if (claim->wait != NULL && claim->wait->worker_id == 0 &&
-			 tq_worker_is_new(name) &&
-			 (queue == NULL ||
-			  !tq_ready_task(call, queue, &claim->tags, &lane_id)))
-	{
-		TqVain vain = {0};
-
-		if (queue == NULL)
-			tq_wait_open(claim->wait);
-		else
-			tq_wait_queue(claim->wait, queue, &claim->tags, &vain);
+			 tq_worker_is_new(name) && !is_ready(call, claim, queue))
 		return false;
-	}
 	else
 		tq_worker_for_claim(name, worker);
 	if (claim->wait != NULL)
 		tq_wait_worker(claim->wait, name, worker);
 	return !worker->draining;
+}
+
+/*
+ * Would a claim that waits, for nobody who is registered, get a task now?  If
+ * not, says what it waits for.
+ */
+static bool
+is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
+{
+	TqWorker nobody = {0};
+	TqVain   vain = {0};
+	int64    lane_id;
+
+	if (queue == NULL)
+	{
+		tq_wait_open(claim->wait);
+		return false;
+	}
+	if (tq_ready_task(call, queue, &claim->tags, &lane_id) &&
+		tq_ready_room(queue, &nobody, &vain))
+		return true;
+	tq_wait_queue(claim->wait, queue, &claim->tags, &vain);
+	return false;
 }
 
 /* Claim from one queue, on which the caller may work. */

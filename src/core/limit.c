@@ -99,10 +99,39 @@ tq_limit_require(const TqLimit *limit)
 }
 
 /*
+ * May another task be claimed, as far as can be told without reserving
+ * anything?  Needs no lock.
+ */
+TqReserve
+tq_limit_look(TqLimit *limit)
+{
+	const TqOptions *options = &limit->queue->options;
+	int32            queue_id = limit->queue->queue_id;
+	TqReserve        answer = TQ_RESERVE_DONE;
+
+	if (options->max_running > 0)
+		answer = tq_counter_reserve(TQ_OWNER_QUEUE, queue_id,
+									options->max_running, NULL);
+	if (answer == TQ_RESERVE_DONE && limit->worker_max > 0)
+	{
+		answer = tq_counter_reserve(TQ_OWNER_WORKER, limit->worker_id,
+									limit->worker_max, NULL);
+		limit->worker_full = answer == TQ_RESERVE_FULL;
+	}
+	if (answer == TQ_RESERVE_DONE && options->rate.count > 0)
+		answer = tq_counter_take(queue_id, &options->rate, NULL);
+	return answer;
+}
+
+/*
  * May this task be claimed as well?  If so it is reserved, and noted for the
  * transaction's end.  What this transaction has ended before is reserved
  * until it commits, and makes room for what it claims: both become visible
  * together, and an end that rolls back takes later claims with it.
+ *
+ * A transaction that has not written yet looks first: who waits for room does
+ * so often, and gets no number, which would cost WAL and stand in everybody's
+ * snapshot as long as the wait takes.
  */
 TqReserve
 tq_limit_reserve(TqLimit *limit, int64 task_id)
@@ -114,6 +143,12 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	TqRunning        claim = {0};
 	int64            taken_at = 0;
 
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		answer = tq_limit_look(limit);
+	if (answer == TQ_RESERVE_NO_ROOM)
+		no_room();
+	if (answer != TQ_RESERVE_DONE)
+		return answer;
 	tq_xact_begin();
 	claim.task_id = task_id;
 	claim.queue_id = limit->queue->queue_id;

@@ -26,6 +26,7 @@ typedef struct TqLimit
 
 extern void      tq_limit_begin(TqLimit *limit);
 extern void      tq_limit_require(const TqLimit *limit);
+extern TqReserve tq_limit_look(TqLimit *limit);
 extern TqReserve tq_limit_reserve(TqLimit *limit, int64 task_id);
 extern void      tq_limit_end(TqLimit *limit);
 extern void      tq_limit_know(const TqLimit *limit);

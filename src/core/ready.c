@@ -26,7 +26,6 @@
 #include "core/ready.h"
 #include "core/role.h"
 #include "core/sign.h"
-#include "core/wait.h"
 
 PG_FUNCTION_INFO_V1(taskq_wait);
 
@@ -47,8 +46,6 @@ static TqLook look_at_queues(TqWait *wait, Ready *ready);
 static void   find_worker(TqWait *wait, const Ready *ready, TqWorker *worker);
 static bool   look_at(TqWait *wait, Ready *ready, const TqWorker *worker,
 					  const char *name);
-static bool   has_room(const TqQueue *queue, const TqWorker *worker,
-					   TqVain *vain);
 
 Datum
 taskq_wait(PG_FUNCTION_ARGS)
@@ -102,6 +99,24 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
 	tq_dispatch_peek(call, queue, tags, queue->options.order, false, &peek);
 	*lane_id = peek.head.f.lane_id;
 	return peek.found;
+}
+
+/*
+ * Do limits let another task be claimed, as far as that is known?  A claim
+ * finds out the rest.
+ */
+bool
+tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
+{
+	TqLimit limit = {0};
+
+	limit.queue = queue;
+	limit.worker_id = worker->worker_id;
+	limit.worker_max = worker->max_running;
+	tq_limit_require(&limit);
+	vain->full = tq_limit_look(&limit) == TQ_RESERVE_FULL;
+	vain->worker_full = limit.worker_full;
+	return !vain->full;
 }
 
 static TqLook
@@ -181,41 +196,11 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 		return false;
 	}
 	if (tq_ready_task(&ready->call, queue, tags, &lane_id) &&
-		has_room(queue, worker, &vain))
+		tq_ready_room(queue, worker, &vain))
 	{
 		tq_waiter_took(queue->queue_id, lane_id);
 		return true;
 	}
 	tq_wait_queue(wait, queue, tags, &vain);
 	return false;
-}
-
-/*
- * Do limits let another task be claimed, as far as that is known?  A claim
- * finds out the rest.
- */
-static bool
-has_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
-{
-	const TqOptions *options = &queue->options;
-	TqLimit          limit = {0};
-	int64            used;
-	double           tokens;
-
-	limit.queue = queue;
-	limit.worker_max = worker->max_running;
-	tq_limit_require(&limit);
-	vain->worker_full =
-		worker->max_running > 0 &&
-		tq_counter_used(TQ_OWNER_WORKER, worker->worker_id, &used) &&
-		used >= worker->max_running;
-	vain->full =
-		vain->worker_full ||
-		(options->max_running > 0 &&
-		 tq_counter_used(TQ_OWNER_QUEUE, queue->queue_id, &used) &&
-		 used >= options->max_running) ||
-		(options->rate.count > 0 &&
-		 tq_counter_tokens(queue->queue_id, &options->rate, &tokens) &&
-		 tokens < 1);
-	return !vain->full;
 }

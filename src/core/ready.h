@@ -7,10 +7,12 @@
 #ifndef TQ_READY_H
 #define TQ_READY_H
 
-#include "core/queue.h"
 #include "core/row.h"
+#include "core/wait.h"
 
 extern bool tq_ready_task(TqCall *call, const TqQueue *queue,
 						  const TqTags *tags, int64 *lane_id);
+extern bool tq_ready_room(const TqQueue *queue, const TqWorker *worker,
+						  TqVain *vain);
 
 #endif /* TQ_READY_H */

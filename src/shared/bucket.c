@@ -36,7 +36,8 @@ tq_counter_next(int32 queue_id, const TqRate *rate)
 
 /*
  * Take one claim out of the queue's bucket, which was empty at first;
- * *taken_at is to be given to tq_counter_put_back.
+ * *taken_at is to be given to tq_counter_put_back; NULL: only look, and take
+ * nothing.
  */
 TqReserve
 tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
@@ -52,10 +53,11 @@ tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 		SpinLockAcquire(&counter->mutex);
 		fill(counter, rate);
 		if (counter->level >= 1)
+			answer = TQ_RESERVE_DONE;
+		if (answer == TQ_RESERVE_DONE && taken_at != NULL)
 		{
 			counter->level -= 1;
 			*taken_at = counter->filled_at;
-			answer = TQ_RESERVE_DONE;
 		}
 		SpinLockRelease(&counter->mutex);
 	}

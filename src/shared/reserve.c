@@ -35,7 +35,7 @@ tq_counter_unknow(TqOwner owner, int32 id)
 
 /*
  * Reserve one more running task, of at most max.  *epoch is to be given to
- * tq_counter_undo.
+ * tq_counter_undo; NULL: only look, and reserve nothing.
  */
 TqReserve
 tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
@@ -57,10 +57,11 @@ tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 			answer = TQ_RESERVE_FULL;
 			if (counter->used < max)
 			{
-				counter->used++;
+				counter->used += epoch != NULL ? 1 : 0;
 				answer = TQ_RESERVE_DONE;
 			}
-			*epoch = counter->epoch;
+			if (epoch != NULL)
+				*epoch = counter->epoch;
 		}
 		SpinLockRelease(&counter->mutex);
 	}

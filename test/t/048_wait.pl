@@ -311,6 +311,22 @@ $sql->("SELECT taskq_submit('r', '14')");
 $w = start("SELECT payload FROM taskq_claim('r', wait => '5 min', lease => '1 h');");
 is(answer($w), '14', 'a bucket that fills');
 
+# --- who is hindered has not written, also not a label that is new
+my $written = sub {
+	$sql->('SELECT count(backend_xid) FROM pg_stat_activity WHERE application_name IN (' . join(',', map { "'$_->{name}'" } @_) . ')');
+};
+$sql->("SELECT taskq_create_queue('h', '{\"max_running\": 1}'), taskq_create_queue('h2', '{\"rate_limit\": {\"count\": 1, \"per\": \"1 d\"}}')");
+$sql->("SELECT taskq_register('busy', max_running => 1)");
+$sql->("SELECT taskq_submit(q) FROM unnest('{h,h,h2,q,q}'::text[]) q");
+$sql->("SELECT task_id FROM taskq_claim('h'); SELECT task_id FROM taskq_claim('q', 'busy')");
+@crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
+is($written->(@crowd), 0, 'those whom a limit hinders have no transaction number');
+$sql->("SELECT taskq_alter_queue(q, '{\"priority\": 0}') FROM unnest('{h,h2,q}'::text[]) q");
+ok(asleep(@crowd), 'they have looked again');
+is($written->(@crowd), 0, 'and still have none');
+give_up(@crowd);
+$sql->("SELECT taskq_deregister('busy'), taskq_drop_queue('h', true), taskq_drop_queue('h2', true); SELECT taskq_purge('q', '{pending}')");
+
 # --- who is hindered keeps no task from others
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE worker = 'full' AND state = 'running'");
 $sql->("SELECT taskq_submit('q', '15')");
