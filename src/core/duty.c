@@ -481,7 +481,7 @@ duty_silent(int limit)
 		int64 last_seen;
 
 		if (!tq_slot_find(active[i], &last_seen))
-			(void) tq_slot_put(active[i]);
+			(void) tq_sign_call(active[i]);
 	}
 	slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
 	slot_count = tq_slot_list(slots, tq_guc_max_workers);
@@ -489,9 +489,10 @@ duty_silent(int limit)
 	{
 		if (now - slots[i].last_seen < threshold)
 			continue;
-		if (tq_worker_end(slots[i].worker_id, TQ_WORKER_DEAD))
+		if (tq_worker_end_free(slots[i].worker_id, TQ_WORKER_DEAD))
 			acted++;
-		else
+		/* else a transaction is changing it, which is not waited for */
+		else if (!tq_sign_is_registered(slots[i].worker_id))
 			tq_slot_remove(slots[i].worker_id);
 	}
 	PopActiveSnapshot();
@@ -512,7 +513,7 @@ duty_silent_by_rows(int limit)
 		tq_sign_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
 	for (int i = 0; i < count; i++)
 	{
-		if (tq_worker_end(silent[i], TQ_WORKER_DEAD))
+		if (tq_worker_end_free(silent[i], TQ_WORKER_DEAD))
 			acted++;
 	}
 	PopActiveSnapshot();

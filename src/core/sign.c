@@ -33,6 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/guc.h"
 #include "base/spi.h"
 #include "core/sign.h"
@@ -63,6 +64,12 @@ static TqStmt stmt_turn = {
 	"                   WHERE s.worker_id = $1 ORDER BY s.sign_id"
 	"                   LIMIT 1 FOR UPDATE SKIP LOCKED)"
 	" RETURNING turn - 1",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_registered = {
+	"SELECT FROM taskq.worker WHERE worker_id = $1 AND state = 1",
 	1,
 	{INT4OID},
 	NULL};
@@ -179,8 +186,8 @@ static bool        read_told(int64 task_id, int64 token, float4 *progress,
 static TimestampTz serving_since(void);
 
 /*
- * A registered worker calls, or is made: alive from now on.  False when there
- * is no room in memory.
+ * A registered worker is made, or made again: alive from now on.  False when
+ * there is no room in memory.
  */
 bool
 tq_sign_alive(int32 worker_id)
@@ -191,6 +198,49 @@ tq_sign_alive(int32 worker_id)
 		return tq_slot_put(worker_id);
 	write_beat(worker_id);
 	return true;
+}
+
+/*
+ * A worker calls that this session knows as registered: alive from now on.
+ * False when its registration has ended, which the session is about to learn.
+ *
+ * The entry of one that has ended must not come back: it would say that the
+ * worker lives, and nobody would look after a task that it claims just now.
+ * Whoever ends a registration commits, and then removes the entry.  So when
+ * an entry is made first, and the row is looked at afterwards, it is either
+ * seen that it has ended, or the entry is removed later.  That costs a look
+ * only when there is no entry, as after a start.
+ */
+bool
+tq_sign_call(int32 worker_id)
+{
+	TQ_DEBUG_POINT("sign_call");
+	if (tq_slot_beat(worker_id))
+		return true;
+	if (!tq_shmem_ready())
+	{
+		write_beat(worker_id);
+		return true;
+	}
+	(void) tq_slot_put(worker_id);
+	if (tq_sign_is_registered(worker_id))
+		return true;
+	tq_slot_remove(worker_id);
+	return false;
+}
+
+/* Is it a registration that has not ended, as of now? */
+bool
+tq_sign_is_registered(int32 worker_id)
+{
+	Datum arg = Int32GetDatum(worker_id);
+	bool  is_registered;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	is_registered = tq_spi_look(&stmt_registered, &arg, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return is_registered;
 }
 
 /* Whoever this is holds a task: a sign of life of a registered worker. */

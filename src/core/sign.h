@@ -15,6 +15,8 @@
 
 /* signs of life */
 extern bool   tq_sign_alive(int32 worker_id);
+extern bool   tq_sign_call(int32 worker_id);
+extern bool   tq_sign_is_registered(int32 worker_id);
 extern void   tq_sign_beat(int32 worker_id);
 extern bool   tq_sign_silence(int32 worker_id, int64 *silence);
 extern uint32 tq_sign_turn(int32 worker_id);

@@ -142,20 +142,32 @@ static TqStmt stmt_end = {
 	{INT4OID, INT4OID, TIMESTAMPTZOID},
 	NULL};
 
+/* Unless a transaction is changing the row. */
+static TqStmt stmt_end_free = {
+	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
+	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
+	"                     WHERE w.worker_id = $1 AND w.state = 1"
+	"                       FOR UPDATE SKIP LOCKED)",
+	3,
+	{INT4OID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
 static TqStmt stmt_name = {
 	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
 
 static KnownWorker *look_up(const char *name);
+static KnownWorker *look_up_caller(const char *name);
 static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
 static int32  add_row(const char *name, TqWorkerState state,
 					  const Registration *registration);
 static bool   keep_row(int32 worker_id, const Registration *registration);
+static bool   end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
 static void   tell(const KnownWorker *worker, TqWorker *result);
 static char **strings_of(Datum array, int *count);
 static Datum  tags_or_empty(const TqTags *tags);
 static bool   may_use_name(Oid role);
 static void   require_name(const KnownWorker *worker);
-static KnownWorker *require_active(const char *name);
+static KnownWorker *require_active(KnownWorker *worker, const char *name);
 static void         check_queues(FunctionCallInfo fcinfo, int n);
 
 Datum
@@ -252,8 +264,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	worker = require_active(name);
-	(void) tq_sign_alive(worker->worker_id);
+	worker = require_active(look_up_caller(name), name);
 
 	next = palloc0(sizeof(Interval));
 	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
@@ -275,7 +286,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	int64        returned;
 
 	tq_call_begin(&call, "taskq_deregister()");
-	worker = require_active(name);
+	worker = require_active(look_up(name), name);
 	worker_id = worker->worker_id;
 	/* declared dead, or registered anew, at this very moment */
 	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
@@ -297,7 +308,7 @@ taskq_drain(PG_FUNCTION_ARGS)
 	TqSpi        spi;
 
 	tq_call_begin(&call, "taskq_drain()");
-	worker = require_active(name);
+	worker = require_active(look_up(name), name);
 	arg = Int32GetDatum(worker->worker_id);
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_drain, &arg, NULL, SPI_OK_UPDATE, 0) == 0)
@@ -331,7 +342,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 	if (older_than == 0)
 		tq_error_required("older_than");
 	tq_call_begin(&call, "taskq_expire()");
-	worker = require_active(name);
+	worker = require_active(look_up(name), name);
 	tq_sign_beat(worker->worker_id);
 	arg = Int32GetDatum(worker->worker_id);
 	tq_spi_enter(&spi);
@@ -386,16 +397,12 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
 void
 tq_worker_for_claim(const char *name, TqWorker *result)
 {
-	KnownWorker *worker = look_up(name);
+	KnownWorker *worker = look_up_caller(name);
 
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_DEAD)
 		tq_error_no_such_worker(name, true);
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_ACTIVE)
-	{
-		require_name(worker);
-		(void) tq_sign_alive(worker->worker_id);
 		tell(worker, result);
-	}
 	else if (worker->worker_id == 0 || worker->state == TQ_WORKER_GONE)
 	{
 		Registration none = {0};
@@ -462,9 +469,8 @@ tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
 void
 tq_worker_registered(const char *name, TqWorker *result)
 {
-	KnownWorker *worker = require_active(name);
+	KnownWorker *worker = require_active(look_up_caller(name), name);
 
-	(void) tq_sign_alive(worker->worker_id);
 	tell(worker, result);
 	result->worker_id = worker->worker_id;
 }
@@ -525,6 +531,22 @@ tq_worker_name(int32 worker_id)
 bool
 tq_worker_end(int32 worker_id, TqWorkerState how)
 {
+	return end_by(&stmt_end, worker_id, how);
+}
+
+/*
+ * The same for duties, which wait for nobody's transaction: also false when
+ * one is changing the registration.
+ */
+bool
+tq_worker_end_free(int32 worker_id, TqWorkerState how)
+{
+	return end_by(&stmt_end_free, worker_id, how);
+}
+
+static bool
+end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
+{
 	TqSpi spi;
 	Datum args[3];
 	bool  ended;
@@ -533,7 +555,7 @@ tq_worker_end(int32 worker_id, TqWorkerState how)
 	args[1] = Int32GetDatum(how);
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
 	tq_spi_enter(&spi);
-	ended = tq_spi_run(&stmt_end, args, NULL, SPI_OK_UPDATE, 0) > 0;
+	ended = tq_spi_run(stmt, args, NULL, SPI_OK_UPDATE, 0) > 0;
 	tq_spi_leave(&spi);
 	if (ended)
 	{
@@ -585,6 +607,27 @@ look_up(const char *name)
 		return kept;
 	}
 	return worker;
+}
+
+/*
+ * The same; if it is a registered worker, which current_user must be allowed
+ * to be, this is a sign of its life.
+ */
+static KnownWorker *
+look_up_caller(const char *name)
+{
+	for (;;)
+	{
+		KnownWorker *worker = look_up(name);
+
+		if (worker->worker_id == 0 || worker->state != TQ_WORKER_ACTIVE)
+			return worker;
+		require_name(worker);
+		if (tq_sign_call(worker->worker_id))
+			return worker;
+		/* it has ended, which this session did not know */
+		tq_catalog_forget();
+	}
 }
 
 static void
@@ -721,10 +764,8 @@ require_name(const KnownWorker *worker)
 
 /* TQ007 unless the worker is registered and not dead. */
 static KnownWorker *
-require_active(const char *name)
+require_active(KnownWorker *worker, const char *name)
 {
-	KnownWorker *worker = look_up(name);
-
 	if (worker->worker_id == 0 || worker->state == TQ_WORKER_LABEL ||
 		worker->state == TQ_WORKER_GONE)
 		tq_error_no_such_worker(name, false);

@@ -40,5 +40,6 @@ extern TqWorkerState tq_worker_look(const char *name, bool may_read,
 									TqWorker *worker);
 extern char         *tq_worker_name(int32 worker_id);
 extern bool          tq_worker_end(int32 worker_id, TqWorkerState how);
+extern bool          tq_worker_end_free(int32 worker_id, TqWorkerState how);
 
 #endif /* TQ_WORKER_H */

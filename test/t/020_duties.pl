@@ -100,11 +100,10 @@ ok(within(20, sub { $sql->('SELECT taskq.debug_timers()') > $timers }), 'the tim
 
 # --- a worker killed without deregistering
 timely(1 + 0.5 + 0.5, 's from the last sign of life to the return: dead threshold, one reaper interval, and half a second for looking', sub {
-	$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('dying', 'pending'); SELECT taskq_register('w')");
+	$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('dying', 'pending')");
 	$id = $sql->("SELECT taskq_submit('dying')");
 	my $begin = time;
-	$sql->("SELECT taskq_claim('dying', 'w')");
-	is($sql->("SELECT lease_until IS NULL AND worker = 'w' FROM taskq_get($id)"), 't',
+	is($sql->("SELECT taskq_register('w') IS NULL; SELECT lease_until IS NULL FROM taskq_claim('dying', 'w')"), "f\nt",
 		'a registered worker holds a task while it lives');
 	ok(within(20, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'w'") =~ /stale|dead/ }), 'a silent worker is stale');
 	ok(within(20, sub { $state->($id) eq 'pending' }), 'its task goes back');
@@ -112,16 +111,26 @@ timely(1 + 0.5 + 0.5, 's from the last sign of life to the return: dead threshol
 	cmp_ok($took, '>=', 1, 'not before the threshold');
 	return $took;
 });
-is($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'the worker is dead');
+is($sql->("SELECT DISTINCT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'the worker is dead');
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_heartbeat('w')");
 like($err, qr/TQ007/, 'a dead worker that beats is told so');
 ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_claim('dying', 'w')");
 like($err, qr/TQ007/, 'and one that claims');
-is($sql->("SELECT taskq_register('w')"), '0', 'it may register again');
-$sql->("SELECT taskq_claim('dying', 'w')");
+is($sql->("SELECT taskq_register('w'); SELECT attempt FROM taskq_claim('dying', 'w')"), "0\n2", 'it may register again');
 ok(within(20, sub { $state->($id) eq 'pending' }), 'its task goes back a second time');
 is($sql->("SELECT run_at > (errors->-1->>'at')::timestamptz + interval '1 s' FROM taskq_get($id)"), 't',
 	'and waits its backoff then');
+
+# --- somebody is changing a silent worker's row: others are declared dead
+$id = $sql->("SELECT taskq_submit('freed')");
+my $open = $node->background_psql('postgres');
+$open->query_safe("SELECT taskq_register('changed'); BEGIN; SELECT taskq_drain('changed')");
+$sql->("SELECT taskq_register('free'); SELECT taskq_claim('freed', 'free')");
+ok(within(40, sub { $state->($id) eq 'pending' }), 'a task of another silent worker goes back');
+is($sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'"), 'stale', 'while one is being changed');
+$open->query_safe('COMMIT');
+ok(within(40, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'") eq 'dead' }), 'which is dead after that');
+$open->quit;
 
 # --- signs of life keep a worker alive
 $sql->("SELECT taskq_register('alive')");
