@@ -435,10 +435,12 @@ try_candidate(Walk *walk, Cursor *cursor)
 {
 	TqCandidate candidate;
 	TqTask      task;
+	uint64      moment;
 
 	cursor->in_ring = false;
 	cursor->popped = true;
-	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate))
+	TQ_DEBUG_POINT("ring_before_pop");
+	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate, &moment))
 		return;
 	/* left once more by somebody who knows the index alone */
 	if (is_claimed(walk, cursor, candidate.position.task_id))
@@ -447,7 +449,12 @@ try_candidate(Walk *walk, Cursor *cursor)
 		walk->slot = table_slot_create(walk->call->task.rel, NULL);
 	if (!tq_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
 					   &candidate, walk->slot))
+	{
+		/* who left it may have seen what this snapshot does not */
+		if (moment > walk->call->ring_moment)
+			tq_ring_empty(cursor->lane_id, cursor->priority);
 		return;
+	}
 	/* what others could take must not be behind them */
 	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
 		tq_ring_empty(cursor->lane_id, cursor->priority);

@@ -17,6 +17,12 @@
  * LOWERS, and when one of them comes before his last entry, or may have been
  * forgotten, nothing is left.
  *
+ * Somebody whose snapshot is older than that of who filled the ring may not
+ * see a task that he takes out, though the next one would.  That task must not
+ * get behind the others, so then the ring is emptied (core/dispatch.c).  An
+ * entry that is of no use to who sees all that the filler saw is dead, and is
+ * just dropped.
+ *
  * How many entries are left grows while they are used up, and shrinks while
  * they are thrown away.
  *
@@ -55,7 +61,8 @@ typedef struct Ring
 	int         wanted;
 	int         first;
 	int         count;
-	TqPosition  last; /* of those it was filled with */
+	TqPosition  last;   /* of those it was filled with */
+	uint64      moment; /* before the snapshot of who filled it */
 	TqCandidate candidates[TQ_RING_SIZE];
 	int         next_lower; /* the oldest */
 	Lower       lowers[LOWERS];
@@ -138,15 +145,17 @@ tq_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 	return true;
 }
 
-/* Take the next candidate away. */
+/* Take the next candidate away; *moment is that of who left it. */
 bool
-tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate)
+tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
+			uint64 *moment)
 {
 	Ring *ring = lock_filled(lane_id, priority);
 
 	if (ring == NULL)
 		return false;
 	*candidate = ring->candidates[ring->first++];
+	*moment = ring->moment;
 	if (--ring->count == 0)
 		ring->wanted = Min(ring->wanted * 2, TQ_RING_SIZE);
 	SpinLockRelease(&ring->mutex);
@@ -208,6 +217,7 @@ tq_ring_fill(int64 lane_id, int16 priority, const TqCandidate *candidates,
 		ring->first = 0;
 		ring->count = count;
 		ring->last = last;
+		ring->moment = moment;
 		memcpy(ring->candidates, candidates, sizeof(TqCandidate) * count);
 	}
 	SpinLockRelease(&ring->mutex);

@@ -29,7 +29,8 @@ extern void tq_ring_wipe(void);
 /* for claims */
 extern uint64 tq_ring_moment(void);
 extern bool   tq_ring_look(int64 lane_id, int16 priority, TqPosition *first);
-extern bool tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate);
+extern bool tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
+						uint64 *moment);
 extern int  tq_ring_wanted(int64 lane_id, int16 priority);
 extern void tq_ring_fill(int64 lane_id, int16 priority,
 						 const TqCandidate *candidates, int count,
