@@ -12,10 +12,12 @@
  * changed by hand.
  *
  * A task that a snapshot sees pending in a range may have been put there by
- * a transaction that has ended and is just telling so.  So before it counts
- * as lost all transactions that are over must have told, a moment must have
- * passed, for those who leave no mark (counter.c), and the place must not
- * have been told since the range was read.
+ * a transaction that has ended and is just telling so.  So it is a suspect at
+ * first.  It is judged when a moment has passed, for those who leave no mark
+ * (counter.c), and all transactions that are over have told: it was lost if
+ * even then its place has not been told since the range was read.  That moment
+ * is not waited for, since the process has other duties; all suspects of a
+ * slice, which ends when they are SUSPECTS, are judged together.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,9 +25,7 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "storage/latch.h"
 #include "utils/rel.h"
-#include "utils/wait_event.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"
@@ -37,7 +37,17 @@
 
 #define PAUSE (100 * 1000)             /* between slices */
 #define PASS_PAUSE (2 * USECS_PER_SEC) /* between passes */
-#define TELL_TIME 1000                 /* ms */
+#define TELL_TIME USECS_PER_SEC
+#define SUSPECTS 64
+
+/* A task that claims may miss. */
+typedef struct Suspect
+{
+	int64         lane_id;
+	int16         priority;
+	TqPosition    position;
+	TqRangeMoment moment; /* when the range was read */
+} Suspect;
 
 /* Where this process is. */
 static struct
@@ -50,13 +60,19 @@ static struct
 	TqPosition    from;
 } pass;
 
+/* Tasks that were found, and when they can be judged (monotonic clock). */
+static Suspect suspects[SUSPECTS];
+static int     suspect_count = 0;
+static int64   judge_at = 0;
+
 /* When the next slice is due; DT_NOEND: when claims are made. */
 static TimestampTz next_slice = DT_NOEND;
 
+static int64 judge(void);
+static void  look(int limit);
 static bool  next_range(TqRange *range);
-static int64 look_through(TqScanWay *way, const TqRange *range);
-static bool  is_lost(TqScanWay *way, TqScan *scan);
-static void  wait_for_words(void);
+static void  look_through(TqScanWay *way, const TqRange *range);
+static void  suspect(TqScanWay *way, TqScan *scan);
 
 #ifdef TASKQ_DEBUG
 PG_FUNCTION_INFO_V1(taskq_debug_dead);
@@ -67,6 +83,7 @@ void
 tq_audit_start(void)
 {
 	memset(&pass, 0, sizeof(pass));
+	suspect_count = 0;
 	next_slice = DT_NOEND;
 }
 
@@ -87,16 +104,59 @@ tq_audit_next(void)
 }
 
 /*
- * Look at so many entries; returns how many lost tasks were found.  In a
- * transaction.
+ * Judge the suspects, if it is time, then look at so many entries; returns
+ * how many lost tasks were found.  In a transaction.
  */
 int64
 tq_audit_slice(int limit)
 {
+	int64 left = judge_at - tq_clock_monotonic();
+	int64 lost = 0;
+
+	if (suspect_count > 0 && left <= 0)
+		lost = judge();
+	if (suspect_count == 0)
+	{
+		look(limit);
+		left = judge_at - tq_clock_monotonic();
+	}
+	if (suspect_count > 0)
+		next_slice = tq_clock_dispatch() + Max(left, 0) + 1;
+	return lost;
+}
+
+/* Which of the suspects are lost?  They can be claimed now. */
+static int64
+judge(void)
+{
+	int64 lost = 0;
+
+	tq_counter_wait_for_ended();
+	for (int i = 0; i < suspect_count; i++)
+	{
+		const Suspect *found = &suspects[i];
+
+		if (!tq_range_repaired(found->lane_id, found->priority,
+							   found->position, found->moment))
+			continue;
+		lost++;
+		ereport(LOG, (errcode(ERRCODE_INTERNAL_ERROR),
+					  errmsg("taskq: claims passed over task " INT64_FORMAT
+							 ", which could be claimed",
+							 found->position.task_id),
+					  errdetail("It can be claimed now.")));
+	}
+	suspect_count = 0;
+	return lost;
+}
+
+/* Look at so many entries, or until there are enough suspects. */
+static void
+look(int limit)
+{
 	TqCall    call;
 	TqScanWay way;
 	TqRange   range;
-	int64     lost = 0;
 
 	if (!pass.under_way)
 		memset(&pass, 0, sizeof(pass));
@@ -112,7 +172,7 @@ tq_audit_slice(int limit)
 	{
 		/* ranges are older than the snapshot that looks at them */
 		tq_call_snapshot();
-		lost += look_through(&way, &range);
+		look_through(&way, &range);
 	}
 	tq_range_audited(limit - Max(way.budget, 0));
 	index_close(way.index, NoLock);
@@ -125,7 +185,6 @@ tq_audit_slice(int limit)
 		next_slice = tq_pulse_take() ? tq_clock_dispatch() + PASS_PAUSE
 									 : DT_NOEND;
 	}
-	return lost;
 }
 
 /* What is to be looked through next; false at the end of the pass. */
@@ -150,67 +209,42 @@ next_range(TqRange *range)
 }
 
 /* Go through a range, as far as the slice allows. */
-static int64
+static void
 look_through(TqScanWay *way, const TqRange *range)
 {
 	TqScan *scan = tq_scan_open_range(way, pass.entry.lane_id,
 									  pass.entry.priority, range);
-	int64   lost = 0;
 
-	while (tq_scan_next(scan))
-	{
-		if (is_lost(way, scan))
-			lost++;
-	}
+	while (!way->gave_up && tq_scan_next(scan))
+		suspect(way, scan);
 	if (way->gave_up)
 		pass.from = tq_scan_position(scan);
 	else
 		pass.range++;
 	tq_scan_close(scan);
-	return lost;
 }
 
-/* Is the task at which the scan stands one that claims would miss? */
-static bool
-is_lost(TqScanWay *way, TqScan *scan)
+/* May the task at which the scan stands be one that claims would miss? */
+static void
+suspect(TqScanWay *way, TqScan *scan)
 {
 	TqPosition position = tq_scan_position(scan);
+	Suspect   *found = &suspects[suspect_count];
 
 	/* it is another one's, who tells when it can be claimed again */
 	if (tq_row_is_others(way->call, &tq_scan_slot(scan)->tts_tid))
-		return false;
+		return;
 	/* most have been told of since the range was read */
 	if (!tq_range_still(pass.entry.lane_id, pass.entry.priority, position,
 						pass.entry.moment))
-		return false;
-	wait_for_words();
-	if (!tq_range_repaired(pass.entry.lane_id, pass.entry.priority, position,
-						   pass.entry.moment))
-		return false;
-	ereport(LOG, (errcode(ERRCODE_INTERNAL_ERROR),
-				  errmsg("taskq: claims passed over task " INT64_FORMAT
-						 ", which could be claimed",
-						 position.task_id),
-				  errdetail("It can be claimed now.")));
-	return true;
-}
-
-/* Until everybody has told what is over. */
-static void
-wait_for_words(void)
-{
-	int64 until = tq_clock_monotonic() + TELL_TIME * 1000;
-	int64 now;
-
-	tq_counter_wait_for_ended();
-	while ((now = tq_clock_monotonic()) < until)
-	{
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 (long) ((until - now) / 1000 + 1), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
+		return;
+	found->lane_id = pass.entry.lane_id;
+	found->priority = pass.entry.priority;
+	found->position = position;
+	found->moment = pass.entry.moment;
+	judge_at = tq_clock_monotonic() + TELL_TIME;
+	if (++suspect_count == SUSPECTS)
+		way->gave_up = true;
 }
 
 #ifdef TASKQ_DEBUG

@@ -148,6 +148,13 @@ is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '1', 'it 
 is($numbers->('repaired'), 1, 'once');
 my @lines = slurp_file($node->logfile) =~ /(XX000 .*claims passed over task $id)/g;
 is(scalar @lines, 1, 'and told once');
+
+# many are judged together, and hold up no other duty
+$sql->("SELECT taskq_submit('many' || i, '1') FROM generate_series(1, 60) i");
+$sql->("SELECT taskq.debug_dead(task_id) FROM taskq.tasks WHERE queue LIKE 'many%'");
+is($sql->("SELECT payload FROM taskq_claim('many1')"), '', 'sixty tasks that claims pass over');
+ok(within(45, sub { $numbers->('repaired') == 61 }), 'are found in less than a second for each');
+is($sql->("SELECT count(c.task_id) FROM generate_series(1, 60) i, LATERAL taskq_claim('many' || i) c"), '60', 'and claimed');
 $lock->quit;
 $node->stop('fast');
 done_testing();
