@@ -133,6 +133,17 @@ $sql->("ROLLBACK PREPARED 'held'");
 is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '1', 'the claim was rolled back');
 $sql->("COMMIT PREPARED 'offered'");
 is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '4', 'the submit was committed');
+# an error, or the end of the session, after the end of the transaction
+for my $how ('error', 'fatal')
+{
+	$sql->("BEGIN; SELECT taskq_submit('p', '5'); PREPARE TRANSACTION 'offered'");
+	$sql->("SELECT taskq_submit('p', '7')");
+	is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '7', 'others are claimed');
+	is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '', 'then there is nothing');
+	isnt(error_of($node, "SET taskq.fault_point = 'prepared_ended:$how'; COMMIT PREPARED 'offered'"), '', "COMMIT PREPARED ends by $how");
+	is($sql->('SELECT count(*) FROM pg_prepared_xacts'), '0', 'when it has committed');
+	is($sql->("SELECT payload FROM taskq_claim('p', max_tasks => 5)"), '5', 'and its task is claimed');
+}
 
 # --- the audit
 my $numbers = sub { $sql->('SELECT ' . shift . ' FROM taskq.range_numbers()') };
