@@ -68,7 +68,11 @@ tq_compat_path_leave(int level)
 }
 #endif
 
-/* Does an update need new entries in the indexes? */
+/*
+ * The entries of a row in the indexes, and which of them an update needs: from
+ * 16 on it may be those of BRIN indexes only, while the others still lead to
+ * the row by its chain of versions and must get no entry.
+ */
 #if PG_VERSION_NUM >= 160000
 typedef TU_UpdateIndexes TqIndexUpdate;
 #define TQ_INDEX_UPDATE_NONE TU_None
@@ -76,12 +80,17 @@ typedef TU_UpdateIndexes TqIndexUpdate;
 							   arb)                                           \
 	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb,    \
 						  false)
+#define tq_compat_update_index(rri, slot, estate, indexes)                    \
+	ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL,         \
+						  (indexes) == TU_Summarizing)
 #else
 typedef bool TqIndexUpdate;
 #define TQ_INDEX_UPDATE_NONE false
 #define tq_compat_insert_index(rri, slot, estate, update, noerr, conflict,    \
 							   arb)                                           \
 	ExecInsertIndexTuples(rri, slot, estate, update, noerr, conflict, arb)
+#define tq_compat_update_index(rri, slot, estate, indexes)                    \
+	ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL)
 #endif
 
 #if PG_VERSION_NUM >= 180000

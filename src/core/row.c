@@ -21,8 +21,9 @@
  *   ExecOpenIndices takes the same on its indexes; both to the transaction's
  *   end.
  * - Index entries: ExecInsertIndexTuples, or core/batch.c; after an update
- *   only when the server says that it was not heap-only.  A row that the
- *   claim changes stays heap-only, since no index has what it changes.
+ *   only in those indexes, if any, that the server says.  A row that the
+ *   claim changes stays heap-only, since no index has what it changes, unless
+ *   somebody has added one.
  * - Uniqueness: by the indexes, as always; a reference by speculative
  *   insertion, as ON CONFLICT has it.
  * - Not null, checks, foreign keys, generated columns, triggers, row
@@ -279,8 +280,8 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		if (indexes != TQ_INDEX_UPDATE_NONE)
 		{
 			tq_row_prepare_indexes(table);
-			tq_compat_insert_index(table->target, slot, table->estate, false,
-								   false, NULL, NIL);
+			tq_compat_update_index(table->target, slot, table->estate,
+								   indexes);
 			ResetPerTupleExprContext(table->estate);
 		}
 	}
