@@ -148,9 +148,8 @@ static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
-static bool  is_busy(TqCall *call, int64 task_id);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-				  TimestampTz now, bool free_of_charge);
+				  TimestampTz now, bool free_of_charge, bool *busy);
 static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
 static int       scan_running(TimestampTz now, TqRunning *found, int max,
@@ -536,12 +535,12 @@ duty_orphans(int limit)
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
-		if (is_busy(&call, found[i].task_id))
-			continue;
+		bool busy = false;
+
 		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
-				 now, false))
+				 now, false, &busy))
 			acted++;
-		else
+		else if (!busy)
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
@@ -556,7 +555,7 @@ duty_ends(int limit)
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
 	int         count;
-	int         busy = 0;
+	int         busy_count = 0;
 	int64       acted = 0;
 	TqCall      call;
 
@@ -568,35 +567,23 @@ duty_ends(int limit)
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
+		bool busy = false;
+
 		TQ_FAULT_POINT("duty_ends");
-		if (is_busy(&call, found[i].task_id))
-		{
-			busy++;
-			continue;
-		}
-		if (lose(&call, found[i].task_id, found[i].token, 0, now, false))
+		if (lose(&call, found[i].task_id, found[i].token, 0, now, false,
+				 &busy))
 			acted++;
+		else if (busy)
+			busy_count++;
 		else
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	/* only now: after an error the same tasks are looked at again */
-	next_end = count >= limit && busy < count ? now : next;
-	if (busy > 0)
+	next_end = count >= limit && busy_count < count ? now : next;
+	if (busy_count > 0)
 		next_end = Min(next_end, tq_clock_dispatch() + BUSY_PAUSE);
 	return acted;
-}
-
-/*
- * Is somebody just deciding about the task?  He is not waited for: an open
- * transaction must not hold up all others.
- */
-static bool
-is_busy(TqCall *call, int64 task_id)
-{
-	TqTask task;
-
-	return tq_row_find(call, task_id, &task) && tq_row_is_busy(call, &task);
 }
 
 /* Waiting tasks past their deadline. */
@@ -686,7 +673,7 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 		for (int i = 0; i < count; i++)
 		{
 			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
-					 free_of_charge))
+					 free_of_charge, NULL))
 				returned++;
 		}
 		pfree(found);
@@ -702,7 +689,8 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge))
+		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge,
+				 NULL))
 			returned++;
 	}
 	return returned;
@@ -712,10 +700,13 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
  * Take a running task back from whoever holds it under the token: because
  * the worker's registration has ended (worker_id), or its lease or its time
  * is up.  False when none of that is so (any more).
+ *
+ * With busy somebody who is just deciding about the task is not waited for:
+ * an open transaction must not hold up all others.  Then *busy is set.
  */
 static bool
 lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-	 TimestampTz now, bool free_of_charge)
+	 TimestampTz now, bool free_of_charge, bool *busy)
 {
 	for (;;)
 	{
@@ -729,6 +720,11 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		queue = tq_queue_by_id(task.f.queue_id);
 		if (queue == NULL)
 			return false;
+		if (busy != NULL && tq_row_is_busy(call, &task))
+		{
+			*busy = true;
+			return false;
+		}
 		if (worker_id != 0 && task.f.worker_id == worker_id)
 		{
 			if (free_of_charge)
@@ -751,6 +747,7 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 			tq_station_due(running.due_at);
 			return false;
 		}
+		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
 		tq_call_snapshot();

@@ -130,6 +130,26 @@ ok(within(40, sub { $state->($id) eq 'pending' }), 'a task of another silent wor
 is($sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'"), 'stale', 'while one is being changed');
 $open->query_safe('COMMIT');
 ok(within(40, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'") eq 'dead' }), 'which is dead after that');
+
+# --- a row is locked when its lease's end is just being written
+my ($held, $other) = map { $sql->("SELECT taskq_submit('locked')") } 1 .. 2;
+$open->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$node->append_conf('postgresql.conf', "taskq.debug_point = 'state_before_write'");
+$node->reload;
+$sql->("SET taskq.debug_point = ''; SELECT taskq_claim('locked', lease => '1 s')");
+ok(within(40, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = " . worker_pid($node)) eq '1' }),
+	'the background worker is about to take a task back');
+my $locker = $node->background_psql('postgres');
+$locker->query_safe("BEGIN; SELECT FROM taskq.task WHERE task_id = $held FOR UPDATE");
+$node->append_conf('postgresql.conf', "taskq.debug_point = ''");
+$node->reload;
+$open->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+$sql->("SELECT taskq_claim('locked', lease => '1 s')");
+ok(within(40, sub { $state->($other) eq 'pending' }), 'and goes back while the first one is locked');
+is($state->($held), 'running', 'which is not waited for');
+$locker->query_safe('COMMIT');
+$locker->quit;
+ok(within(40, sub { $state->($held) eq 'pending' }), 'and comes back later');
 $open->quit;
 
 # --- signs of life keep a worker alive
