@@ -13,6 +13,7 @@
 #include "base/debug.h"
 #include "base/guc.h"
 #include "core/dead_letter.h"
+#include "core/entries.h"
 #include "core/xact.h"
 #include "process/process.h"
 #include "shared/shmem.h"
@@ -30,6 +31,7 @@ _PG_init(void)
 #endif
 	tq_clock_init();
 	tq_catalog_init();
+	tq_entries_init();
 	tq_xact_init();
 	tq_dead_letter_init();
 	tq_shmem_init();

@@ -18,12 +18,12 @@
  * - Rechecking a row that has changed (EvalPlanQual): nobody; the write is
  *   refused, and the caller looks again with a new snapshot.
  * - Locks: the table's is RowExclusiveLock from the call's beginning, and
- *   ExecOpenIndices takes the same on its indexes; both to the transaction's
- *   end.
- * - Index entries: ExecInsertIndexTuples, or core/batch.c; after an update
- *   only in those indexes, if any, that the server says.  A row that the
- *   claim changes stays heap-only, since no index has what it changes, unless
- *   somebody has added one.
+ *   each index that gets an entry is opened with the same; both to the
+ *   transaction's end.
+ * - Index entries: core/entries.c for new rows; ExecInsertIndexTuples where a
+ *   reference is tested, and after an update in those indexes, if any, that
+ *   the server says.  A row that the claim changes stays heap-only, since no
+ *   index has what it changes, unless somebody has added one.
  * - Uniqueness: by the indexes, as always; a reference by speculative
  *   insertion, as ON CONFLICT has it.
  * - Not null, checks, foreign keys, generated columns, triggers, row
@@ -56,6 +56,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/batch.h"
+#include "core/entries.h"
 #include "core/lookup.h"
 #include "core/queue.h"
 #include "core/row.h"
@@ -279,7 +280,7 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		task->tid = slot->tts_tid;
 		if (indexes != TQ_INDEX_UPDATE_NONE)
 		{
-			tq_row_prepare_indexes(table);
+			tq_entries_prepare(table);
 			tq_compat_update_index(table->target, slot, table->estate,
 								   indexes);
 			ResetPerTupleExprContext(table->estate);
@@ -415,22 +416,6 @@ table_begin(TqTable *table, Oid relid, MemoryContext context)
 	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
 }
 
-/* What the executor's functions need to maintain indexes. */
-void
-tq_row_prepare_indexes(TqTable *table)
-{
-	MemoryContext mine;
-
-	if (table->estate != NULL)
-		return;
-	mine = MemoryContextSwitchTo(table->context);
-	table->estate = CreateExecutorState();
-	table->target = makeNode(ResultRelInfo);
-	InitResultRelInfo(table->target, table->rel, 0, NULL, 0);
-	ExecOpenIndices(table->target, true);
-	MemoryContextSwitchTo(mine);
-}
-
 /* Locks stay until the transaction ends. */
 static void
 table_end(TqTable *table)
@@ -443,11 +428,7 @@ table_end(TqTable *table)
 	if (table->writer != NULL)
 		ExecDropSingleTupleTableSlot(table->writer);
 	tq_lookup_end(table);
-	if (table->estate != NULL)
-	{
-		ExecCloseIndices(table->target);
-		FreeExecutorState(table->estate);
-	}
+	tq_entries_end(table);
 	table_close(table->rel, NoLock);
 	memset(table, 0, sizeof(*table));
 }
@@ -482,11 +463,8 @@ insert_later(TqTable *table, TqTask *task, int columns)
 static void
 insert_now(TqTable *table, TupleTableSlot *slot)
 {
-	tq_row_prepare_indexes(table);
 	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
-	tq_compat_insert_index(table->target, slot, table->estate, false, false,
-						   NULL, NIL);
-	ResetPerTupleExprContext(table->estate);
+	tq_entries_insert(table, &slot, 1);
 }
 
 static HeapTuple
@@ -690,7 +668,7 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 	List         *arbiter;
 	TransactionId xid = GetCurrentTransactionId();
 
-	tq_row_prepare_indexes(table);
+	tq_entries_prepare(table);
 	arbiter = reference_indexes(table->target);
 	for (;;)
 	{

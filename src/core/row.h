@@ -13,8 +13,9 @@
 
 #include "shared/range.h"
 
-typedef struct TqBatch  TqBatch;
-typedef struct TqLookup TqLookup;
+typedef struct TqBatch   TqBatch;
+typedef struct TqEntries TqEntries;
+typedef struct TqLookup  TqLookup;
 
 /* A table opened for one call; what follows is made when it is needed. */
 typedef struct TqTable
@@ -24,7 +25,8 @@ typedef struct TqTable
 	TqLookup       *lookup;  /* of rows by their ids */
 	TupleTableSlot *slot;    /* for a row that is read */
 	TupleTableSlot *writer;  /* for one that is written */
-	EState         *estate;  /* when an index was to be changed */
+	TqEntries      *entries; /* of indexes */
+	EState         *estate;  /* when the executor does that */
 	ResultRelInfo  *target;
 	TqBatch        *batch; /* rows to be inserted together */
 } TqTable;
@@ -51,7 +53,6 @@ extern void   tq_call_renew(TqCall *call);
 extern void   tq_call_end(TqCall *call);
 
 extern void tq_row_flush(TqCall *call);
-extern void tq_row_prepare_indexes(TqTable *table);
 extern bool tq_row_find(TqCall *call, int64 task_id, TqTask *task);
 extern void tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
 extern bool tq_row_update(TqCall *call, TqTask *task, bool wait);

@@ -87,6 +87,20 @@ DROP INDEX taskq.theirs_too;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 1302, '{"correlation_id": "one"}')));
 SELECT count(*) FROM taskq_submit_tasks(t.list(1303, 1303, '{"correlation_id": "one"}'));
 DROP INDEX taskq.theirs, taskq.theirs_alone;
+-- one by one, with indexes that come and go
+SELECT count(taskq_submit('b', '0', key => 'single', deadline => now() + '1 day')) FROM generate_series(1, 3);
+CREATE INDEX theirs_plain ON taskq.task (max_attempts, task_id) INCLUDE (key) WHERE key IS NOT NULL;
+SELECT count(taskq_submit('b', '0', key => 'single', delay => '1 day')) FROM generate_series(1, 3);
+SELECT count(taskq_submit('b', '0', correlation_id => 'single')) FROM generate_series(1, 3);
+SELECT * FROM t.indexes();
+CREATE INDEX theirs_hash ON taskq.task USING hash (task_id);
+SELECT count(taskq_submit('b', '0', key => 'single')) FROM generate_series(1, 3);
+SET enable_seqscan = off;
+SELECT count(*) FROM taskq.task t WHERE task_id IN (SELECT task_id FROM taskq.tasks WHERE queue = 'b' AND key = 'single');
+RESET enable_seqscan;
+DROP INDEX taskq.theirs_plain, taskq.theirs_hash;
+SELECT count(taskq_submit('b', '0', key => 'single')) FROM generate_series(1, 3);
+SELECT * FROM t.indexes();
 SELECT taskq_drop_queue('b', true);
 --
 -- finished tasks go into the archive together
@@ -106,6 +120,12 @@ SELECT state, ok, count(*) FROM (SELECT jsonb_agg(jsonb_build_object('task_id', 
 SELECT count(*), count(DISTINCT headers #>> '{dead_letter,task_id}') FROM taskq.tasks WHERE queue = 'b dead';
 SELECT state, reason, count(*), bool_and(payload = to_jsonb(n) AND correlation_id = 'all') AS as_submitted, count(result) AS results, sum(length(result #>> '{}')) AS length FROM taskq.tasks s JOIN t.held USING (task_id) GROUP BY 1, 2 ORDER BY 1;
 SELECT * FROM t.indexes();
+-- an index has no more entries than it should: rows are not looked at again
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT count(*), count(*) FILTER (WHERE state = 5) AS of_other_rows FROM taskq.archive WHERE state <> 5 AND queue_id > 0;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
 SELECT count(*) FROM taskq_extend_many((SELECT array_agg(task_id) FROM t.held), (SELECT array_agg(token) FROM t.held), '1 h') WHERE ok;
 -- to the next tasks in the same call
 SELECT count(*) FROM (SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens FROM taskq.tasks WHERE queue = 'b' AND state = 'running') l, taskq_complete_and_claim(ids, tokens, queue => 'b dead', max_tasks => 50);

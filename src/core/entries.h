@@ -1,0 +1,18 @@
+/*
+ * entries.h
+ *		Index entries of rows that were inserted.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ENTRIES_H
+#define TQ_ENTRIES_H
+
+#include "core/row.h"
+
+extern void tq_entries_init(void);
+extern void tq_entries_insert(TqTable *table, TupleTableSlot **slots,
+							  int count);
+extern void tq_entries_prepare(TqTable *table);
+extern void tq_entries_end(TqTable *table);
+
+#endif /* TQ_ENTRIES_H */
