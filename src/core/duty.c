@@ -2,7 +2,7 @@
  * duty.c
  *		What happens by itself: dead workers, ended leases and time limits,
  *		deadlines.  (Retention is in retention.c, workers that are bound to a
- *		connection in bound.c.)
+ *		connection in bound.c, what sessions wait for in wakes.c.)
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background
@@ -28,8 +28,6 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "pgstat.h"
-#include "storage/lwlock.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -43,17 +41,17 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "core/attempt.h"
 #include "core/audit.h"
 #include "core/bound.h"
 #include "core/duty.h"
 #include "core/failure.h"
 #include "core/finished.h"
-#include "core/notify.h"
 #include "core/orphan.h"
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/sign.h"
-#include "core/timer.h"
+#include "core/wakes.h"
 #include "core/worker.h"
 #include "core/xact.h"
 #include "shared/registry.h"
@@ -64,13 +62,8 @@
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define AUDIT_BATCH 1000                    /* entries of the dispatch index */
-#define FAILURE_PAUSE_FIRST USECS_PER_SEC
-#define FAILURE_PAUSE_LAST (60 * USECS_PER_SEC)
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
-
-/* A duty works on at most limit tasks and returns how many it acted on. */
-typedef int64 (*Duty)(int limit);
 
 /* In the background worker: when each duty is due, dispatch clock. */
 static TimestampTz liveness_due = 0;
@@ -80,13 +73,9 @@ static TimestampTz retention_due = 0;
 /* The earliest end of a running task, as of the last look. */
 static TimestampTz next_end = 0;
 
-/* When there is more to NOTIFY. */
-static TimestampTz next_notify = DT_NOEND;
-
 /* A duty of this turn met an error; how long to wait after it. */
 static bool  turn_failed = false;
-static bool  wakes_failed = false; /* telling and NOTIFY did */
-static int64 failure_pause = FAILURE_PAUSE_FIRST;
+static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 
 static TqStmt stmt_active = {
 	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
@@ -136,12 +125,9 @@ static TqStmt stmt_roles_gone = {
 	{0},
 	NULL};
 
-static bool  turn_of(const char *what, Duty duty, int limit);
+static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
-static bool  try_duty(const char *what, Duty duty, int limit);
-static void  tell_and_notify(void);
-static void  try_wake(const char *what, Duty duty);
-static bool  still_wanted(void);
+static bool  try_duty(const char *what, TqDuty duty, int limit);
 static int64 duty_silent(int limit);
 static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
@@ -179,8 +165,7 @@ tq_duty_start(void)
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = 0;
 	next_end = 0;
-	tq_timer_start();
-	tq_notify_start();
+	tq_wakes_start();
 	tq_audit_start();
 }
 
@@ -214,12 +199,10 @@ tq_duty_turn(TimestampTz told)
 {
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
-	TimestampTz next_wake;
 
-	turn_failed = wakes_failed = false;
+	turn_failed = false;
 	next_end = Min(next_end, told);
-	tq_timer_told(told);
-	try_wake("timers", tq_timer_tell);
+	tq_wakes_turn(told);
 	tend_bound();
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
@@ -265,19 +248,18 @@ tq_duty_turn(TimestampTz told)
 	if (tq_audit_due(now))
 		(void) turn_of("audit", tq_audit_slice, AUDIT_BATCH);
 
-	tell_and_notify();
+	tq_wakes_tend();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, tq_bound_next()));
 	next = Min(next, tq_audit_next());
-	next_wake = wakes_failed ? DT_NOEND : Min(tq_timer_next(), next_notify);
-	if (!turn_failed && !wakes_failed)
+	if (turn_failed)
 	{
-		failure_pause = FAILURE_PAUSE_FIRST;
-		return Min(next, next_wake);
+		next = Max(next, tq_clock_dispatch() + failure_pause);
+		failure_pause = Min(failure_pause * 2, TQ_ATTEMPT_PAUSE_LAST);
 	}
-	next = Max(next, tq_clock_dispatch() + failure_pause);
-	failure_pause = Min(failure_pause * 2, FAILURE_PAUSE_LAST);
-	return Min(next, next_wake);
+	else
+		failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
+	return Min(next, tq_wakes_next());
 }
 
 /*
@@ -285,36 +267,11 @@ tq_duty_turn(TimestampTz told)
  * (some 20 ms), and before each one comes what must not wait for them.
  */
 static bool
-turn_of(const char *what, Duty duty, int limit)
+turn_of(const char *what, TqDuty duty, int limit)
 {
-	tell_and_notify();
+	tq_wakes_tend();
 	tend_bound();
 	return try_duty(what, duty, limit);
-}
-
-/* Tell those who wait, and those who LISTEN, if it is time. */
-static void
-tell_and_notify(void)
-{
-	if (wakes_failed)
-		return;
-	if (tq_timer_is_due())
-		try_wake("timers", tq_timer_tell);
-	if (tq_notify_is_due())
-		try_wake("notify", tq_notify_send);
-	next_notify = tq_notify_sent(!wakes_failed);
-}
-
-/* These must not be late because another duty has failed. */
-static void
-try_wake(const char *what, Duty duty)
-{
-	bool failed = turn_failed;
-
-	turn_failed = false;
-	(void) try_duty(what, duty, 1);
-	wakes_failed |= turn_failed;
-	turn_failed = failed;
 }
 
 /* Workers whose connection is gone, and at once the tasks that they held. */
@@ -338,72 +295,14 @@ tend_bound(void)
 	turn_failed |= failed;
 }
 
-/*
- * One batch of a duty in a transaction of its own.  An error is logged and
- * ends this duty's turn, not the others'.
- */
+/* An error ends this duty's turn, not the others'. */
 static bool
-try_duty(const char *what, Duty duty, int limit)
+try_duty(const char *what, TqDuty duty, int limit)
 {
-	MemoryContext  context = CurrentMemoryContext;
-	volatile int64 acted = 0;
+	int64 acted;
 
-	CHECK_FOR_INTERRUPTS();
-	PG_TRY();
-	{
-		StartTransactionCommand();
-		if (tq_catalog_present())
-		{
-			pgstat_report_activity(STATE_RUNNING, what);
-			acted = duty(limit);
-		}
-		if (acted == 0 || still_wanted())
-			CommitTransactionCommand();
-		else
-		{
-			/* A copy has been loaded meanwhile: this was not ours to do. */
-			AbortCurrentTransaction();
-			acted = 0;
-		}
-	}
-	PG_CATCH();
-	{
-		/* Cancelled by a command that wants this process out. */
-		if (tq_station_kept_out())
-			PG_RE_THROW();
-		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(context);
-		errcontext("taskq duty \"%s\"", what);
-		EmitErrorReport();
-		AbortCurrentTransaction();
-		LWLockReleaseAll();
-		FlushErrorState();
-		turn_failed = true;
-		acted = 0;
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	pgstat_report_activity(STATE_IDLE, NULL);
-	if (acted > 0)
-		ereport(LOG, (errmsg("taskq: %s: acted on " INT64_FORMAT, what,
-							 (int64) acted)));
+	turn_failed |= !tq_attempt_run(what, duty, limit, &acted);
 	return acted >= limit;
-}
-
-/*
- * Asked after a duty: whoever restores a copy loads taskq.instance before
- * taskq.task, so what the duty has seen is ours if this is true now.
- */
-static bool
-still_wanted(void)
-{
-	bool wanted;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	wanted = tq_duty_wanted();
-	PopActiveSnapshot();
-	return wanted;
 }
 
 /*
@@ -415,7 +314,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 	static const struct
 	{
 		const char *name;
-		Duty        duty;
+		TqDuty      duty;
 		int         limit;
 		bool        removes; /* finished tasks, and what belongs to them */
 	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},

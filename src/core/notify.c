@@ -22,6 +22,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/order.h"
 #include "base/spi.h"
 #include "core/notify.h"
@@ -120,6 +121,7 @@ tq_notify_send(int limit)
 			continue;
 		Async_Notify(channel->name, NULL);
 		channel->sent = true;
+		TQ_FAULT_POINT("notify_send");
 	}
 	return 0; /* nothing that would be worth a line in the log */
 }

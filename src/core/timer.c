@@ -24,6 +24,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/spi.h"
 #include "core/timer.h"
 #include "shared/bell.h"
@@ -108,16 +109,18 @@ tq_timer_tell(int limit)
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz from = Min(told_until, named - 1);
 	bool        due = Min(next_task, named) <= now;
+	uint64      generation = tq_catalog_queue_generation();
 
+	TQ_FAULT_POINT("timer_tell");
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (next_task <= now && next_task != DT_NOBEGIN)
 		tq_registry_timer_fired();
 	if (due)
 		tell_tasks(from, now);
 	next_task = first_task(now);
-	if (due || next_pause_end <= now ||
-		pauses_generation != tq_catalog_queue_generation())
+	if (due || next_pause_end <= now || pauses_generation != generation)
 		tell_pauses(from, now);
+	pauses_generation = generation; /* as it was before the look */
 	PopActiveSnapshot();
 	told_until = now;
 	named = DT_NOEND;
@@ -180,24 +183,26 @@ first_task(TimestampTz now)
 	return first;
 }
 
-/* Pauses that have ended; and when the next one will. */
+/*
+ * Pauses that have ended; and when the next one will.  After an error what
+ * was known is still what is to be told.
+ */
 static void
 tell_pauses(TimestampTz from, TimestampTz now)
 {
-	Datum  arg = TimestampTzGetDatum(from);
-	uint64 rows;
-	TqSpi  spi;
+	Datum       arg = TimestampTzGetDatum(from);
+	TimestampTz next = DT_NOEND;
+	uint64      rows;
+	TqSpi       spi;
 
-	pauses_generation = tq_catalog_queue_generation();
-	next_pause_end = DT_NOEND;
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_pauses, &arg, NULL, 0);
-	for (uint64 i = 0; i < rows && next_pause_end == DT_NOEND; i++)
+	for (uint64 i = 0; i < rows && next == DT_NOEND; i++)
 	{
 		int32 queue_id = tq_spi_int4(i, 1, 0);
 
 		if (time_of(i, 2) > now)
-			next_pause_end = time_of(i, 2);
+			next = time_of(i, 2);
 		else if (queue_id == 0)
 		{
 			tq_waiter_wake_database();
@@ -210,6 +215,7 @@ tell_pauses(TimestampTz from, TimestampTz now)
 		}
 	}
 	tq_spi_leave(&spi);
+	next_pause_end = next;
 }
 
 static TimestampTz
