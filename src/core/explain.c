@@ -44,6 +44,7 @@
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/state.h"
+#include "shared/waiter.h"
 
 PG_FUNCTION_INFO_V1(taskq_explain);
 
@@ -541,7 +542,13 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 	else
 	{
 		if (!tq_explain_limited(e, queue))
+		{
 			tq_explain_turn(e, queue, task);
+			if (tq_explain_waiters(
+					e, tq_waiter_count_lane(queue->queue_id, task->f.lane_id),
+					"such a task"))
+				tq_explain_because(TQ_WHY_WAITERS);
+		}
 		say_last_error(e, task);
 	}
 	say_deadline(e, task);

@@ -84,10 +84,12 @@ typedef enum TqWhy
 	TQ_WHY_NOT_ACTIVATED,
 	TQ_WHY_NO_BACKGROUND_WORKER,
 	/* said beside other reasons */
-	TQ_WHY_DEADLINE_AHEAD
+	TQ_WHY_DEADLINE_AHEAD,
+	TQ_WHY_WAITERS,
+	TQ_WHY_CLAIM_WAITERS
 } TqWhy;
 
-#define TQ_WHY_LAST TQ_WHY_DEADLINE_AHEAD
+#define TQ_WHY_LAST TQ_WHY_CLAIM_WAITERS
 
 /* One explanation while it is written. */
 typedef struct TqExplain
@@ -135,6 +137,7 @@ extern void tq_explain_survey(TqExplain *e, const TqQueue *queue,
 							  TqSurvey *survey);
 extern void tq_explain_holders(TqExplain *e, const TqSurvey *survey);
 extern void tq_explain_task_tags(const TqTask *task, TqTags *tags);
+extern bool tq_explain_waiters(TqExplain *e, int count, const char *what);
 
 /* explain_turn.c */
 extern void tq_explain_turn(TqExplain *e, const TqQueue *queue,

@@ -36,6 +36,7 @@
 #include "core/dispatch.h"
 #include "core/explain.h"
 #include "core/role.h"
+#include "shared/waiter.h"
 
 #define QUEUES_LOOKED_AT 100 /* of a worker */
 
@@ -369,6 +370,9 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 	}
 	if (!explain_later(e, queue, tags))
 		explain_rows(e, queue);
+	if (tq_explain_waiters(e, tq_waiter_count(queue->queue_id),
+						   "tasks of the queue"))
+		tq_explain_because(TQ_WHY_CLAIM_WAITERS);
 }
 
 /* Will a task become due? */

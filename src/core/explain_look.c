@@ -374,3 +374,14 @@ tq_explain_task_tags(const TqTask *task, TqTags *tags)
 		!tq_arg_tags_read(task->value[TQ_COL_TAGS], tags))
 		memset(tags, 0, sizeof(*tags));
 }
+
+/* So many sessions wait; false if there are none, or it may not be told. */
+bool
+tq_explain_waiters(TqExplain *e, int count, const char *what)
+{
+	if (count == 0 || !e->names)
+		return false;
+	appendStringInfo(&e->text, " %d %s in the server for %s.", count,
+					 count == 1 ? "session waits" : "sessions wait", what);
+	return true;
+}

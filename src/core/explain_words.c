@@ -94,7 +94,9 @@ static const char *const names[] = {
 	[TQ_WHY_NOT_PRELOADED] = "not_preloaded",
 	[TQ_WHY_NOT_ACTIVATED] = "not_activated",
 	[TQ_WHY_NO_BACKGROUND_WORKER] = "no_background_worker",
-	[TQ_WHY_DEADLINE_AHEAD] = "deadline_ahead"};
+	[TQ_WHY_DEADLINE_AHEAD] = "deadline_ahead",
+	[TQ_WHY_WAITERS] = "waiters",
+	[TQ_WHY_CLAIM_WAITERS] = "claim_waiters"};
 
 static int64 given[TQ_WHY_LAST + 1];
 

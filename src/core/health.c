@@ -38,6 +38,7 @@
 #include "shared/shmem.h"
 #include "shared/slot.h"
 #include "shared/station.h"
+#include "shared/waiter.h"
 
 /* The background worker takes a turn every minute at least. */
 #define TURN_LATE (INT64CONST(3) * USECS_PER_MINUTE)
@@ -61,6 +62,8 @@ static void  check_databases(TqHealth *health);
 static void  check_worker_slots(TqHealth *health);
 static void  check_counters(TqHealth *health);
 static void  check_running_tasks(TqHealth *health);
+static void  check_waiting(TqHealth *health);
+static int   reserved_connections(void);
 static void  look(TqHealth *health, Check check);
 static void  look_at(void *arg);
 static char *two_units(int64 seconds, int64 large, const char *large_name,
@@ -88,6 +91,7 @@ static const struct
 			  {"worker_slots", check_worker_slots},
 			  {"counters", check_counters},
 			  {"running_tasks", check_running_tasks},
+			  {"waiting", check_waiting},
 			  {"snapshots", tq_health_snapshots},
 			  {"prepared_transactions", tq_health_prepared},
 			  {"replication_slots", tq_health_replication},
@@ -339,6 +343,50 @@ check_running_tasks(TqHealth *health)
 		health, "taskq.max_running_tracked", tq_registry_count_all(),
 		tq_guc_max_running_tracked,
 		"the ends of leases are found by reading taskq.task from end to end, again and again");
+}
+
+/*
+ * Every session has a place to wait, so none is turned away; but those that
+ * wait may leave no connection to those that bring tasks.
+ */
+static void
+check_waiting(TqHealth *health)
+{
+	int waiting = tq_waiter_count_all();
+	int most = MaxConnections - reserved_connections();
+
+	if (!tq_shmem_ready())
+		tq_health_say(
+			health,
+			"Without preloading sessions that wait look once a second, and are not counted.");
+	else if (waiting * 10 > most * 9)
+		tq_health_fail(
+			health,
+			"%d sessions wait in the server, which has %d connections (max_connections without those that are reserved): soon nobody else can connect. Let fewer sessions wait, or increase max_connections and restart the server.",
+			waiting, most);
+	else
+		tq_health_say(
+			health,
+			"%d sessions wait in the server, which has %d connections.",
+			waiting, most);
+}
+
+/* Not every server version has them all. */
+static int
+reserved_connections(void)
+{
+	static const char *const settings[] = {"superuser_reserved_connections",
+										   "reserved_connections"};
+	int                      reserved = 0;
+
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		const char *value = GetConfigOption(settings[i], true, false);
+
+		if (value != NULL)
+			reserved += atoi(value);
+	}
+	return reserved;
 }
 
 /* Of what memory has room for, nine tenths may be in use. */

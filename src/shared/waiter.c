@@ -327,6 +327,47 @@ tq_waiter_count(int32 queue_id)
 	return count;
 }
 
+/* Who of them waits for tasks of that lane. */
+int
+tq_waiter_count_lane(int32 queue_id, int64 lane_id)
+{
+	int count = 0;
+
+	if (tq_waiters == NULL)
+		return 0;
+	for (int i = 0; i < tq_waiters->slot_count; i++)
+	{
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
+
+		SpinLockAcquire(&slot->mutex);
+		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
+			tq_waiter_has_queue(&slot->wait_for, queue_id) &&
+			tq_waiter_has_lane(&slot->wait_for, lane_id))
+			count++;
+		SpinLockRelease(&slot->mutex);
+	}
+	return count;
+}
+
+/* Who waits for anything, in all databases. */
+int
+tq_waiter_count_all(void)
+{
+	int count = 0;
+
+	if (tq_waiters == NULL)
+		return 0;
+	for (int i = 0; i < tq_waiters->slot_count; i++)
+	{
+		TqWaiterSlot *slot = &tq_waiters->slot[i];
+
+		SpinLockAcquire(&slot->mutex);
+		count += slot->kind != TQ_WAITER_FREE ? 1 : 0;
+		SpinLockRelease(&slot->mutex);
+	}
+	return count;
+}
+
 void
 tq_waiter_numbers(TqWaiterNumbers *numbers)
 {

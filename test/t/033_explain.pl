@@ -9,6 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
+use TaskqWaiters ();
 
 my $time = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d/;
 my $node = start_node(
@@ -123,6 +124,20 @@ my ($after) = $said =~ /after ($time)/;
 ok(within(20, sub { $sql->("SELECT taskq_explain_claim('rate')") =~ /would get a task now/ }), 'not for ever');
 cmp_ok($sql->("SELECT extract(epoch FROM clock_timestamp() - '$after')"), '>=', 0, 'and not before the time it told');
 is($sql->("SELECT count(*) FROM taskq_claim('rate')"), 1, 'then a claim gets it');
+
+# --- sessions that wait
+TaskqWaiters::waiters_of($node);
+$sql->("SELECT taskq_create_queue('awaited')");
+$other->query_safe('SELECT pg_advisory_lock(74111, 1)');
+my $waiter = TaskqWaiters::sleeper("SET taskq.debug_point = 'wait_woken'; SELECT task_id FROM taskq_claim('awaited', wait => '5 min');");
+says($node, 'postgres', "taskq_explain_claim('awaited')",
+	qr/gets nothing now: the queue is empty\. 1 session waits in the server for tasks of the queue\.$/, 'claim_waiters', 'others wait already');
+$id = $sql->("SELECT taskq_submit('awaited')");
+ok(TaskqWaiters::at_point($waiter), 'one is woken');
+says($node, 'postgres', "taskq_explain($id)",
+	qr/it is ready, but no registered worker .*\. 1 session waits in the server for such a task\.$/, 'waiters', 'it waits for such a task');
+$other->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+is(TaskqWaiters::answer($waiter), $id, 'and takes it');
 $other->quit;
 
 # --- max_running of a worker is told by its own numbers

@@ -8,10 +8,11 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
+use TaskqWaiters;
 
 my @CHECKS = qw(preloaded activated background_worker launcher leases
   deadlines retention silent_workers claims paused process_slots databases
-  worker_slots counters running_tasks snapshots prepared_transactions
+  worker_slots counters running_tasks waiting snapshots prepared_transactions
   replication_slots vacuum transaction_ids settings);
 my %failed_once;
 
@@ -204,6 +205,7 @@ $node->stop('fast');
 my $small = start_node(
 	'small',
 	'fsync' => 'on',
+	'max_connections' => 8,
 	'max_logical_replication_workers' => 0,
 	'taskq.max_databases' => 1,
 	'taskq.max_workers' => 1,
@@ -223,6 +225,15 @@ $small_sql->("SELECT count(*) FROM taskq_claim('q', max_tasks => 120)");
 fails('a task too many', $small, { running_tasks => qr/^120 of taskq.max_running_tracked, 128, / });
 $small_sql->("SELECT taskq_drop_queue('q', force => true)");
 well('with room again', $small);
+
+# Three of the eight connections are reserved.
+waiters_of($small);
+my @waiters = map { start("CALL taskq_wait('nothing', '5 min');") } 1 .. 5;
+ok(asleep(@waiters), 'five sessions sleep');
+fails('a session too many', $small, {
+	waiting => qr/^5 sessions wait in the server, which has 5 connections .*soon nobody else can connect.*increase max_connections/ });
+give_up(@waiters);
+well('nobody waits', $small);
 
 $small_sql->('CREATE DATABASE second');
 $small->safe_psql('second', 'CREATE EXTENSION taskq');

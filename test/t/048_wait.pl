@@ -5,15 +5,14 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
-use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
+use TaskqWaiters;
 use Time::HiRes qw(time);
 
 my $LONG = 45; # seconds: far more than it takes
-my $made = 0;
 
 my $node = start_node(
 	'wait',
@@ -22,52 +21,9 @@ my $node = start_node(
 	'checkpoint_timeout' => "'1h'",
 	'bgwriter_delay' => "'10s'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
-my $numbers = sub {
-	my @n = split /\|/, $sql->('SELECT waiting, sleeps, wakes, passed_on FROM taskq.debug_waiters()');
-	return { waiting => $n[0], sleeps => $n[1], wakes => $n[2], passed_on => $n[3] };
-};
+my $numbers = \&numbers;
 
-# start(TEXT): a session of its own that runs it; answer() gives what it said.
-sub start
-{
-	my ($text) = @_;
-	my $w = { name => 'waiter' . ++$made, in => $text, out => '', err => '' };
-	my $file = $node->basedir . "/$w->{name}.sql";
-
-	append_to_file($file, $text);
-	$w->{run} = IPC::Run::start(
-		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-v', 'VERBOSITY=sqlstate',
-			'-f', $file, '-d', $node->connstr('postgres') . " application_name=$w->{name}" ],
-		'<', '/dev/null', '>', \$w->{out}, '2>', \$w->{err});
-	return $w;
-}
-
-# asleep(W...): all of them sleep.
-sub asleep
-{
-	my $names = join ',', map { "'$_->{name}'" } @_;
-	my $count = @_;
-
-	return within($LONG, sub {
-		$sql->('SELECT count(*) FROM pg_stat_activity WHERE application_name IN '
-			  . "($names) AND wait_event = 'Extension'") == $count;
-	});
-}
-
-sub sleeper
-{
-	my $w = start(@_);
-
-	asleep($w) or die "does not sleep: $w->{in}: " . answer($w, 1) . "\n" . $sql->('SELECT task_id, queue, state, payload, tags, worker FROM taskq.tasks ORDER BY 1');
-	return $w;
-}
-
-# claimer(ARGUMENTS): a claim that waits, and sleeps.
-sub claimer
-{
-	my ($args, $before) = @_;
-	return sleeper(($before // '') . "SELECT payload FROM taskq_claim($args, wait => '5 min', lease => '1 h');");
-}
+waiters_of($node);
 
 sub holder
 {
@@ -77,29 +33,6 @@ sub holder
 	return $session;
 }
 
-sub has_ended
-{
-	my ($w) = @_;
-
-	return 1 if $w->{ended};
-	# it dies when the other side has ended just now
-	return 0 if $w->{run}->pumpable && eval { $w->{run}->pump_nb; 1 } && $w->{run}->pumpable;
-	eval { $w->{run}->finish };
-	return $w->{ended} = 1;
-}
-
-# answer(W): what it printed, or its SQLSTATE; 'none' when it goes on.
-sub answer
-{
-	my ($w, $seconds) = @_;
-
-	return 'none' if !within($seconds // $LONG, sub { has_ended($w) });
-	return $1 if $w->{err} =~ /(?:ERROR|FATAL):\s+(\w{5})\s*$/m;
-	return $w->{out} =~ s/\s+$//r . $w->{err};
-}
-
-sub pid_of { my ($w) = @_; return $sql->("SELECT pid FROM pg_stat_activity WHERE application_name = '$w->{name}'") }
-
 # quiet(W...): nobody was woken by what the code does, and they sleep on.
 sub quiet
 {
@@ -108,14 +41,6 @@ sub quiet
 
 	$code->();
 	return $numbers->()->{wakes} == $before && asleep(@w);
-}
-
-# give_up(W...): they are cancelled.
-sub give_up
-{
-	$sql->("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = '$_->{name}'") for @_;
-	answer($_) for @_;
-	return;
 }
 
 sub claimed { return $sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running'") }
