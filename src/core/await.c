@@ -54,12 +54,14 @@ typedef struct Awaited
 {
 	int64         task_id;
 	bool          known; /* it is, or was, there, and may be seen */
+	bool          entered;
 	MemoryContext home;
 	TqOutcome     outcome;
 } Awaited;
 
 static void   await(Awaited *awaited, int64 timeout);
 static TqLook look(TqWait *wait);
+static void   enter(Awaited *awaited);
 static Datum  make_row(FunctionCallInfo fcinfo, int64 task_id,
 					   const TqOutcome *outcome);
 
@@ -110,13 +112,6 @@ await(Awaited *awaited, int64 timeout)
 	wait.task_id = awaited->task_id;
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect_ext failed");
-	/* it may end before it is looked at */
-	tq_waiter_begin_task(awaited->task_id);
-	if (awaited->known)
-	{
-		SPI_commit();
-		TQ_DEBUG_POINT("call_submitted");
-	}
 	(void) tq_wait_run(&wait);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
@@ -128,9 +123,12 @@ look(TqWait *wait)
 {
 	Awaited      *awaited = wait->arg;
 	TqOutcome     seen;
-	bool          found = tq_look_outcome(awaited->task_id, &seen);
+	bool          found;
 	MemoryContext mine;
 
+	if (!awaited->entered)
+		enter(awaited);
+	found = tq_look_outcome(awaited->task_id, &seen);
 	if (!found && !awaited->known)
 		tq_error_no_such_task(awaited->task_id);
 	awaited->known = true;
@@ -150,6 +148,18 @@ look(TqWait *wait)
 		wait->look_at = tq_clock_monotonic() + STANDBY_PAUSE;
 	return !found || !TQ_STATE_IS_LIVE(seen.state) ? TQ_LOOK_FOUND
 												   : TQ_LOOK_VAIN;
+}
+
+/* Before the first look: the task may end before it. */
+static void
+enter(Awaited *awaited)
+{
+	tq_waiter_begin_task(awaited->task_id);
+	awaited->entered = true;
+	if (!awaited->known)
+		return;
+	SPI_commit();
+	TQ_DEBUG_POINT("call_submitted");
 }
 
 /* The INOUT arguments; the first is the task's number, if it is given. */

@@ -10,6 +10,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
+use TaskqWaiters ();
 use Time::HiRes qw(time);
 
 my $primary = start_node('primary', init => { allows_streaming => 1 }, 'fsync' => 'off');
@@ -24,6 +25,15 @@ is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE 
 my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_submit('q')");
 like($err, qr/25006/, 'writing on a standby is the usual error');
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM taskq.tasks'), '0', 'looking works there');
+
+# Nobody tells of ends there.
+my ($id, $token) = split /\|/, $primary->safe_psql('postgres',
+	"SELECT taskq_submit('awaited'); SELECT task_id, token FROM taskq_claim('awaited')") =~ s/.*\n//r;
+$primary->wait_for_catchup($standby);
+TaskqWaiters::waiters_of($standby);
+my $w = TaskqWaiters::sleeper("CALL taskq_await($id, '5 min');");
+$primary->safe_psql('postgres', "SELECT taskq_complete($id, $token, '1')");
+is(TaskqWaiters::answer($w), 'done|1|', 'the end of a task can be awaited there');
 
 # Eight clients: each submits, claims and completes or fails, and writes
 # down every id, and every pair of id and token, that it was given.

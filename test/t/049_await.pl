@@ -1,0 +1,172 @@
+# CALL taskq_await and CALL taskq_call: whatever ends the task, its finisher,
+# the session that awaits it, or the server; in one session, and between two,
+# regress await and isolation await_end have the rest.
+# expect-log: terminated by signal 9
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+use TaskqWaiters;
+
+my $node = start_node('await', 'restart_after_crash' => 'on');
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+waiters_of($node);
+
+# A task that runs: (its number, its token).
+sub running_task
+{
+	my ($queue) = @_;
+
+	$sql->("SELECT taskq_submit('$queue')");
+	return split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('$queue', lease => '1 h')");
+}
+
+# It sleeps until the end of the task.
+sub awaiter
+{
+	my ($id, $before) = @_;
+	return sleeper(($before // '') . "CALL taskq_await($id, '5 min');");
+}
+
+# Places of sessions that wait, for claims or for ends.
+sub waiting
+{
+	my ($n) = $sql->("SELECT detail FROM taskq_health() WHERE check_name = 'waiting'") =~ /^(\d+) sessions wait/;
+	return $n;
+}
+
+sub holder
+{
+	my $session = $node->background_psql('postgres');
+
+	$session->set_query_timer_restart;
+	return $session;
+}
+
+$sql->(q{SELECT taskq_create_queue('q'), taskq_create_queue('none', '{"retention": "none"}')});
+
+# --- the end ends the sleep, of all who wait for it, and nothing else does
+my ($id, $token) = running_task('q');
+my ($other) = running_task('q');
+my $w = awaiter($id);
+my $second = awaiter($id);
+my $third = awaiter($other);
+my $before = numbers();
+is(waiting(), 3, 'three sessions wait');
+$sql->("SELECT taskq_complete($id, $token, '42')");
+is(answer($w), 'done|42|', 'the end of a task is told');
+is(answer($second), 'done|42|', 'to everybody who awaits it');
+my $after = numbers();
+is($after->{wakes} - $before->{wakes}, 2, 'two were woken');
+is($after->{sleeps}, $before->{sleeps}, 'and nobody looks now and then');
+is($sql->("CALL taskq_await($id)"), 'done|42|', 'who comes later need not sleep');
+
+# --- the memory of waiters is lost
+$sql->('SELECT taskq.debug_wipe()');
+ok(within(30, sub { waiting() == 1 }), 'memory is lost: who awaits a task enters it again');
+ok(asleep($third), 'and sleeps');
+$sql->("SELECT taskq_cancel($other, force => true)");
+is(answer($third), 'cancelled||', 'until the task is cancelled');
+
+# --- the session that awaits it ends before
+($id, $token) = running_task('q');
+my %ends = (
+	cancelled => [ '57014', sub { give_up($_[0]) } ],
+	terminated => [ '57P01', sub { $sql->('SELECT pg_terminate_backend(' . pid_of($_[0]) . ')') } ]);
+for my $how (sort keys %ends)
+{
+	$w = awaiter($id);
+	$ends{$how}[1]->($w);
+	is(answer($w), $ends{$how}[0], "$how while it waits");
+}
+is(answer(start("SET statement_timeout = '300 ms'; CALL taskq_await($id, '5 min');")), '57014', 'statement_timeout');
+$w = awaiter($id);
+my $pid = pid_of($w);
+$w->{run}->kill_kill;
+ok(within(45, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") eq '0' }), 'its client is gone');
+is(waiting(), 0, 'none of them waits any more');
+$w = sleeper("CALL taskq_call('calls', '1', '5 min');");
+give_up($w);
+is(answer($w), '57014', 'taskq_call, cancelled while it waits');
+is($sql->("SELECT state FROM taskq.tasks WHERE queue = 'calls'"), 'pending', 'has submitted its task');
+
+# --- what is taken away
+my $gone = $sql->("SELECT taskq_submit('q', '\"purged\"')");
+$w = awaiter($gone);
+is($sql->("SELECT taskq_purge('q', '{pending}')"), 1, 'a task is purged while somebody awaits it');
+is(answer($w), '||', 'of which nothing is known then');
+my $holder = holder();
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$w = awaiter($id, "SET taskq.debug_point = 'wait_woken';");
+$sql->("SELECT taskq_complete($id, $token, '43')");
+ok(at_point($w), 'one that ended, and told so');
+is($sql->("SELECT taskq_purge('q', '{done}', from_id => $id, to_id => $id)"), 1, 'is purged before who was told looks');
+$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+is(answer($w), 'done||', 'the state is known');
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$w = start("SET taskq.debug_point = 'call_submitted'; CALL taskq_call('none', '1', '5 min');");
+ok(at_point($w), 'taskq_call has submitted its task');
+$sql->("SELECT taskq_complete(task_id, token) FROM taskq_claim('none')");
+$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+like(answer($w), qr/^\d+\|done\|\|$/, 'which ends and leaves nothing, before it looks: known, too');
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+my ($rc, $out, $err) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
+\set VERBOSITY sqlstate
+SET taskq.debug_point = 'call_submitted';
+SET statement_timeout = '300 ms';
+CALL taskq_call('calls', '2', '5 min');
+RESET statement_timeout;
+SELECT substring(detail FOR 15) FROM taskq_health() WHERE check_name = 'waiting';
+SQL
+like($err, qr/57014/, 'taskq_call that fails right behind its commit');
+is($out, '0 sessions wait', 'does not count as waiting');
+$holder->quit;
+
+# --- prepared ends, which another session commits after a restart
+my %prepared;
+for my $queue ('q', 'none')
+{
+	($id, $token) = running_task($queue);
+	$prepared{$queue} = $id;
+	$sql->("BEGIN; SELECT taskq_complete($id, $token, '\"prepared\"'); PREPARE TRANSACTION 'end in $queue'");
+}
+($id, $token) = running_task('q');
+$sql->("BEGIN; SELECT taskq_complete($id, $token, '\"not so\"'); PREPARE TRANSACTION 'no end'");
+$w = awaiter($prepared{q});
+$node->stop('fast');
+is(answer($w), '57P01', 'a fast shutdown ends the wait');
+$node->start;
+$w = awaiter($prepared{q});
+$second = awaiter($prepared{none});
+$third = awaiter($id);
+$sql->("COMMIT PREPARED 'end in q'");
+is(answer($w), 'done|"prepared"|', 'COMMIT PREPARED after a restart is the end');
+ok(asleep($second, $third), 'of this task only');
+$sql->("COMMIT PREPARED 'end in none'");
+is(answer($second), '||', 'that one has left nothing, and nobody told its state');
+$sql->("ROLLBACK PREPARED 'no end'");
+ok(asleep($third), 'ROLLBACK PREPARED is no end');
+$sql->("SELECT taskq_fail($id, $token, 'no luck', retryable => false)");
+is(answer($third), 'dead||no luck', 'the next attempt to end it is');
+
+# --- the finisher is killed, and the server starts anew
+($id, $token) = running_task('q');
+$holder = holder();
+$pid = $holder->query_safe('SELECT pg_backend_pid()');
+$w = awaiter($id);
+$holder->query_safe("BEGIN; SELECT taskq_complete($id, $token, '\"lost\"')");
+kill 'KILL', $pid;
+ok(recovered($node, 1, 60), 'the finisher is killed before its commit');
+like(answer($w), qr/57P02|closed the connection/, 'who awaits the task loses the connection');
+eval { $holder->quit };
+$w = awaiter($id);
+$sql->("SELECT taskq_complete($id, $token, '44')");
+is(answer($w), 'done|44|', 'awaits it again, and gets the end that was committed');
+sound($node, crashes => 1);
+$node->stop('fast');
+done_testing();
