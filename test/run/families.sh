@@ -170,9 +170,9 @@ run_pgtap() {
 # The program that the chaos test runs as its producers and workers
 build_chaos_client() {
 	TASKQ_CHAOS_CLIENT=$TASKQ_TMP/chaos_client
-	[ -x "$TASKQ_CHAOS_CLIENT" ] ||
-		make -s -C "$TASKQ_SRC/test/chaos" OUT="$TASKQ_TMP" \
-			PG_CONFIG="$PG_CONFIG" || die "the client of the chaos test fails"
+	[ -z "${TASKQ_BASE:-}" ] || cp -p "$TASKQ_BASE/chaos_client" "$TASKQ_TMP"
+	make -s -C "$TASKQ_SRC/test/chaos" OUT="$TASKQ_TMP" \
+		PG_CONFIG="$PG_CONFIG" || die "the client of the chaos test fails"
 	export TASKQ_CHAOS_CLIENT
 }
 
@@ -200,7 +200,7 @@ run_tap() {
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
 		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
-		PG_TEST_PORT_DIR=$dir/ports PGCTLTIMEOUT=60 \
+		PG_TEST_PORT_DIR=${TASKQ_BASE:-$dir}/ports PGCTLTIMEOUT=60 \
 		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-180} \
 		prove_files tap "${TAP_JOBS:-6}" "${files[@]}"
 	popd >/dev/null || exit

@@ -44,6 +44,19 @@ make_build() {
 		"DEBUG=$([ "$kind" != test ] || echo 1)" "$@"
 }
 
+# begin_with KIND ROOT: a new installation; or that of TASKQ_BASE, with what was
+# compiled there of sources that hardly differ.  What is made of all of them is
+# left out.
+begin_with() {
+	if [ -z "${TASKQ_BASE:-}" ]; then
+		make_installation "$2"
+	else
+		cp -R --preserve=timestamps "$TASKQ_BASE/build-$1" "$TASKQ_BASE/$1" \
+			"$TASKQ_TMP" &&
+			rm -f "$2/made" "$TASKQ_TMP/build-$1"/{taskq.so,sql/*.sql}
+	fi
+}
+
 # use_build KIND [SOURCES]: sets BIN, the programs' directory of an
 # installation that has this build of the extension; makes it when it is not
 # there yet.
@@ -54,7 +67,7 @@ use_build() {
 	[ ! -e "$root/made" ] || return 0
 	mkdir -p "$TASKQ_TMP/build-$kind"
 	if ! {
-		make_installation "$root" &&
+		begin_with "$kind" "$root" &&
 			make_build "$kind" "$sources" -j2 all PG_CONFIG="$PG_CONFIG" &&
 			make_build "$kind" "$sources" install PG_CONFIG="$BIN/pg_config"
 	} >"$TASKQ_TMP/build-$kind.log" 2>&1; then

@@ -7,6 +7,7 @@
 
 use strict;
 use warnings;
+use FindBin;
 use TAP::Harness;
 
 my ($result, $jobs, @files) = @ARGV;
@@ -18,6 +19,8 @@ sub command
 	return ['psql', '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1',
 		'-f', $file] if $file =~ /\.sql$/;
 	return ['bash', $file] if $file =~ /\.sh$/;
+	return [$^X, "-I$FindBin::Bin", '-MFirstFailure', $file]
+	  if $ENV{TASKQ_FIRST_FAILURE};
 	return [$^X, $file];
 }
 

@@ -24,8 +24,9 @@ start_server() {
 
 # make_template: a cluster to be copied; initdb runs once
 make_template() {
-	[ ! -e "$TASKQ_TMP/template" ] || return 0
-	"$BIN/initdb" -D "$TASKQ_TMP/template" --no-locale -E UTF8 -A trust -N \
+	TEMPLATE=${TASKQ_BASE:-$TASKQ_TMP}/template
+	[ ! -e "$TEMPLATE" ] || return 0
+	"$BIN/initdb" -D "$TEMPLATE" --no-locale -E UTF8 -A trust -N \
 		-U postgres >"$TASKQ_TMP/initdb.log" 2>&1 || {
 		cat "$TASKQ_TMP/initdb.log"
 		die "initdb failed"
@@ -35,7 +36,7 @@ make_template() {
 # new_cluster DATA
 new_cluster() {
 	make_template
-	cp -R "$TASKQ_TMP/template" "$1"
+	cp -R "$TEMPLATE" "$1"
 	chmod 700 "$1"
 }
 
