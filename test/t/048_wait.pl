@@ -200,6 +200,7 @@ for my $name ('q', '*')
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_pause('q', until => clock_timestamp() + interval '2 s')");
 $sql->("SELECT taskq_submit('q', '11')");
+# nobody knows that it sleeps before the pause is over
 $w = start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');");
 is(answer($w), '11', 'a pause ends by itself');
 
