@@ -92,8 +92,11 @@ is_void() { failures "$1" | grep -q . && ! failures "$1" | grep -qv 'void otherw
 first_failure() {
 	local words
 	words=$(failures "$1" | grep -v 'void otherwise' | head -n 1)
-	[ -n "$words" ] || words=$(grep -m 1 -E \
-		' at [^ ]+ line [0-9]+[.,]|^ *Dubious|which is a failure|\] XX' "$1")
+	# it died; the reason is at the end of its log
+	[ -n "$words" ] ||
+		words=$(grep -E ' at [^ ]+ line [0-9]+[.,]' "$1" | tail -n 1)
+	[ -n "$words" ] ||
+		words=$(grep -m 1 -E '^ *Dubious|which is a failure|\] XX' "$1")
 	say "${words:0:90}"
 }
 
