@@ -69,7 +69,7 @@ sub clients
 my $dir = $PostgreSQL::Test::Utils::tmp_check;
 my @pids = map { clients($primary, $_, 9, "$dir/old_$_.log") } 1 .. 8;
 ok(within(20, sub { $primary->safe_psql('postgres', 'SELECT count(*) > 500 FROM taskq.tasks') eq 't' }),
-	'clients are at work');
+	'clients are at work (void otherwise)');
 $standby->promote;
 ok(within(20, sub { worker_pid($standby) ne '' }), 'duties start on the promoted server');
 my @new = map { clients($standby, $_, 4, "$dir/new_$_.log") } 1 .. 4;
