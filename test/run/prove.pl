@@ -3,7 +3,8 @@
 # prove prints them in words, and calls it a success when nothing ran.
 #
 # *.sql go to psql (as pg_prove does it), *.sh to bash, *.pl to perl.  A file
-# that ends badly, or not as planned, counts as one failed case more.
+# that ends badly, or not as planned, counts as one failed case more.  With
+# TASKQ_CPU the processor time of each file is told.
 
 use strict;
 use warnings;
@@ -16,12 +17,21 @@ my ($result, $jobs, @files) = @ARGV;
 sub command
 {
 	my ($harness, $file) = @_;
-	return ['psql', '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1',
-		'-f', $file] if $file =~ /\.sql$/;
-	return ['bash', $file] if $file =~ /\.sh$/;
-	return [$^X, "-I$FindBin::Bin", '-MFirstFailure', $file]
+	my @program = program($file);
+
+	unshift @program, $^X, "$FindBin::Bin/cpu.pl" if $ENV{TASKQ_CPU};
+	return \@program;
+}
+
+sub program
+{
+	my ($file) = @_;
+	return ('psql', '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1',
+		'-f', $file) if $file =~ /\.sql$/;
+	return ('bash', $file) if $file =~ /\.sh$/;
+	return ($^X, "-I$FindBin::Bin", '-MFirstFailure', $file)
 	  if $ENV{TASKQ_FIRST_FAILURE};
-	return [$^X, $file];
+	return ($^X, $file);
 }
 
 # The end of what a test of PostgreSQL::Test wrote down
