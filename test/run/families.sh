@@ -190,7 +190,7 @@ run_tap() {
 		TASKQ_LIB=$(config_dir --libdir) || exit $NO_RESULT
 	export TASKQ_INCLUDE TASKQ_LIB
 	use_build test
-	mkdir -p "$dir/tmp_check/log"
+	mkdir -p "$dir/tmp_check/log" "$dir/templates"
 	pushd "$dir" >/dev/null || exit
 	# the slowest first, so that none is left alone at the end
 	mapfile -t files < <(grep -l '^# (takes long)' "${files[@]}"
@@ -200,6 +200,7 @@ run_tap() {
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
 		TESTDATADIR=$dir/tmp_check TESTLOGDIR=$dir/tmp_check/log \
+		TASKQ_TEMPLATES=$dir/templates \
 		PG_TEST_PORT_DIR=${TASKQ_BASE:-$dir}/ports PGCTLTIMEOUT=60 \
 		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-180} \
 		prove_files tap "${TAP_JOBS:-6}" "${files[@]}"

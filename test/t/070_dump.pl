@@ -102,7 +102,7 @@ UPDATE taskq.transition_03 SET at = clock_timestamp() - interval '30 d';
 SQL
 $psql->($_, $pass) for @copies;
 my %passed = map { $_ => contents($target, $_) } @copies;
-ok(!within(20, sub { grep { contents($target, $_) ne $passed{$_} } @copies }),
+ok(stays(20, sub { !grep { contents($target, $_) ne $passed{$_} } @copies }),
 	'no lease or deadline ends, no worker dies, nothing is removed in any copy');
 is(join(' ', map { worker_pid($target, $_) } @copies), ' ' x (@copies - 1), 'no copy has a background worker');
 is(join(' ', map { $psql->($_, 'SELECT problem, detail FROM taskq_check()') } @copies), ' ' x (@copies - 1),

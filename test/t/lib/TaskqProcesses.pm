@@ -6,6 +6,8 @@ use Exporter 'import';
 use Test::More;
 use Time::HiRes qw(time);
 use PostgreSQL::Test::Utils;
+use TaskqClient;
+use TaskqInit;
 
 our @EXPORT = qw(worker launcher awaits_worker awaits_no_worker awaits_turn
   takes_less log_since);

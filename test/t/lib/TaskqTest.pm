@@ -9,9 +9,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use IPC::Run;
 use POSIX ();
+use TaskqClient;
+use TaskqInit;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(start_node within timely sound worker_pid error_of recovered start_again amcheck
+our @EXPORT = qw(start_node within stays timely sound worker_pid error_of recovered start_again amcheck
   start_clients end_clients said errors_of start_limit_clients kill_limit_client build_c);
 
 # What sessions in the background are asked is no result of a test.
@@ -51,15 +53,29 @@ sub start_node
 sub within
 {
 	my ($seconds, $code) = @_;
-	my $end = time + $seconds;
+	my $begun = time;
 
-	while (time < $end)
+	while (time < $begun + $seconds)
 	{
 		# a server that is just going away makes a client of it die
 		return 1 if eval { $code->() };
-		select(undef, undef, undef, 0.01);
+		TaskqClient::pause($begun);
 	}
 	return eval { $code->() } ? 1 : 0;
+}
+
+# stays(SECONDS, CODE): CODE is true for as long.  It is asked four times, the
+# last time at the end: for what would not become true again by itself.
+sub stays
+{
+	my ($seconds, $code) = @_;
+
+	for (1 .. 4)
+	{
+		within($seconds / 4, sub { 0 });
+		return 0 if !$code->();
+	}
+	return 1;
 }
 
 # timely(BOUND, NAME, CODE): CODE does something and returns how long that
@@ -117,8 +133,7 @@ sub error_of
 
 # recovered(NODE, N, SECONDS): the server has come back from its Nth crash,
 # with its background worker, in time.  Nothing is asked before the server
-# says that it is ready: psql ends without reading what it was sent when it
-# is not, and the writer of that would die.
+# lets somebody in.
 sub recovered
 {
 	my ($node, $n, $seconds) = @_;
@@ -126,7 +141,7 @@ sub recovered
 	return within($seconds // 30, sub {
 		my @crashes = slurp_file($node->logfile) =~ /(all server processes terminated; reinitializing)/g;
 		return @crashes >= $n
-		  && system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0
+		  && TaskqClient::accepts($node)
 		  && worker_pid($node) ne '';
 	});
 }
@@ -144,14 +159,15 @@ sub start_again
 	});
 }
 
-# amcheck(NODE): tables and indexes are what they should be.
+# amcheck(NODE): tables and indexes are what they should be; those of the
+# system are not ours.
 sub amcheck
 {
 	my ($node, $database) = @_;
 
 	$node->command_ok(
 		[ 'pg_amcheck', '--install-missing', '--heapallindexed', '--parent-check',
-			'-d', $database // 'postgres' ],
+			'--exclude-schema', 'pg_catalog', '-d', $database // 'postgres' ],
 		'tables and indexes are sound');
 	return;
 }
