@@ -221,7 +221,7 @@ phase_rows(bool with_script, bool with_calls)
 
 /* ---- 260 MB, once for each way into the code ---- */
 
-#define MUCH "pg_catalog.repeat('x', 260000000)"
+#define MUCH "pg_catalog.repeat(pg_catalog.repeat('x', 1000000), 260)"
 #define MUCH_JSON "pg_catalog.to_jsonb(" MUCH ")"
 
 static const struct

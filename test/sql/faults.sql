@@ -108,19 +108,19 @@ DROP ROLE regress_taskq_hostile;
 -- Values near what PostgreSQL itself can hold
 --
 -- 300 MB as one document: jsonb's own limit for a string, before any call
-SELECT t.code($$SELECT taskq_submit('f', to_jsonb(repeat('x', 300000000)))$$);
+SELECT t.code($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 300000)))$$);
 -- 50 MB in one string: above the default limit, above a changed one, and within it
-SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat('x', 50000000)))$$), 200);
+SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 50000)))$$), 200);
 SELECT taskq_alter_queue('f', '{"max_payload": 20000000}');
-SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat('x', 50000000)))$$), 200);
+SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 50000)))$$), 200);
 SELECT taskq_alter_queue('f', '{"max_payload": 268435456}');
-SELECT taskq_submit('f', to_jsonb(repeat('x', 50000000))) > 0 AS submitted;
+SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 50000))) > 0 AS submitted;
 SELECT length(payload #>> '{}') AS length FROM taskq_claim('f');
-SELECT taskq_complete(task_id, token, to_jsonb(repeat('y', 20000000))) FROM taskq.tasks WHERE queue = 'f' AND state = 'running';
+SELECT taskq_complete(task_id, token, to_jsonb(repeat(repeat('y', 1000), 20000))) FROM taskq.tasks WHERE queue = 'f' AND state = 'running';
 SELECT taskq_purge('f');
 SELECT count(*) FROM taskq.large;
 -- bytes above 256 MB are above every limit
-SELECT left(t.try($$SELECT taskq_submit('f', data => decode(repeat('00', 270000000), 'hex'))$$), 200);
+SELECT left(t.try($$SELECT taskq_submit('f', data => decode(repeat(repeat('00', 1000), 270000), 'hex'))$$), 200);
 SELECT taskq_alter_queue('f', '{"max_payload": null}');
 -- 100,000 tags, headers, members; tags that are one
 SELECT left(t.try($$SELECT taskq_submit('f', tags => (SELECT array_agg('t' || g) FROM generate_series(1, 100000) g))$$), 200);
@@ -143,7 +143,7 @@ SELECT taskq_purge('f', '{pending}') > 0 AS purged;
 SELECT taskq_submit('f') AS id \gset
 SELECT taskq_fail(task_id, token, repeat('é', 1000000)) FROM taskq_claim('f');
 SELECT octet_length(error) <= 8192 AS cut, error = repeat('é', length(error)) AS at_a_character FROM taskq_get(:id);
-SELECT left(t.try($$SELECT taskq_pause(repeat('q', 100000000))$$), 100);
+SELECT left(t.try($$SELECT taskq_pause(repeat(repeat('q', 1000), 100000))$$), 100);
 --
 -- JSON and encodings: what is no text is refused by PostgreSQL, whatever the way
 --

@@ -1,4 +1,5 @@
 # Schemas: where the extension goes, what DROP EXTENSION leaves, and a dump.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

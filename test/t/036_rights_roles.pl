@@ -1,5 +1,6 @@
 # Rights as roles come and go: renamed, dropped, of the same name or number
 # again; dumped and restored; and what plans, statistics and sequences tell.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

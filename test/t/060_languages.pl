@@ -18,6 +18,7 @@ use Test::More;
 use TaskqTest;
 
 my $TASKS = 200;
+my $SHELL_TASKS = 80;    # each of them starts several processes
 my $BOUND = 180;    # seconds, for anything, on a machine that is busy
 my $AT_ONCE = 3;    # languages: most of the time each waits for something
 
@@ -389,6 +390,7 @@ sub test_language
 
 	subtest $name => sub {
 		mkdir $made;
+		$TASKS = $SHELL_TASKS if $name eq 'shell';
 		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
 		start_server($name);
 		$snippet{$name}->(@command);

@@ -14,7 +14,7 @@ use Time::HiRes qw(time);
 my $node = start_node('maintenance', 'fsync' => 'off', 'taskq.retention_interval' => "'1 s'", 'deadlock_timeout' => "'200 ms'");
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 my $space = PostgreSQL::Test::Utils::tempdir;
-my $seconds = $ENV{LONG} ? 60 : 12;
+my $seconds = $ENV{LONG} ? 60 : 6;
 
 $sql->(<<"SQL");
 CREATE TABLESPACE elsewhere LOCATION '$space';
