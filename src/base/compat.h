@@ -5,6 +5,20 @@
  * Every file of the extension takes this header first, and no other file
  * tests a version number.
  *
+ * What is told apart here came into the server with
+ *
+ *	 16	varatt.h; updates that want BRIN entries only (TU_UpdateIndexes,
+ *		onlySummarizing); the name pgstat_get_local_beentry_by_index;
+ *		get_eclass_for_sort_expr without nullable_relids, since a Var says
+ *		itself which outer joins make it null
+ *	 17	RestrictSearchPath in place of PushOverrideSearchPath; MyProcNumber and
+ *		PGPROC.vxid, when backend ids went; fdw_restrictinfo
+ *	 18	explain_format.h and explain_state.h; pg_noreturn; logLockFailure of
+ *		ConditionalLockTuple; tupleid of ExecCheckIndexConstraints; instrument
+ *		of index_beginscan; disabled_nodes of a path; COMPARE_LT in path keys
+ *
+ * "make check-versions" compiles for all of them of which it finds headers.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #ifndef TQ_COMPAT_H
@@ -24,9 +38,21 @@
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h" /* was part of postgres.h */
+#endif
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h" /* were part of commands/explain.h */
+#include "commands/explain_state.h"
+#endif
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "taskq supports PostgreSQL 15 to 18"
+#endif
+
+/* 18 has pg_noreturn in its place, which stands before a declaration. */
+#if PG_VERSION_NUM >= 180000
+#define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
 /*
@@ -114,6 +140,15 @@ typedef bool TqIndexUpdate;
 #define TQ_WRITE_CAN_REFUSE false
 #else
 #define TQ_WRITE_CAN_REFUSE true
+#endif
+
+/* The lock of a row, if nobody has it. */
+#if PG_VERSION_NUM >= 180000
+#define tq_compat_try_lock_tuple(rel, tid, mode)                              \
+	ConditionalLockTuple(rel, tid, mode, false)
+#else
+#define tq_compat_try_lock_tuple(rel, tid, mode)                              \
+	ConditionalLockTuple(rel, tid, mode)
 #endif
 
 /* The number of this backend's transaction, its own count. */

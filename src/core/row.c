@@ -547,7 +547,7 @@ reserve(Relation rel, ItemPointer tid, bool wait)
 		LockTuple(rel, tid, ExclusiveLock);
 		return true;
 	}
-	if (!ConditionalLockTuple(rel, tid, ExclusiveLock))
+	if (!tq_compat_try_lock_tuple(rel, tid, ExclusiveLock))
 		return false;
 	if (!is_busy(rel, tid))
 		return true;

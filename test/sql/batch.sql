@@ -86,6 +86,11 @@ SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 
 DROP INDEX taskq.theirs_too;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 1302, '{"correlation_id": "one"}')));
 SELECT count(*) FROM taskq_submit_tasks(t.list(1303, 1303, '{"correlation_id": "one"}'));
+-- one of ranges of pages: of an update a later server may want entries in it alone
+CREATE INDEX theirs_of_pages ON taskq.task USING brin (claimed_at);
+SELECT count(*) FROM taskq_claim('b', max_tasks => 20);
+DROP INDEX taskq.theirs_of_pages;
+SELECT * FROM t.indexes();
 DROP INDEX taskq.theirs, taskq.theirs_alone;
 -- one by one, with indexes that come and go
 SELECT count(taskq_submit('b', '0', key => 'single', deadline => now() + '1 day')) FROM generate_series(1, 3);
