@@ -11,8 +11,9 @@
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
-	check-hostile check-model check-tap check-lint check-mutants check-scale
-VARIANT_GOALS = check-cassert check-caches
+	check-hostile check-model check-tap check-lint check-mutants check-scale \
+	check-versions
+VARIANT_GOALS = check-cassert check-caches check-pg17 check-pg18
 PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench \
 	compare lint format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))

@@ -51,10 +51,12 @@ needs() {
 		file:/usr/include/stdlib.h libc6-dev
 		include:libpq-fe.h libpq-dev
 	LIST
-	case $1 in cassert | caches)
-		say command:bzip2 bzip2
-		say command:flock util-linux
-		;;
+	case $1 in
+		cassert | caches)
+			say command:bzip2 bzip2
+			say command:flock util-linux
+			;;
+		pg[0-9]* | versions) say command:flock util-linux ;;
 	esac
 	[ "$1" != compare ] || say command:valgrind valgrind
 	if [ "$1" = bench ] && wants_peers; then

@@ -2,23 +2,11 @@
 # variants of the suite that the packaged server cannot serve: one with
 # assertions, and one that besides keeps nothing in its caches.
 #
-# It is made once for each version and set of options, and kept:
-#
-#   TASKQ_CACHE   where (default: /var/cache/taskq for root, since user postgres
-#                 must be able to read it, else below XDG_CACHE_HOME or ~/.cache)
+# It is made once for each version and set of options, and kept where
+# archive.sh says.
 #
 # Debian's patches are left out: they are about directories and packaging.  The
 # tarball holds what bison and flex make, so neither is needed.
-
-cache_dir() {
-	if [ -n "${TASKQ_CACHE:-}" ]; then
-		say "$TASKQ_CACHE"
-	elif is_root; then
-		say /var/cache/taskq
-	else
-		say "${XDG_CACHE_HOME:-$HOME/.cache}/taskq"
-	fi
-}
 
 # variant_flags VARIANT: sets CONFIGURE, the compiler's flags, and USUAL, the
 # families when none is named.  All have assertions, and with them checks of
@@ -40,45 +28,10 @@ variant_flags() {
 	CONFIGURE=$(say $CONFIGURE)
 }
 
-# fetch_source VERSION DIRECTORY: the tarball of Debian's source package, by
-# apt with a configuration of our own: the machine's sources, as deb-src.  apt
-# proves the signatures.
-fetch_source() {
-	local major=${1%%.*} dir=$2 file version options
-	mkdir -p "$dir/apt/parts" "$dir/apt/state/lists/partial" \
-		"$dir/apt/cache/archives/partial" "$dir/download"
-	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
-		/etc/apt/sources.list.d/*.sources; do
-		[ -f "$file" ] && grep -q 'debian' "$file" || continue
-		sed -e 's/^Types:.*/Types: deb-src/' -e 's/^deb /deb-src /' "$file" \
-			>"$dir/apt/parts/${file##*/}"
-	done
-	options=(-q
-		-o Dir::Etc::SourceList=/dev/null
-		-o "Dir::Etc::SourceParts=$dir/apt/parts"
-		-o "Dir::State=$dir/apt/state"
-		-o Dir::State::status=/var/lib/dpkg/status
-		-o "Dir::Cache=$dir/apt/cache"
-		-o Acquire::Languages=none
-		-o APT::Sandbox::User=root)
-	apt-get "${options[@]}" update || return
-	cd "$dir/download" || return
-	# that of the package first, then the others, the newest first: an
-	# archive does not always have the source of each package
-	for version in \
-		$(dpkg-query -W -f '${Version}' "postgresql-$major" 2>/dev/null) \
-		$(apt-cache "${options[@]}" showsrc --only-source \
-			"postgresql-$major" | sed -n 's/^Version: *//p' | sort -Vru); do
-		apt-get "${options[@]}" source --download-only \
-			"postgresql-$major=$version" && return
-	done
-	return 1
-}
-
-# compile_server VARIANT VERSION WORK TARGET: into WORK, to be moved to TARGET
+# compile_server MAJOR WORK TARGET: into WORK, to be moved to TARGET
 compile_server() {
-	local work=$3 target=$4
-	fetch_source "$2" "$work" || return
+	local work=$2 target=$3
+	fetch_source "$1" "$work" || return
 	mkdir "$work/source" "$work/build" || return
 	tar -x -C "$work/source" --strip-components=1 --no-same-owner \
 		-f "$work"/download/*.orig.tar.* || return
@@ -97,9 +50,7 @@ built_server() {
 	local cache version target work log
 	variant_flags "$1"
 	version=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9.]*\).*/\1/')
-	cache=$(cache_dir)
-	mkdir -p "$cache" || die "could not make $cache; TASKQ_CACHE names another"
-	cache=$(cd -- "$cache" && pwd -P) || exit $NO_RESULT
+	cache=$(made_cache) || exit $NO_RESULT
 	target=$cache/$1-$version-$(say "$CONFIGURE $CFLAGS $CPPFLAGS" |
 		cksum | cut -d ' ' -f 1)
 	log=$cache/$1.log
@@ -110,7 +61,7 @@ built_server() {
 		work=$(mktemp -d "$cache/build.XXXXXX") || exit $NO_RESULT
 		WORK=$work
 		(umask 022 &&
-			compile_server "$1" "$version" "$work" "$target") \
+			compile_server "${version%%.*}" "$work" "$target") \
 			>"$log" 2>&1 </dev/null 8>&- || {
 			tail -n 20 "$log"
 			die "the server could not be built, see $log"
@@ -121,17 +72,17 @@ built_server() {
 		WORK=
 	fi
 	exec 8>&-
-	copy_extension pgtap "$target" || die 'there is no pgtap'
+	copy_extension pgtap "$("$target/bin/pg_config" --sharedir)" ||
+		die 'there is no pgtap'
 	(as_user test -x "$target/bin/postgres" -a -r "$target/bin/postgres") ||
 		die "user $TASKQ_USER cannot read $target; TASKQ_CACHE names another"
 	PG_CONFIG=$target/bin/pg_config
 	say "$("$target/bin/postgres" --version), $1"
 }
 
-# copy_extension NAME PREFIX: from the packaged server, one that is only SQL
+# copy_extension NAME SHARE: from the packaged server, one that is only SQL
 copy_extension() {
-	local from to
+	local from to=$2/extension
 	from=$("$PG_CONFIG" --sharedir)/extension
-	to=$("$2/bin/pg_config" --sharedir)/extension
 	[ -f "$to/$1.control" ] || cp "$from/$1".control "$from/$1"--*.sql "$to/"
 }
