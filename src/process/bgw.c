@@ -308,7 +308,8 @@ work_until_told(void)
 		}
 		MemoryContextReset(turn_context);
 
-		if (tq_bgw_stopping() || tq_station_kept_out())
+		/* a wait in the turn may have reset the latch */
+		if (tq_bgw_stopping() || tq_station_kept_out() || tq_station_asked())
 			continue;
 		now = tq_clock_dispatch();
 		if (turn.next > now)

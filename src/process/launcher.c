@@ -18,6 +18,9 @@
  * When no background worker slot is free it says so once and tries again
  * every ten seconds, and whenever one of its own processes ends.
  *
+ * What it is told of while it looks is kept in flags beside its latch, which
+ * a wait for a lock or a page may reset: it does not sleep while one is up.
+ *
  * All its times are of the monotonic clock: a step of the wall clock moves
  * nothing.
  *
@@ -27,6 +30,8 @@
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
+
+#include <signal.h>
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
@@ -39,6 +44,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/procsignal.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -80,9 +86,13 @@ static MemoryContext launcher_context;
 static List         *watches = NIL;  /* of Watch */
 static List         *to_visit = NIL; /* of Oid */
 
+/* A process has ended since the round began, or something else did. */
+static volatile sig_atomic_t signalled = false;
+
 static int64 slot_retry_at = 0;  /* monotonic clock */
 static bool  lacks_slot = false; /* and the log has said so */
 
+static void            handle_signal(SIGNAL_ARGS);
 static void            at_exit(int code, Datum arg);
 static void            add_context(void *arg);
 static void            take_round(void *arg);
@@ -130,6 +140,7 @@ tq_launcher_main(Datum arg)
 	context.previous = error_context_stack;
 	error_context_stack = &context;
 	tq_bgw_signals();
+	pqsignal(SIGUSR1, handle_signal);
 	before_shmem_exit(at_exit, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
@@ -148,6 +159,8 @@ tq_launcher_main(Datum arg)
 		int64 ms = SLEEP_CEILING;
 
 		tq_bgw_reload();
+		signalled = false;
+		tq_station_round_begin();
 		MemoryContextSwitchTo(round_context);
 		if (!tq_bgw_try(take_round, &next))
 		{
@@ -159,12 +172,23 @@ tq_launcher_main(Datum arg)
 		MemoryContextReset(round_context);
 		if (next != PG_INT64_MAX)
 			ms = Min(ms, (next - tq_clock_monotonic() + 999) / 1000);
-		if (!tq_bgw_stopping())
+		if (!tq_bgw_stopping() && !signalled && !tq_station_told_launcher())
 			tq_bgw_sleep(ms);
 	}
 
 	/* Not 0: the postmaster would not start it again. */
 	proc_exit(1);
+}
+
+/*
+ * SIGUSR1: the postmaster's word that a process has ended, among others.  The
+ * latch alone would not do: a wait for a lock in a round resets it.
+ */
+static void
+handle_signal(SIGNAL_ARGS)
+{
+	signalled = true;
+	procsignal_sigusr1_handler(postgres_signal_arg);
 }
 
 static void

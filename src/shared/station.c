@@ -79,6 +79,7 @@ typedef struct Station
 	int              tranche;
 	int              capacity;
 	pg_atomic_uint32 launcher;   /* number of its PGPROC, plus 1 */
+	pg_atomic_uint32 told;       /* the launcher has something to look at */
 	pg_atomic_uint32 lacks_slot; /* no background worker slot was free */
 
 	/* under lock */
@@ -125,6 +126,7 @@ tq_station_init(void)
 		LWLockInitialize(&station->lock, station->tranche);
 		station->capacity = tq_guc_max_databases + SPARE_ENTRIES;
 		pg_atomic_init_u32(&station->launcher, 0);
+		pg_atomic_init_u32(&station->told, 0);
 		pg_atomic_init_u32(&station->lacks_slot, 0);
 		for (int i = 0; i < station->capacity; i++)
 		{
@@ -550,6 +552,23 @@ tq_station_launcher_detach(void)
 	pg_atomic_write_u32(&station->launcher, 0);
 }
 
+/* In the launcher: whoever tells it something from now on asks for a round. */
+void
+tq_station_round_begin(void)
+{
+	pg_atomic_exchange_u32(&station->told, 0);
+}
+
+/*
+ * In the launcher: was it told something since the round began?  Its latch
+ * may be set no more: a wait for a lock in the round resets it.
+ */
+bool
+tq_station_told_launcher(void)
+{
+	return pg_atomic_read_u32(&station->told) != 0;
+}
+
 /* How many entries there can be. */
 int
 tq_station_capacity(void)
@@ -736,6 +755,7 @@ wake(Entry *entry)
 static void
 wake_launcher(void)
 {
+	pg_atomic_exchange_u32(&station->told, 1);
 	wake_proc(&station->launcher);
 }
 

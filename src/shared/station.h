@@ -82,6 +82,8 @@ extern void            tq_station_detach(TqStationEnd end);
 /* for the launcher */
 extern void         tq_station_launcher_attach(void);
 extern void         tq_station_launcher_detach(void);
+extern void         tq_station_round_begin(void);
+extern bool         tq_station_told_launcher(void);
 extern int          tq_station_capacity(void);
 extern int          tq_station_list(TqStationItem *items, int max);
 extern TqStationEnd tq_station_take_end(Oid dboid);
