@@ -38,7 +38,7 @@ COMMENT ON COLUMN taskq.worker.role_id IS 'Role that registered it';
 COMMENT ON COLUMN taskq.worker.queues IS 'Queues that it claims from when it names none; null is all';
 COMMENT ON COLUMN taskq.worker.tags IS 'Its capabilities';
 COMMENT ON COLUMN taskq.worker.info IS 'What it says of itself';
-COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made';
+COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made; of a label, when it was last used, to the hour';
 COMMENT ON COLUMN taskq.worker.ended_at IS 'When it was declared dead or left';
 COMMENT ON COLUMN taskq.worker.draining IS 'It gets no further tasks';
 COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; null is any number';

@@ -200,6 +200,8 @@ CREATE INDEX archive_recreated_idx ON taskq.archive (recreated_as) WHERE recreat
 COMMENT ON INDEX taskq.archive_recreated_idx IS 'Where a recreated task comes from';
 CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
 COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'The retention duty';
+CREATE INDEX archive_keep_worker_idx ON taskq.archive_keep (worker_id) WHERE worker_id OPERATOR(pg_catalog.<>) 0;
+COMMENT ON INDEX taskq.archive_keep_worker_idx IS 'Does a task still name the worker?';
 
 /* Where finishing goes; no row means leaf 0, never moved on. */
 CREATE TABLE taskq.archive_rotation (

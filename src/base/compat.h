@@ -158,22 +158,46 @@ typedef bool TqIndexUpdate;
 #define TQ_MY_LXID (MyProc->lxid)
 #endif
 
+/* One of the server's processes, counted from 1; NULL when it has ended. */
+static inline const PgBackendStatus *
+tq_compat_backend(int i)
+{
+#if PG_VERSION_NUM >= 160000
+	LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(i);
+#else
+	LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(i);
+#endif
+
+	return local == NULL ? NULL : &local->backendStatus;
+}
+
 /* When the server's process of that kind was started; 0: there is none. */
 static inline TimestampTz
 tq_compat_backend_start(BackendType type)
 {
 	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
 	{
-#if PG_VERSION_NUM >= 160000
-		LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(i);
-#else
-		LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(i);
-#endif
+		const PgBackendStatus *status = tq_compat_backend(i);
 
-		if (local != NULL && local->backendStatus.st_backendType == type)
-			return local->backendStatus.st_proc_start_timestamp;
+		if (status != NULL && status->st_backendType == type)
+			return status->st_proc_start_timestamp;
 	}
 	return 0;
+}
+
+/* When the oldest open transaction of the database began; or limit. */
+static inline TimestampTz
+tq_compat_oldest_transaction(Oid database, TimestampTz limit)
+{
+	for (int i = 1; i <= pgstat_fetch_stat_numbackends(); i++)
+	{
+		const PgBackendStatus *status = tq_compat_backend(i);
+
+		if (status != NULL && status->st_databaseid == database &&
+			status->st_xact_start_timestamp != 0)
+			limit = Min(limit, status->st_xact_start_timestamp);
+	}
+	return limit;
 }
 
 /* An ordered path of a foreign table, and what it is ordered by. */

@@ -1,8 +1,8 @@
 /*
  * duty.c
  *		What happens by itself: dead workers, ended leases and time limits,
- *		deadlines.  (Retention is in retention.c, workers that are bound to a
- *		connection in bound.c, what sessions wait for in wakes.c.)
+ *		deadlines.  (Retention is in retention.c and forget.c, workers that are
+ *		bound to a connection in bound.c, what sessions wait for in wakes.c.)
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background
@@ -47,6 +47,7 @@
 #include "core/duty.h"
 #include "core/failure.h"
 #include "core/finished.h"
+#include "core/forget.h"
 #include "core/orphan.h"
 #include "core/retention.h"
 #include "core/role.h"
@@ -238,8 +239,10 @@ tq_duty_turn(TimestampTz told)
 			while (
 				turn_of("large", tq_retention_large, tq_guc_retention_batch))
 				;
-			(void) turn_of("workers", tq_retention_workers,
-						   tq_guc_retention_batch);
+			do
+				(void) turn_of("workers", tq_forget_workers,
+							   tq_guc_retention_batch);
+			while (!turn_failed && tq_forget_more());
 		}
 		retention_due = now +
 						(int64) tq_guc_retention_interval * USECS_PER_SEC;
@@ -327,7 +330,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
-				  {"workers", tq_retention_workers, 10 * BATCH, true}};
+				  {"workers", tq_forget_workers, 10 * BATCH, true}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);

@@ -35,7 +35,6 @@ static TqStmt stmt_orphans = {
 	NULL};
 
 static int find_in_registry(TqRunning *found, int max);
-static int holders(const TqRunning *all, int count, int32 **workers);
 static int keep_ended(int32 *workers, int count);
 static int find_in_table(TqRunning *found, int max);
 
@@ -50,30 +49,9 @@ tq_orphan_find(TqRunning *found, int max)
 								  : find_in_table(found, max);
 }
 
-static int
-find_in_registry(TqRunning *found, int max)
-{
-	int        all_count;
-	TqRunning *all = tq_registry_all(&all_count);
-	int32     *workers;
-	int        worker_count = holders(all, all_count, &workers);
-	int        count = 0;
-
-	worker_count = keep_ended(workers, worker_count);
-	for (int i = 0; i < all_count && worker_count > 0 && count < max; i++)
-	{
-		if (bsearch(&all[i].worker_id, workers, worker_count, sizeof(int32),
-					tq_order_int32) != NULL)
-			found[count++] = all[i];
-	}
-	pfree(workers);
-	pfree(all);
-	return count;
-}
-
 /* Who holds these tasks, sorted, each once. */
-static int
-holders(const TqRunning *all, int count, int32 **workers)
+int
+tq_orphan_holders(const TqRunning *all, int count, int32 **workers)
 {
 	int held = 0;
 	int kept = 0;
@@ -91,6 +69,27 @@ holders(const TqRunning *all, int count, int32 **workers)
 			(*workers)[kept++] = (*workers)[i];
 	}
 	return kept;
+}
+
+static int
+find_in_registry(TqRunning *found, int max)
+{
+	int        all_count;
+	TqRunning *all = tq_registry_all(&all_count);
+	int32     *workers;
+	int        worker_count = tq_orphan_holders(all, all_count, &workers);
+	int        count = 0;
+
+	worker_count = keep_ended(workers, worker_count);
+	for (int i = 0; i < all_count && worker_count > 0 && count < max; i++)
+	{
+		if (bsearch(&all[i].worker_id, workers, worker_count, sizeof(int32),
+					tq_order_int32) != NULL)
+			found[count++] = all[i];
+	}
+	pfree(workers);
+	pfree(all);
+	return count;
 }
 
 /* Those of the workers that have ended; the others are taken out. */

@@ -12,5 +12,6 @@
 #include "shared/registry.h"
 
 extern int tq_orphan_find(TqRunning *found, int max);
+extern int tq_orphan_holders(const TqRunning *all, int count, int32 **workers);
 
 #endif /* TQ_ORPHAN_H */

@@ -15,7 +15,7 @@
  * archive_keep is emptied row by row, by expires_at.
  *
  * Rows of taskq.large whose task is gone are swept in the order of ids,
- * going on where the last sweep ended.
+ * going on where the last sweep ended.  Rows of workers are in forget.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -92,20 +92,6 @@ static TqStmt stmt_large = {
 	"       (SELECT count(*) FROM ids)",
 	2,
 	{INT8OID, INT4OID},
-	NULL};
-
-static TqStmt stmt_workers = {
-	"WITH old AS (SELECT w.worker_id FROM taskq.worker w"
-	"   WHERE w.state <> 1"
-	"     AND coalesce(w.ended_at, w.registered_at) < $1"
-	"     AND NOT EXISTS (SELECT FROM taskq.task t"
-	"                      WHERE t.worker_id = w.worker_id)"
-	"   LIMIT $2),"
-	" gone AS (DELETE FROM taskq.worker w USING old o"
-	"   WHERE w.worker_id = o.worker_id RETURNING w.worker_id)"
-	"SELECT count(*) FROM gone",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
 	NULL};
 
 /* The sweep of taskq.large goes on after this id. */
@@ -223,33 +209,6 @@ tq_retention_large(int limit)
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	return looked;
-}
-
-/* Registrations and labels that nobody has used for long. */
-int64
-tq_retention_workers(int limit)
-{
-	int64 month = 30 * USECS_PER_DAY;
-	TqSpi spi;
-	Datum args[2];
-	int64 removed;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	args[0] = TimestampTzGetDatum(
-		tq_clock_wall() -
-		Max(month, (int64) tq_guc_retention * USECS_PER_SEC));
-	args[1] = Int32GetDatum(limit);
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_workers, args, NULL, SPI_OK_SELECT, 0);
-	removed = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
-	if (removed > 0)
-	{
-		tq_metrics_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
-		tq_catalog_announce_worker();
-	}
-	PopActiveSnapshot();
-	return removed;
 }
 
 /* When the newest task of a leaf finished; false when it is empty. */

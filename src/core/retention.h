@@ -13,6 +13,5 @@
 extern int64 tq_retention_expired(int limit);
 extern int64 tq_retention_rotate(int limit);
 extern int64 tq_retention_large(int limit);
-extern int64 tq_retention_workers(int limit);
 
 #endif /* TQ_RETENTION_H */

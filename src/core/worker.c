@@ -63,6 +63,7 @@ typedef struct KnownWorker
 	int           max_running;
 	char        **queues; /* NULL: all */
 	int           queue_count;
+	TimestampTz   used_at; /* of a label, as of its row */
 } KnownWorker;
 
 /* What a registration says; all of it may be missing. */
@@ -81,7 +82,8 @@ static HTAB         *known = NULL;
 static uint64        known_generation = 0;
 
 /* The living one, else the newest of the past, else the label. */
-#define WORKER_COLUMNS ", w.tags, w.draining, w.max_running, w.queues"
+#define WORKER_COLUMNS                                                        \
+	", w.tags, w.draining, w.max_running, w.queues, w.registered_at"
 
 static TqStmt stmt_find = {
 	"SELECT w.worker_id, w.state::integer, r.oid" WORKER_COLUMNS
@@ -96,9 +98,19 @@ static TqStmt stmt_find = {
 static TqStmt stmt_find_label = {
 	"SELECT w.worker_id, w.state::integer, NULL::oid" WORKER_COLUMNS
 	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3"
-	" ORDER BY w.worker_id LIMIT 1",
+	" ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
 	1,
 	{TEXTOID},
+	NULL};
+
+/* Nobody waits for whoever else is using it. */
+static TqStmt stmt_use_label = {
+	"UPDATE taskq.worker SET registered_at = $2"
+	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
+	"                     WHERE w.worker_id = $1 AND w.state = 3"
+	"                       FOR UPDATE SKIP LOCKED)",
+	2,
+	{INT4OID, TIMESTAMPTZOID},
 	NULL};
 
 static TqStmt stmt_add = {
@@ -160,6 +172,8 @@ static KnownWorker *look_up_caller(const char *name);
 static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
 static int32  add_row(const char *name, TqWorkerState state,
 					  const Registration *registration);
+static bool   label_is_fresh(const KnownWorker *worker);
+static void   use_label(KnownWorker *worker, const char *name);
 static bool   keep_row(int32 worker_id, const Registration *registration);
 static bool   end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
 static void   tell(const KnownWorker *worker, TqWorker *result);
@@ -403,21 +417,8 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 		tq_error_no_such_worker(name, true);
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_ACTIVE)
 		tell(worker, result);
-	else if (worker->worker_id == 0 || worker->state == TQ_WORKER_GONE)
-	{
-		Registration none = {0};
-
-		read_known(worker, &stmt_find_label, name);
-		if (worker->worker_id == 0)
-		{
-			tq_xact_session_cache_changed();
-			if (add_row(name, TQ_WORKER_LABEL, &none) == 0)
-				tq_call_snapshot();
-			read_known(worker, &stmt_find_label, name);
-			if (worker->worker_id == 0)
-				tq_error_serialization();
-		}
-	}
+	else if (!label_is_fresh(worker))
+		use_label(worker, name);
 	result->worker_id = worker->worker_id;
 }
 
@@ -435,15 +436,21 @@ tq_worker_if_registered(const char *name, TqWorker *result)
 		tq_worker_for_claim(name, result);
 }
 
-/* Is it neither registered nor a label that was used before? */
+/*
+ * Would a claim by that name have to write a row first?  It is not registered
+ * then, and no label that was used lately.
+ */
 bool
 tq_worker_is_new(const char *name)
 {
 	KnownWorker *worker = look_up(name);
 
-	if (worker->worker_id != 0 && worker->state == TQ_WORKER_GONE)
+	if (worker->worker_id != 0 &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		return false;
+	if (!label_is_fresh(worker))
 		read_known(worker, &stmt_find_label, name);
-	return worker->worker_id == 0;
+	return !label_is_fresh(worker);
 }
 
 /*
@@ -656,9 +663,61 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 		value = tq_spi_get(0, 7, &isnull);
 		worker->queues = isnull ? NULL
 								: strings_of(value, &worker->queue_count);
+		value = tq_spi_get(0, 8, &isnull);
+		worker->used_at = DatumGetTimestampTz(value);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
+}
+
+/*
+ * May a claim use the label as it is known?  Its row tells to the hour when
+ * it was last used, and is removed only two hours after that, when no older
+ * transaction goes on (forget.c): so it is there until the claim can be seen.
+ */
+static bool
+label_is_fresh(const KnownWorker *worker)
+{
+	return worker->worker_id != 0 && worker->state == TQ_WORKER_LABEL &&
+		   tq_clock_wall() - worker->used_at < USECS_PER_HOUR;
+}
+
+/*
+ * Make a label one that is used now, or a new one when there is none or
+ * somebody else has locked it, who may be removing it.
+ */
+static void
+use_label(KnownWorker *worker, const char *name)
+{
+	Registration none = {0};
+	TimestampTz  now = tq_clock_wall();
+	Datum        args[2];
+	bool         used;
+	TqSpi        spi;
+
+	read_known(worker, &stmt_find_label, name);
+	if (label_is_fresh(worker))
+		return;
+	tq_xact_session_cache_changed();
+	if (worker->worker_id != 0)
+	{
+		args[0] = Int32GetDatum(worker->worker_id);
+		args[1] = TimestampTzGetDatum(now);
+		tq_spi_enter(&spi);
+		used = tq_spi_run(&stmt_use_label, args, NULL, SPI_OK_UPDATE, 0) > 0;
+		tq_spi_leave(&spi);
+		if (used)
+			worker->used_at = now;
+
+		/* whoever has locked it uses it, too: there is time to try again */
+		if (used || now - worker->used_at < TQ_LABEL_KEPT)
+			return;
+	}
+	if (add_row(name, TQ_WORKER_LABEL, &none) == 0)
+		tq_call_snapshot();
+	read_known(worker, &stmt_find_label, name);
+	if (worker->worker_id == 0)
+		tq_error_serialization();
 }
 
 /* The strings of a text[]. */

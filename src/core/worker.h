@@ -17,6 +17,9 @@ typedef enum TqWorkerState
 	TQ_WORKER_GONE = 4   /* deregistered, or replaced */
 } TqWorkerState;
 
+/* A label that was not used for that long may be removed. */
+#define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)
+
 typedef struct TqWorker
 {
 	int32 worker_id;

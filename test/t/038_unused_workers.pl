@@ -1,0 +1,163 @@
+# Registrations that have ended, and labels, are removed when nothing refers
+# to them: no live task, no finished one, no change of a state; and not
+# before.  A label that is used does not go, nor does its use make others wait.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+# the background worker looks when it starts, and this test by itself
+my $node = start_node('workers', 'taskq.retention_interval' => "'1d'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+my $removed = sub { $sql->("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") };
+my $there = sub { $sql->("SELECT string_agg(name, ',' ORDER BY name) FROM taskq.worker") };
+
+# as if its last use, or its end, had been that long ago
+sub age
+{
+	my ($name, $span) = @_;
+	return $sql->("UPDATE taskq.worker SET registered_at = now() - interval '$span',"
+		  . " ended_at = CASE WHEN state <> 3 THEN now() - interval '$span' END WHERE name = '$name' AND state <> 1");
+}
+
+# a task that the label has done
+sub done
+{
+	my ($queue, $name) = @_;
+	return $sql->("SELECT taskq_submit('$queue') \\g /dev/null\n"
+		  . "SELECT task_id AS id, token FROM taskq_claim('$queue', '$name') \\gset\n"
+		  . "SELECT taskq_complete(:id, :token) \\g /dev/null\nSELECT :id");
+}
+my $shown = sub { $sql->("SELECT coalesce(worker, '-') FROM taskq_get($_[0])") };
+
+# --- a task in a leaf that rotates
+$sql->(q{SELECT taskq_create_queue('none', '{"retention": "none"}'), taskq_create_queue('for ever', '{"retention": "forever"}'),
+	taskq_create_queue('history', '{"history": "transitions", "retention": "none"}')});
+my $task = done('q', 'rotating');
+done('none', 'traceless');
+age($_, '3 h') for 'rotating', 'traceless';
+$sql->("UPDATE taskq.archive SET finished_at = now() - interval '3 h'");
+is($removed->(), '0', 'a finished task keeps what may belong to it');
+is($shown->($task), 'rotating', 'and shows its worker');
+$sql->("UPDATE taskq.archive SET finished_at = now() - interval '30 min' WHERE task_id = $task");
+age('rotating', '30 min');
+is($removed->(), '1', 'a label goes whose last use was before all that is kept');
+is($there->(), 'rotating', 'and only that');
+is($shown->($task), 'rotating', 'the other is still shown');
+$sql->('DELETE FROM taskq.archive');
+age('rotating', '3 h');
+is($removed->(), '1', 'it goes when its task has gone');
+
+# --- a task with a time of its own
+$task = done('for ever', 'kept');
+age('kept', '400 d');
+is($removed->(), '0', 'a task that is kept for ever keeps its label');
+is($shown->($task), 'kept', 'and shows it');
+$sql->("UPDATE taskq.archive SET finished_at = now() - interval '400 d'");
+is($removed->(), '0', 'however old both are');
+$sql->("SELECT taskq_purge('for ever')");
+is($removed->(), '1', 'purged, it lets it go');
+
+# --- a change of a state
+done('history', 'changed');
+age('changed', '3 h');
+$sql->("UPDATE taskq.transition SET at = now() - interval '3 h'");
+is($removed->(), '0', 'a change of a state keeps the label');
+is($sql->("SELECT DISTINCT worker FROM taskq.history WHERE worker IS NOT NULL"), 'changed', 'and shows it');
+$sql->('DELETE FROM taskq.transition');
+is($removed->(), '1', 'and lets it go');
+
+# --- a live task
+$sql->("SELECT taskq_submit('none')");
+my ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('none', 'holds', lease => '1 h')");
+age('holds', '40 d');
+is($removed->(), '0', 'a running task keeps its label');
+is($sql->("SELECT now() - registered_at < interval '30 min' FROM taskq.worker WHERE name = 'holds'"), 't',
+	'which is in use as long as it holds one');
+$sql->("SELECT taskq_complete($id, $token)");
+is($removed->(), '0', 'and stays for a while after that');
+age('holds', '3 h');
+age('holds', '1 h 59 min');
+is($removed->(), '0', 'one used less than two hours ago stays');
+age('holds', '2 h 1 min');
+is($removed->(), '1', 'one used before that goes');
+
+# --- registrations
+$sql->("SELECT taskq_register(w), taskq_deregister(w) FROM unnest(ARRAY['young', 'old']) w; SELECT taskq_register('alive')");
+age('young', '6 d');
+age('old', '8 d');
+is($removed->(), '1', 'a registration goes as long after its end as finished tasks do');
+is($there->(), 'alive,young', 'not before, nor one that lives');
+age('young', '8 d');
+is($removed->(), '1', 'the other later');
+$sql->("SELECT taskq_submit('for ever'); SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('for ever', 'alive')");
+$sql->("SELECT taskq_deregister('alive')");
+age('alive', '40 d');
+is($removed->(), '0', 'one that has done a task which is kept stays');
+$sql->("SELECT taskq_purge('for ever')");
+is($removed->(), '1', 'until that is gone');
+
+# --- using a label
+done('none', 'used');
+my $row = $sql->("SELECT xmin FROM taskq.worker WHERE name = 'used'");
+done('none', 'used');
+is($sql->("SELECT xmin FROM taskq.worker WHERE name = 'used'"), $row, 'using a label writes no row');
+age('used', '90 min');
+done('none', 'used');
+is($sql->("SELECT count(*), bool_and(now() - registered_at < interval '30 min') FROM taskq.worker WHERE name = 'used'"), '1|t',
+	'but after an hour');
+
+# a session that has kept it in mind
+my $session = $node->background_psql('postgres');
+my $claim = "SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('none', 'used')";
+$sql->("SELECT taskq_submit('none')");
+is($session->query_safe($claim), '1', 'a session uses the label');
+$sql->("DELETE FROM taskq.worker WHERE name = 'used'");
+$sql->("SELECT taskq_register('other'), taskq_deregister('other')");    # tells sessions to look again
+$sql->("SELECT taskq_submit('none')");
+is($session->query_safe($claim), '1', 'when it is gone');
+is($there->(), 'other,used', 'it is made again');
+
+# somebody else has locked its row
+my $locker = $node->background_psql('postgres');
+for my $case ([ '90 min', 1 ], [ '3 h', 2 ])
+{
+	my ($span, $rows) = @$case;
+
+	age('used', $span);
+	$locker->query_safe("BEGIN; SELECT count(*) FROM (SELECT FROM taskq.worker WHERE name = 'used' FOR UPDATE) l");
+	$sql->("SELECT taskq_submit('none')");
+	is($sql->("SET lock_timeout = '20 s'; $claim"), '1', "locked, last used $span ago: a claim does not wait");
+	is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'used'"), $rows, "labels of the name: $rows");
+	is($removed->(), '0', 'what is locked is not removed');
+	$locker->query_safe('COMMIT');
+}
+is($removed->(), '1', 'of two labels of a name the one that is not used goes');
+is($there->(), 'other,used', 'the other stays');
+
+# --- more than a batch, and more that stay than a batch
+$sql->('DELETE FROM taskq.worker');
+$sql->(<<'SQL');
+INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)
+SELECT 'many ' || n, 3, 0, '{}', now() - interval '1 d' FROM generate_series(1, 4000) n;
+SELECT taskq_submit('for ever');
+SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('for ever');
+INSERT INTO taskq.archive SELECT (json_populate_record(a, json_build_object('task_id', -w.worker_id, 'worker_id', w.worker_id))).*
+  FROM taskq.archive_keep a, taskq.worker w WHERE substr(w.name, 6)::int <= 3000;
+SQL
+my $turns = $node->background_psql('postgres');
+my $count = 0;
+$count += $turns->query_safe("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") for 1 .. 5;
+is($count, 1000, 'all that can go do, behind those that cannot');
+$sql->("SELECT taskq_purge('for ever')");
+$_->quit for $session, $locker, $turns;
+$sql->("ALTER SYSTEM SET taskq.retention_interval = '1 s'");
+$node->restart;
+ok(within(60, sub { $there->() eq '' }), 'the background worker removes all in one go');
+sound($node);
+$node->stop('fast');
+done_testing();
