@@ -8,9 +8,23 @@
  */
 CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
 COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
+
+/* What ids and tokens go on above; core/id.c tells how. */
+CREATE SEQUENCE taskq.task_id_bound_seq AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE taskq.task_id_bound_seq IS
+    'No number above this one has been drawn from taskq.task_id_seq; on disk before one is';
+CREATE SEQUENCE taskq.token_bound_seq AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE taskq.token_bound_seq IS
+    'No token above this one has been given out; on disk before one is';
 CREATE SEQUENCE taskq.timeline_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.timeline_seq IS
-    'Timeline on which task ids were last moved on; 0 before the first task';
+    'Timeline on which ids and tokens were last moved on; 0 before the first task';
+CREATE SEQUENCE taskq.crash_seq AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE taskq.crash_seq IS
+    'Since when the server''s statistics count, in microseconds, as of when ids were last moved on: since its last crash';
+CREATE SEQUENCE taskq.start_seq AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE taskq.start_seq IS
+    'Number of the start of the server for which tokens were last moved on';
 
 CREATE TABLE taskq.task (
     task_id bigint NOT NULL,

@@ -9,8 +9,14 @@
 
 #include "base/compat.h"
 
+/* By how much tokens go on above what may not be known here. */
+#define TQ_TOKEN_JUMP (INT64CONST(1) << 32)
+
+/* No token comes near, unless somebody has written it by hand. */
+#define TQ_TOKEN_LAST (INT64CONST(1) << 61)
+
 extern int64 tq_id_next(void);
-extern int64 tq_id_next_token(int64 previous);
+extern int64 tq_id_next_token(int64 task_id, int64 previous);
 extern void  tq_id_range(Datum *lowest, Datum *highest);
 
 #endif /* TQ_ID_H */

@@ -31,6 +31,7 @@
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/station.h"
+#include "shared/token.h"
 #include "shared/waiter.h"
 
 PG_FUNCTION_INFO_V1(taskq_version);
@@ -120,6 +121,17 @@ static TqStmt stmt_task_ids_go_on = {
 	{INT8OID, INT8OID},
 	NULL};
 
+/* Above what the database that this one follows may have given out. */
+static TqStmt stmt_tokens_go_on = {
+	"SELECT setval('taskq.token_bound_seq',"
+	"              greatest(b.last_value, t.m, a.m) + $1)"
+	"  FROM taskq.token_bound_seq b,"
+	"       (SELECT max(token) AS m FROM taskq.task WHERE token < $2) t,"
+	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
 static void sequences_go_on(void);
 
 Datum
@@ -167,6 +179,10 @@ sequences_go_on(void)
 		tq_spi_run(&stmt_go_on[i], NULL, NULL, SPI_OK_SELECT, 0);
 	tq_id_range(&args[0], &args[1]);
 	tq_spi_run(&stmt_task_ids_go_on, args, NULL, SPI_OK_SELECT, 0);
+	args[0] = Int64GetDatum(TQ_TOKEN_JUMP);
+	args[1] = Int64GetDatum(TQ_TOKEN_LAST);
+	tq_spi_run(&stmt_tokens_go_on, args, NULL, SPI_OK_SELECT, 0);
+	tq_token_renew();
 }
 
 /*

@@ -375,7 +375,7 @@ enter_live(TqTask *task, const TqMove *move)
 static void
 enter_running(TqTask *task, const TqMove *move)
 {
-	task->f.token = tq_id_next_token(task->f.token);
+	task->f.token = tq_id_next_token(task->f.task_id, task->f.token);
 	task->f.attempt++;
 	task->f.claimed_at = tq_clock_dispatch();
 	task->f.worker_id = move->worker_id;

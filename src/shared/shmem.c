@@ -28,6 +28,7 @@
 #include "shared/shmem.h"
 #include "shared/slot.h"
 #include "shared/station.h"
+#include "shared/token.h"
 #include "shared/waiter.h"
 
 static bool                    ready = false;
@@ -77,6 +78,7 @@ tq_shmem_wipe(void)
 	tq_ring_wipe();
 	tq_registry_wipe();
 	tq_slot_wipe();
+	tq_token_wipe();
 	/* the last one: whoever waits looks at what there is now */
 	tq_waiter_wipe();
 }
@@ -116,6 +118,7 @@ request(void)
 	RequestAddinShmemSpace(tq_ring_size());
 	RequestAddinShmemSpace(tq_slot_size());
 	RequestAddinShmemSpace(tq_station_size());
+	RequestAddinShmemSpace(tq_token_size());
 	RequestAddinShmemSpace(tq_waiter_size());
 	tq_counter_request();
 	tq_range_request();
@@ -145,6 +148,7 @@ startup(void)
 	tq_ring_init();
 	tq_slot_init();
 	tq_station_init();
+	tq_token_init();
 	tq_waiter_init();
 	LWLockRelease(AddinShmemInitLock);
 	ready = true;

@@ -60,7 +60,8 @@ static const struct
 	{NULL, "SELECT public.taskq_create_queue('h new')"},
 	{NULL, "SELECT public.taskq_submit('h new', pg_catalog.to_jsonb("
 	 "pg_catalog.repeat('x', 2000)))"},
-	{NULL, "SELECT task_id, token, payload, data, attempt, max_attempts, priority,"
+	{NULL, "SELECT task_id, token OPERATOR(pg_catalog.>) 0, payload, data,"
+	 " attempt, max_attempts, priority,"
 	 " reference, tags, headers, lease_until OPERATOR(pg_catalog.>)"
 	 " (pg_catalog.now() OPERATOR(pg_catalog.+) '4 min'::pg_catalog.interval)"
 	 " FROM public.taskq_claim('h plain', max_tasks => 3, tags => '{a,b,x}')"},

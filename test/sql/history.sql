@@ -3,7 +3,7 @@
 --
 SELECT taskq_create_queue('hi', '{"history": "transitions", "retry": "fixed", "retry_base": "0 s"}');
 CREATE FUNCTION t.way(id bigint) RETURNS TABLE (from_state text, to_state text, reason text, attempt int, token bigint, worker text, mine boolean, message text) LANGUAGE sql AS $$
-SELECT h.from_state, h.to_state, h.reason, h.attempt, h.token - min(h.token) OVER (), h.worker, h.role = current_user, h.message
+SELECT h.from_state, h.to_state, h.reason, h.attempt, CASE WHEN h.token > 0 THEN h.token - min(nullif(h.token, 0)) OVER () + 1 ELSE 0 END, h.worker, h.role = current_user, h.message
   FROM taskq.history h WHERE h.task_id = id ORDER BY h.transition_id;
 $$;
 -- the whole way of a task

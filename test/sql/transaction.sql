@@ -25,6 +25,9 @@ SELECT state, attempt, worker, claimed_at, lease_until FROM taskq_get(:id);
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
 SELECT token, attempt FROM taskq_claim('tx') \gset
 SELECT :attempt AS attempt;
+-- under another token: somebody may still hold the one that rolled back
+SELECT :token > :lost_token AS another_token;
+SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
 -- complete, fail, release, suspend, filter: the task stays held
 CREATE FUNCTION t.rolled_back(call text, id bigint, token bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -58,11 +61,12 @@ SELECT taskq_submit('tx', '"inner"') AS inner_id \gset
 ROLLBACK TO s;
 SELECT state FROM taskq_get_many(ARRAY[:outer_id, :inner_id]);
 SAVEPOINT s;
-SELECT payload, attempt FROM taskq_claim('tx');
+SELECT token AS lost_token, payload, attempt FROM taskq_claim('tx') \gset
+SELECT :'payload' AS payload, :attempt AS attempt;
 ROLLBACK TO s;
 SELECT state, attempt FROM taskq_get(:outer_id);
 SELECT token, attempt FROM taskq_claim('tx') \gset
-SELECT :attempt AS attempt;
+SELECT :attempt AS attempt, :token > :lost_token AS another_token;
 SAVEPOINT s;
 SELECT taskq_complete(:outer_id, :token);
 ROLLBACK TO s;

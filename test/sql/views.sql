@@ -25,7 +25,7 @@ SELECT progress FROM taskq_get(:id1), LATERAL taskq_progress(:id1, :token1, 0.5,
 SELECT taskq_cancel(:id2, 'not needed');
 SELECT taskq_fail(task_id, token, 'broken', false, detail => '{"d": 1}') FROM taskq_claim('v', 'v label');
 SELECT taskq_complete(task_id, token, '"r"') FROM taskq_claim('v', 'v label');
-SELECT t.v(task_id), queue, worker, attempt, max_attempts, token = 1 AS token, claimed_at <= clock_timestamp() AS since, lease_until > clock_timestamp() AS until,
+SELECT t.v(task_id), queue, worker, attempt, max_attempts, token = CASE task_id WHEN :id2 THEN :token2 ELSE :token1 END AS token, claimed_at <= clock_timestamp() AS since, lease_until > clock_timestamp() AS until,
        worker_seen > clock_timestamp() - interval '1 min' AS seen, progress, message, cancel_requested_at IS NOT NULL AS asked, priority, key, reference, correlation_id
   FROM taskq.running ORDER BY task_id;
 SELECT t.v(task_id), queue, reason, error, message, attempt, max_attempts, finished_at >= created_at AS finished, worker, priority, key, reference, correlation_id FROM taskq.dead ORDER BY task_id;

@@ -27,9 +27,10 @@ my $launcher = $sql->("SELECT pid FROM pg_stat_activity WHERE backend_type = 'ta
 my ($first, $second, $other) = map { $node->background_psql($_) } qw(postgres postgres other);
 my $pid = $second->query_safe('SELECT pg_backend_pid()');
 my $waits = sub {
-	my ($pid) = @_;
+	my ($pid, $span) = @_;
 	within($BOUND, sub {
-		$other->query_safe("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $pid AND relation = 1262") eq '1';
+		$other->query_safe("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $pid AND relation = 1262"
+			  . " AND clock_timestamp() - waitstart > interval '$span'") eq '1';
 	});
 };
 $other->query_safe('BEGIN; DROP EXTENSION taskq');
@@ -40,9 +41,10 @@ within($BOUND, sub { $sql->("SELECT state FROM pg_stat_activity WHERE pid = $lau
 # so wakes it no more.  Before it is told, the second session has the lock.
 $first->query_safe('BEGIN; LOCK TABLE pg_catalog.pg_database IN ACCESS EXCLUSIVE MODE; ALTER DATABASE shut CONNECTION LIMIT 5');
 $second->query_until(qr/sent/, "\\echo sent\nBEGIN; LOCK TABLE pg_catalog.pg_database IN ACCESS EXCLUSIVE MODE;\n");
-ok($waits->($pid), 'a session waits for pg_database');
+ok($waits->($pid, '0'), 'a session waits for pg_database');
 $first->query_safe('COMMIT');
-ok($waits->($launcher), 'so does the launcher, in a round');
+# For longer than deadlock_timeout, whose alarm would wake it later.
+ok($waits->($launcher, '2 s'), 'so does the launcher, in a round');
 $other->query_safe('ROLLBACK');
 my $begin = time;
 $second->query_safe('COMMIT');

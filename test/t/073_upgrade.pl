@@ -52,7 +52,7 @@ ok(within(40, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '
 ok(stays(20, sub { worker_pid($new, 'copied') eq '' && $new->safe_psql('copied', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'running' }),
 	'but the copy is still');
 is($new->safe_psql('postgres', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"deadline"', 'roles have their rights');
-is($new->safe_psql('elsewhere', 'SELECT task_id, token FROM apart.taskq_claim(\'other\')'), '1|1', 'the extension in another schema works');
+is($new->safe_psql('elsewhere', 'SELECT task_id, token > 0 FROM apart.taskq_claim(\'other\')'), '1|t', 'the extension in another schema works');
 my ($held, $token) = split /\|/, $new->safe_psql('postgres', "SELECT task_id, token FROM taskq.tasks WHERE queue = 'held'");
 is(error_of($new, "SELECT taskq_extend($held, $token, '100 ms')"), '', 'an old token is good');
 ok(within(40, sub { $new->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE task_id = $held") eq 'pending' }), 'its lease ends');
