@@ -14,7 +14,7 @@ use Chaos::Run;
 # Queue q: leases of 1 s; "none" keeps nothing of what is done; "two" may
 # have two running and three claims a second.
 my $queues = <<'TEXT';
-S dead_threshold=1200000 reaper_interval=300000 slack=5000 recovery=1000000 late=500000
+S dead_threshold=1200000 reaper_interval=300000 slack=5000 recovery=1000000 late=500000 asleep=2000000 answer=300000 bound=300000
 Q name=q max=3 retry=fixed base=100000 lease=1000000
 Q name=none max=3 retry=fixed base=100000 lease=1000000 retention=none
 Q name=two max=3 retry=fixed base=100000 lease=1000000 running=2
@@ -121,6 +121,10 @@ reports('two accepted completions', '5', @begun, @ended, complete('w', 1, 1, 30,
 reports('accepted, but dead', '5', @begun, complete('w', 1, 1, 20, 25, 'ok -'), task(1, 'k', 'dead', reason => 'rejected'));
 reports('done by nobody', '5', @begun, task(1, 'k', 'done'));
 reports('completed and gone', '1 3 5', @begun, complete('w', 1, 1, 20, 25, 'ok -'));
+reports('who waits is told another end', '5', @begun, @ended, op(30, 35, 'await q=q id=1', 'ok state=dead'));
+reports('who waits is told of no end', '5', @begun, @ended, op(30, 35, 'await q=q id=1', 'ok state=null'));
+clean('who waits is told the end', @begun, @ended, op(12, 35, 'await q=q id=1', 'ok state=done'));
+clean('who waits is told of its time', @begun, @ended, op(12, 15, 'await q=q id=1', 'ok state=running'));
 clean('done by an unknown completion', @begun, complete('w', 1, 1, 20, 25, undef), effect(1, 1), task(1, 'k', 'done'));
 clean('an unknown completion that did not happen', @begun, complete('w', 1, 1, 20, 25, undef), task(1, 'k', 'dead', reason => 'rejected'));
 
@@ -175,6 +179,12 @@ reports('a claim inside an extended life', '7', @begun, claim('v', 1500, 1505, [
 	answer('extend', 'w', 1, 1, 1600, 1605, 'fail code=TQ001', lease => 1_000_000),
 	answer('extend', 'v', 1, 2, 1600, 1605, 'ok -', lease => 1_000_000),
 	claim('u', 2000, 2005, [ [ 1, 3, 3, 0, 'k' ] ]), complete('u', 1, 3, 2020, 2025, 'ok -'), effect(1, 3), task(1, 'k', 'done', attempt => 3));
+
+reports('a claim within the lease of one that has waited', '7', submit('k', 1, 900, 905), outbox('k'),
+	claim('w', 0, 1000, [ [ 1, 1, 1, 0, 'k' ] ], wait => 2_000_000), claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+clean('a claim after it', submit('k', 1, 900, 905), outbox('k'),
+	claim('w', 0, 1000, [ [ 1, 1, 1, 0, 'k' ] ], wait => 2_000_000), claim('v', 1950, 1955, [ [ 1, 2, 2, 0, 'k' ] ]),
+	complete('v', 1, 2, 1970, 1975, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
 
 # --- 8
 my @slow = (submit('k', 1, 0, 5), outbox('k'), claim('w', 10, 1600, [ [ 1, 1, 1, 0, 'k' ] ]), claim('v', 1500, 1505, [ [ 1, 2, 2, 0, 'k' ] ]));
@@ -248,7 +258,7 @@ clean('late after a restart', @begun, @less, claim('u', 3100, 3105, [ [ 2, 1, 1,
 
 my @in_between = ("P s\n", op(100, 101, 'kill_worker of=w', 'ok -'), submit('l', 2, 500, 505, prio => -1), outbox('l'),
 	claim('u', 1000, 1005, [ [ 2, 1, 1, -1, 'l' ] ]), complete('u', 2, 1, 1010, 1015, 'ok -'), effect(2, 1), task(2, 'l', 'done'));
-reports('the task of a killed worker that is bound comes back late', '13', @bound, @in_between,
+reports('the task of a killed worker that is bound comes back late', '13 17', @bound, @in_between,
 	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 clean('that of one that is not has time', "P w\n", @registered, @in_between,
 	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
@@ -277,6 +287,70 @@ clean('as many as the rate allows', @four,
 reports('more tasks than a worker may hold', '15', op(1, 2, 'register w=w limit=1', 'ok -'),
 	map { (submit("k$_", $_, 0, 5), outbox("k$_"), claim('w', 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], held => 'worker'),
 		complete('w', $_, 1, 100 + $_, 105 + $_, 'ok -'), effect($_, 1), task($_, "k$_", 'done')) } 1, 2);
+
+# --- 16: v sleeps until 4000; k can be claimed from 110 on
+my $nothing = 'ok tasks=- void=-';
+my @sleeps = (wait => 10_000_000);
+my @k = (submit('k', 1, 100, 105), outbox('k'));
+my @k_of_v = (complete('v', 1, 1, 4020, 4025, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+my @k_of_u = (claim('u', 3500, 3505, [ [ 1, 1, 1, 0, 'k' ] ]), complete('u', 1, 1, 4020, 4025, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+reports('a waiter that sleeps on', '16', @k, claim('v', 50, 4000, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), @k_of_v);
+clean('one that is woken', @k, claim('v', 50, 2000, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), @k_of_v);
+reports('a waiter that sleeps on, and another one gets the task', '16', @k, @k_of_u, claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+reports('a waiter on several queues', '16', @k, @k_of_u, claim('v', 50, 4000, [], @sleeps, q => '*', of => 'none,q', outcome => $nothing));
+reports('who sleeps in taskq_wait', '16', @k, @k_of_u, op(50, 4000, 'wait q=q w=v wait=10000000 tags=-', 'ok ready=0'));
+clean('who sleeps on another queue', @k, @k_of_u, claim('v', 50, 4000, [], @sleeps, q => 'none', outcome => $nothing));
+clean('who may not have it', submit('k', 1, 100, 105, tags => 'a'), outbox('k'), @k_of_u,
+	claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+clean('it was not due', submit('k', 1, 100, 105, delay => 1_500_000), outbox('k'), @k_of_u,
+	claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+clean('a limit may hinder it', submit('k', 1, 100, 105, q => 'two'), outbox('k'), @k_of_u,
+	claim('v', 50, 4000, [], @sleeps, q => 'two', outcome => $nothing));
+clean('the server was not there', @k, @k_of_u, op(1500, 1600, 'kill_backend', 'ok -'), claim('v', 50, 4000, [], @sleeps, outcome => $nothing),
+	"L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 9: Killed\n");
+clean('another one may have held it', @k, @k_of_u, claim('x', 1500, 1505, [], outcome => 'fail code=lost void=-'),
+	claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+my $undone = 'fail code=rollback void=1:1:1:3:0:k';
+clean('another one had it, and rolled back', @k, @k_of_u, claim('x', 1500, 1505, [], end => 'rollback', outcome => $undone),
+	claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+reports('a waiter that sleeps on after a roll-back', '16', @k, @k_of_u,
+	claim('x', 500, 505, [], end => 'rollback', outcome => $undone), claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+my @retried = (@begun, answer('fail', 'w', 1, 1, 20, 25, 'ok -', retryable => 1, retry_in => 300_000));
+reports('a waiter that sleeps on when a retry is due', '16', @retried, claim('v', 50, 4000, [ [ 1, 2, 2, 0, 'k' ] ], @sleeps),
+	complete('v', 1, 2, 4020, 4025, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
+clean('one that is woken when it is due', @retried, claim('v', 50, 2200, [ [ 1, 2, 2, 0, 'k' ] ], @sleeps),
+	complete('v', 1, 2, 4020, 4025, 'ok -'), effect(1, 2), task(1, 'k', 'done', attempt => 2));
+reports('who waits for an end sleeps on', '16', @begun, @ended, op(12, 3000, 'await q=q id=1', 'ok state=done'));
+my $call = 'call q=q keys=k void=- end=auto prio=0 delay=0 deadline=0 max=0 tags=- ref=- conflict=error box=0';
+my @called = (claim('w', 10, 15, [ [ 1, 1, 1, 0, 'k' ] ]), @ended);
+clean('a call and its end', op(0, 40, $call, 'ok ids=1 state=done'), @called);
+clean('a call of which nothing is known', op(0, 40, $call, 'unknown -'), @called);
+reports('a call that sleeps on', '16', op(0, 3000, $call, 'ok ids=1 state=done'), @called);
+reports('a call whose task is not there', '1', op(0, 40, $call, 'ok ids=1 state=pending'));
+
+# --- 17: the connection of w ended at 101, its task comes back at 1300
+my @killed = ("P s\n", op(100, 101, 'kill_worker of=w', 'ok -'));
+my @comes_back = (claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
+reports('a claim finds nothing while it is away', '17', @bound, @killed, claim('u', 1000, 1005, [], outcome => $nothing), @comes_back);
+my @younger = (submit('m', 2, 600, 605), outbox('m'), complete('u', 2, 1, 1010, 1015, 'ok -'), effect(2, 1), task(2, 'm', 'done'));
+my $younger = [ 2, 1, 1, 0, 'm' ];
+reports('a claim finds a younger one while it is away', '17', @bound, @killed, @younger,
+	claim('u', 1000, 1005, [$younger], order => 'queue'), @comes_back);
+clean('a claim that asks for the younger ones', @bound, @killed, @younger,
+	claim('u', 1000, 1005, [$younger], order => 'lifo'), @comes_back);
+clean('nobody looks for it', @bound, @killed, @comes_back);
+clean('one finds nothing at once', @bound, @killed, claim('u', 150, 155, [], outcome => $nothing), @comes_back);
+clean('one finds nothing in another queue', @bound, @killed, claim('u', 1000, 1005, [], q => 'none', outcome => $nothing), @comes_back);
+clean('the server was not there then', @bound, @killed, claim('u', 1000, 1005, [], outcome => $nothing), @comes_back,
+	op(200, 400, 'restart', 'ok -'));
+clean('the worker was not bound', "P w\n", @registered, @killed, claim('u', 1000, 1005, [], outcome => $nothing), @comes_back);
+
+# --- 18 and 19
+reports('the audit has mended', '18', "R at=1 audited=5 repaired=1\n");
+reports('the audit says so', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  taskq: claims passed over task 5, which could be claimed\n");
+clean('the audit has looked', "R at=1 audited=5 repaired=0\n");
+reports('taskq_check reports something', '19', "K live tasks are not those of memory queue q\n");
+is(Chaos::Report::audited({ audits => [ map { { at => $_->[0], audited => $_->[1] } } [ 9, 4 ], [ 1, 5 ], [ 2, 9 ], [ 8, 2 ] ] }), 13, 'what the audit has read, over two starts');
 
 # --- the plan of a seed is always the same, and another one's is another
 sub plan_text { return join ' ', map { join ':', @$_ } Chaos::Run::plan(@_); }

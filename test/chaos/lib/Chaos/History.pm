@@ -11,8 +11,10 @@
 #	T id=... q=... state=... ...   a task, at the end
 #	O key=...                      a row of the outbox, at the end
 #	F id=... token=...             an effect, at the end
+#	R at=... audited=... repaired=...   numbers of the audit, at that time
 #	L text                         a line of the server's log
-#	A text                         a complaint of pg_amcheck or taskq_check
+#	A text                         a complaint of pg_amcheck
+#	K text                         a problem that taskq_check reports
 #
 # Times are microseconds of the machine's monotonic clock.  An operation
 # without an end is unknown, like one that says so.
@@ -20,8 +22,8 @@
 # After finish() there are: ops; submits (by key); claims and claims_of (by
 # task); answers (by "task token"); tasks, outbox, effects; signs and ends of
 # each worker; connections and ends of processes.  A claim is one task that
-# was handed out by one operation that is known to have happened; it lives
-# surely from {from} to {until}.
+# was handed out by one operation that is known to have happened, not before
+# {t0}; it lives surely from {from} to {until}.
 package Chaos::History;
 
 use strict;
@@ -30,8 +32,8 @@ use List::Util qw(min max);
 
 use constant FOREVER => 9e18;
 
-my %sabotage = map { $_ => 1 } qw(kill_worker freeze_worker kill_backend freeze_backend stop_duties kill_duties
-  restart promote wipe snapshot vacuum);
+my %sabotage = map { $_ => 1 } qw(kill_worker kill_sleeper freeze_worker kill_backend end_backend freeze_backend
+  stop_duties kill_duties restart promote wipe snapshot vacuum);
 my %ends_claim = map { $_ => 1 } qw(complete fail release);
 
 sub new
@@ -39,7 +41,7 @@ sub new
 	my ($class) = @_;
 	return bless {
 		process => 'none', open => {}, ops => [], queues => {}, settings => {}, tasks => {}, key_count => {},
-		outbox => {}, effects => {}, server_log => [], complaints => [] }, $class;
+		outbox => {}, effects => {}, server_log => [], complaints => [], problems => [], audits => [] }, $class;
 }
 
 sub load_file
@@ -105,7 +107,9 @@ my %add = (
 	},
 	O => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{outbox}{ $row{key} }++ },
 	F => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{effects}{ $row{id} }{ $row{token} }++ },
+	R => sub { my ($self, $rest) = @_; push @{ $self->{audits} }, { fields(split / /, $rest) } },
 	L => sub { push @{ $_[0]{server_log} }, $_[1] },
+	K => sub { push @{ $_[0]{problems} }, $_[1] },
 	A => sub { push @{ $_[0]{complaints} }, $_[1] });
 
 sub add_line
@@ -165,7 +169,7 @@ sub index_submits
 	my ($self) = @_;
 
 	$self->{submits} = {};
-	for my $op (grep { $_->{op} eq 'submit' } @{ $self->{ops} })
+	for my $op (grep { $_->{op} =~ /^(submit|call)$/ } @{ $self->{ops} })
 	{
 		my @keys = words($op->{keys});
 		my @ids = ok($op) ? split(/,/, $op->{ids}) : ();
@@ -193,12 +197,15 @@ sub index_claims
 	{
 		if ($op->{op} eq 'claim')
 		{
+			my $waits = $op->{wait} && ok($op);
+
 			for my $text (words($op->{tasks}))
 			{
 				my %claim;
-				@claim{qw(id token attempt max prio key)} = split /:/, $text;
-				@claim{qw(t0 t1 q w lease held process tags op)} = (@$op{qw(t0 t1 q w lease held process tags)}, $op);
-				push @{ $self->{touches}{ $claim{id} } }, $op->{t0};
+				@claim{qw(t1 q w lease held process tags op)} = (@$op{qw(t1 q w lease held process tags)}, $op);
+				@claim{qw(id token attempt max prio key q)} = (split(/:/, $text), $op->{q})[ 0 .. 6 ];
+				$claim{t0} = max($op->{t0}, $waits ? map { $self->earliest((split /:/)[5]) } words($op->{tasks}) : ());
+				push @{ $self->{touches}{ $claim{id} } }, $claim{t0};
 				next unless ok($op);
 				push @{ $self->{claims} }, \%claim;
 				push @{ $self->{claims_of}{ $claim{id} } }, \%claim;
@@ -207,6 +214,7 @@ sub index_claims
 			{
 				my ($id) = split /:/, $text;
 				push @{ $self->{touches}{$id} }, $op->{t0};
+				push @{ $self->{undone}{$id} }, [ $op->{t0}, $op->{t1} ];
 			}
 		}
 		elsif (defined $op->{token})
@@ -222,6 +230,16 @@ sub index_claims
 	return;
 }
 
+# Before that time the task surely could not be claimed; a claim that waits
+# was made, and all its tasks were handed out, after it.
+sub earliest
+{
+	my ($self, $key) = @_;
+	my $op = ($self->{submits}{$key} // return 0)->{op};
+
+	return $op->{t0} + ($op->{delay} // 0) - $self->slack;
+}
+
 sub index_workers
 {
 	my ($self) = @_;
@@ -233,14 +251,41 @@ sub index_workers
 		{
 			push @{ $self->{ends}{ $op->{w} } }, $op if maybe($op);
 		}
-		elsif ($op->{op} eq 'heartbeat' || $op->{op} eq 'claim')
+		elsif ($op->{op} =~ /^(heartbeat|claim|wait)$/)
 		{
 			push @{ $self->{signs}{ $op->{w} } }, $op->{t0} if ok($op);
+			# who waits lives on, also when nobody is told the answer
+			push @{ $self->{waited}{ $op->{w} } }, [ $op->{t0}, min($op->{t1}, $op->{t0} + $op->{wait} + 1_000_000) ]
+			  if $op->{wait} && maybe($op);
 		}
 	}
 	@$_ = sort { $a->{t0} <=> $b->{t0} } @$_ for values %{ $self->{ends} };
 	@$_ = sort { $a <=> $b } @$_ for values %{ $self->{signs} };
+	for my $waits (values %{ $self->{waited} })
+	{
+		# how long the last one goes on that has begun by then
+		my $most = 0;
+		@$waits = sort { $a->[0] <=> $b->[0] } @$waits;
+		$_->[1] = $most = max($most, $_->[1]) for @$waits;
+	}
 	return;
+}
+
+# The last sign of life of a worker that may have been given before that time
+sub last_sign
+{
+	my ($self, $worker, $time) = @_;
+	my $sign = last_below($self->{signs}{$worker} // [], $time);
+	my $waits = $self->{waited}{$worker} // [];
+	my ($low, $high) = (0, scalar @$waits);
+
+	while ($low < $high)
+	{
+		my $middle = int(($low + $high) / 2);
+		if ($waits->[$middle][0] < $time) { $low = $middle + 1; }
+		else { $high = $middle; }
+	}
+	return $low ? max($sign // 0, min($waits->[ $low - 1 ][1], $time)) : $sign;
 }
 
 # Does the claim live while its worker does?
@@ -265,7 +310,7 @@ sub index_connections
 		{
 			$connections->[-1][1] = $op->{t0};
 		}
-		$self->{silent}{ $op->{of} } = $op->{t1} if $op->{op} eq 'kill_worker';
+		$self->{silent}{ $op->{of} } = $op->{t1} if $op->{op} =~ /^kill_(worker|sleeper)$/;
 		$self->{silent}{ $op->{process} } = $op->{t0} if $op->{op} eq 'die';
 	}
 	return;

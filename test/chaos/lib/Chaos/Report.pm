@@ -8,7 +8,7 @@ use Chaos::History;
 use Chaos::Rules;
 
 # SQLSTATEs that the contract gives for what clients do here
-my %expected = map { $_ => 1 } qw(TQ001 TQ006 TQ007 22023 40001 40P01 55P03 57014 lost rollback);
+my %expected = map { $_ => 1 } qw(TQ001 TQ006 TQ007 TQ010 22023 40001 40P01 55P03 57014 lost rollback);
 
 # judge(HISTORY): one [number, name, violations...] for each rule
 sub judge
@@ -33,12 +33,36 @@ sub held_something
 	return scalar grep { $_->{process} eq $process && $_->{from} < $time && $time < $_->{until} } @{ $h->{claims} };
 }
 
+# Did it probably hold one by its connection?
+sub held_by_connection
+{
+	my ($h, $process, $time) = @_;
+	return scalar grep {
+		$_->{process} eq $process && $_->{held} eq 'connection' && $_->{t1} < $time && $_->{t1} > $time - 2e6 && $_->{own_end} == Chaos::History::FOREVER
+	} @{ $h->{claims} };
+}
+
+# How many entries the audit has looked at, over all starts of the server
+sub audited
+{
+	my ($h) = @_;
+	my ($sum, $last) = (0, 0);
+
+	for my $audited (map { $_->{audited} } sort { $a->{at} <=> $b->{at} } @{ $h->{audits} })
+	{
+		$sum += $audited < $last ? $audited : $audited - $last;
+		$last = $audited;
+	}
+	return $sum;
+}
+
 # counts(HISTORY): what happened, as a hash
 sub counts
 {
 	my ($h) = @_;
 	my %n = map { $_ => 0 }
-	  qw(acknowledged unknown holders died claims completions refused redeliveries crashes restarts wipes frozen);
+	  qw(acknowledged unknown holders died claims completions refused redeliveries crashes restarts wipes frozen
+	  waits slept woken awaited lists bound checks);
 
 	$n{acknowledged} = grep { $_->{sure} } values %{ $h->{submits} };
 	$n{claims} = @{ $h->{claims} };
@@ -58,9 +82,23 @@ sub counts
 		$n{restarts}++ if $what =~ /^(restart|promote)$/;
 		$n{wipes}++ if $what eq 'wipe' && $op->{outcome} eq 'ok';
 		$n{frozen}++ if $what =~ /^freeze/;
+		$n{lists}++ if $op->{many} && $op->{outcome} eq 'ok';
+		$n{checks}++ if $what eq 'check' && $op->{outcome} eq 'ok';
+		$n{bound}++ if $what eq 'kill_worker' && held_by_connection($h, $op->{of}, $op->{t0});
+		$n{awaited}++ if $what =~ /^(await|call)$/ && $op->{outcome} eq 'ok' && $op->{state} =~ /^(done|dead)$/;
+		if ($op->{wait} && $op->{outcome} eq 'ok')
+		{
+			$n{waits}++;
+			# slept, as it took some time, and got something
+			next if $op->{t1} - $op->{t0} < 100_000;
+			$n{slept} += ($op->{t1} - $op->{t0}) / 1e6;
+			$n{woken}++ if $op->{ready} || ($op->{tasks} // '-') ne '-';
+		}
 		$n{errors}{$code}++ if $op->{outcome} eq 'fail' && $code !~ /^(rollback|)$/;
 	}
 	$n{inversions} = $h->{priority_inversions} // 0;
+	$n{audited} = audited($h);
+	($n{repaired}) = (sort({ $b <=> $a } map { $_->{repaired} } @{ $h->{audits} }), 0);
 	return \%n;
 }
 
@@ -75,6 +113,10 @@ sub count_lines
 		  . " $n->{refused} refused stale answers, $n->{inversions} priority inversions",
 		"$n->{holders} holders of tasks killed, $n->{died} died, $n->{frozen} freezes, $n->{crashes} crashes,"
 		  . " $n->{restarts} restarts, $n->{wipes} wipes",
+		sprintf('%d waits, of %d s in all, %d of them woken; %d ends awaited; %d tasks in calls on lists',
+			@$n{qw(waits slept woken awaited lists)}),
+		"$n->{bound} bound workers killed with tasks; the audit has looked at $n->{audited} entries and mended $n->{repaired};"
+		  . " $n->{checks} runs of taskq_check under way",
 		"errors: " . ($errors eq '' ? 'none' : $errors));
 }
 

@@ -1,4 +1,5 @@
-# Chaos::Rules: the fifteen rules, one function each.
+# Chaos::Rules: the nineteen rules, one function each; two that are about
+# time are in Chaos::Liveness.
 #
 # Each takes a history (Chaos::History) and returns the violations as texts.
 # Only what is wrong however the unknown operations went is a violation, so
@@ -9,6 +10,7 @@ use strict;
 use warnings;
 use List::Util qw(max min);
 use Chaos::History;
+use Chaos::Liveness;
 
 use constant FOREVER => Chaos::History::FOREVER;
 
@@ -27,7 +29,11 @@ our @rules = (
 	[ 12, 'priority', \&priority ],
 	[ 13, 'bounded recovery', \&bounded_recovery ],
 	[ 14, 'server', \&server ],
-	[ 15, 'limits', \&limits ]);
+	[ 15, 'limits', \&limits ],
+	[ 16, 'no lost wake-up', \&Chaos::Liveness::no_lost_wake ],
+	[ 17, 'bound workers', \&Chaos::Liveness::bound_workers ],
+	[ 18, 'the audit finds nothing', \&audit ],
+	[ 19, 'taskq_check is silent', \&check ]);
 
 my %finished = map { $_ => 1 } qw(done dead cancelled filtered redundant recreated);
 
@@ -97,6 +103,7 @@ sub atomic
 		my $rows = $h->{outbox}{$key} // 0;
 		my $stored = @{ $h->{stored}{$key} // [] };
 
+		next if defined $submit->{op}{box}; # without one: taskq_call commits by itself
 		push @bad, "key $key has $rows rows in the outbox" if $rows > 1;
 		push @bad, "key $key is a task without its row in the outbox" if !$rows && ($stored || $was{$key});
 		next if !$rows || $stored;
@@ -131,7 +138,8 @@ sub one_end
 	return @bad;
 }
 
-# At most one accepted completion; accepted = done = somebody completed it.
+# At most one accepted completion; accepted = done = somebody completed it,
+# and who waited for the end was told the one that it had.
 sub one_completion
 {
 	my ($h) = @_;
@@ -157,6 +165,13 @@ sub one_completion
 	{
 		push @bad, "task $task->{id} is done, but nobody completed it"
 		  if $task->{state} eq 'done' && !$h->maybe_completed($task->{id});
+	}
+	for my $op (grep { $_->{op} =~ /^(await|call)$/ && ok($_) } @{ $h->{ops} })
+	{
+		my $id = $op->{id} // $op->{ids};
+		my $task = $h->{tasks}{$id} // next;
+		push @bad, "$op->{process} was told that task $id is $op->{state}, and it is $task->{state}"
+		  if ($finished{ $op->{state} } || $op->{state} eq 'null') && $op->{state} ne $task->{state};
 	}
 	return @bad;
 }
@@ -488,7 +503,7 @@ sub bounded_recovery
 			my $over = $claim->{lease_over};
 			if (Chaos::History::by_worker($claim))
 			{
-				my $sign = Chaos::History::last_below($h->{signs}{ $claim->{w} } // [], $next->{t0}) // $claim->{t1};
+				my $sign = $h->last_sign($claim->{w}, $next->{t0}) // $claim->{t1};
 				# another life of the worker, or one that never ended
 				next if grep { $_->{t1} > $claim->{t0} && $_->{t0} < $next->{t1} } @{ $h->{ends}{ $claim->{w} } // [] };
 				my $backoff = $h->backoff($claim->{q}, $claim->{attempt});
@@ -515,6 +530,9 @@ sub bounded_recovery
 	return @bad;
 }
 
+# What the audit says of a task that it had to mend
+my $repair = qr/claims passed over task/;
+
 # No crash that nobody caused, no error of class XX, sound tables.
 sub server
 {
@@ -525,6 +543,7 @@ sub server
 
 	for my $line (@{ $h->{server_log} })
 	{
+		next if $line =~ $repair;
 		if ($line =~ /was terminated by signal 9\b/) { $crashes++; }
 		elsif ($line =~ /PANIC:|TRAP:|was terminated by|\] XX\w{3} /) { push @bad, "in the server's log: $line"; }
 	}
@@ -535,6 +554,24 @@ sub server
 	}
 	push @bad, @{ $h->{complaints} };
 	return @bad;
+}
+
+# Claims never pass over a task by mistake, so the audit has nothing to mend.
+sub audit
+{
+	my ($h) = @_;
+	my @bad = map { "in the server's log: $_" } grep { /$repair/ } @{ $h->{server_log} };
+	my ($most) = sort { $b <=> $a } map { $_->{repaired} } @{ $h->{audits} };
+
+	push @bad, "the audit has mended $most tasks" if $most && !@bad;
+	return @bad;
+}
+
+# Tables and memory agree, during the run and at its end.
+sub check
+{
+	my ($h) = @_;
+	return @{ $h->{problems} };
 }
 
 # The most claims surely alive at once, and the first time it was so

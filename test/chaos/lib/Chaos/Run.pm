@@ -14,19 +14,23 @@ use POSIX qw(WNOHANG);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_REALTIME);
 use Chaos::History;
 
-my %interval = (dead_threshold => 1200, reaper_interval => 300);
+# A silent worker is given more time than one whose connection has ended, so
+# that the two can be told apart.
+my %interval = (dead_threshold => 3000, reaper_interval => 300);
 
 # The queues: what the server is told, and what the checker knows of it
-# (times in microseconds).  Completions in "bare" write no effects.
+# (times in microseconds).  Completions in "bare" write no effects; "tied" has
+# tasks that bound workers hold long; "idle", "pile" and "stack" are served by
+# sleepers alone.
 my @queues = (
-	[ plain => '"max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
+	[ plain => '"notify": true, "max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
 		'max=6 retry=fixed base=100000 lease=1000000' ],
 	[ lease => '"max_attempts": 8, "retry_base": "40 ms", "retry_cap": "1 s", "retry_jitter": 0.2, "lease": "700 ms"',
-		'max=8 retry=exponential base=40000 cap=1000000 lease=700000' ],
+		'max=8 retry=exponential base=40000 cap=1000000 lease=700000 jitter=0.2' ],
 	[ few => '"max_attempts": 2, "order": "lifo", "retry": "linear", "retry_base": "60 ms", "lease": "800 ms"',
-		'max=2 retry=linear base=60000 lease=800000' ],
+		'max=2 retry=linear base=60000 lease=800000 order=lifo' ],
 	[ random => '"max_attempts": 5, "order": "random", "retention": "none", "retry": "fixed", "retry_base": "50 ms", "lease": "900 ms"',
-		'max=5 retry=fixed base=50000 lease=900000 retention=none' ],
+		'max=5 retry=fixed base=50000 lease=900000 retention=none order=random' ],
 	[ timed => '"max_attempts": 6, "time_limit": "600 ms", "retry": "fixed", "retry_base": "80 ms", "lease": "2 s"',
 		'max=6 retry=fixed base=80000 lease=2000000 time_limit=600000' ],
 	[ bare => '"max_attempts": 4, "retry": "fixed", "retry_base": "20 ms", "lease": "600 ms"',
@@ -34,28 +38,57 @@ my @queues = (
 	[ five => '"max_attempts": 6, "max_running": 5, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
 		'max=6 retry=fixed base=50000 lease=800000 running=5' ],
 	[ rated => '"max_attempts": 6, "rate_limit": {"count": 4, "per": "250 ms"}, "retry": "fixed", "retry_base": "50 ms", "lease": "800 ms"',
-		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=250000' ]);
+		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=250000' ],
+	[ tied => '"max_attempts": 9, "retry": "fixed", "retry_base": "50 ms", "lease": "2 s"',
+		'max=9 retry=fixed base=50000 lease=2000000' ],
+	[ idle => '"max_attempts": 9, "retry": "fixed", "retry_base": "200 ms", "lease": "2 s"',
+		'max=9 retry=fixed base=200000 lease=2000000' ],
+	[ pile => '"max_attempts": 9, "order": "lifo", "notify": true, "retry": "fixed", "retry_base": "150 ms", "lease": "2 s"',
+		'max=9 retry=fixed base=150000 lease=2000000 order=lifo' ],
+	[ stack => '"max_attempts": 9, "order": "lifo", "retry": "fixed", "retry_base": "100 ms", "lease": "2 s"',
+		'max=9 retry=fixed base=100000 lease=2000000 order=lifo' ]);
+
+my %asleep = map { $_ => 1 } qw(idle pile stack);
 
 # The clients: role, name, queues, tags, and for workers how they hold tasks
-# and how many they may hold (0 = any).
+# and how many they may hold (0 = any); for producers, their rate.
 my @clients = (
 	[ 'producer', 'p1', 'plain,lease,few' ],
 	[ 'producer', 'p2', 'random,timed,bare,plain' ],
 	[ 'producer', 'p3', 'five,five,five,five,rated,lease,bare,plain,bare' ],
-	[ 'worker', 'w1', 'plain,few', '', 'bound', 0 ],
+	[ 'producer', 'p4', 'idle,pile,stack,tied', '', '', 6 ],
+	[ 'caller', 'c1', 'few,bare,tied' ],
+	[ 'worker', 'w1', 'plain,few,tied', '', 'bound', 0 ],
 	[ 'worker', 'w2', 'plain,random,five', 'a', 'registered', 0 ],
 	[ 'worker', 'w3', 'random,timed,few,five', 'a,b', 'registered', 0 ],
 	[ 'worker', 'w4', 'five,bare,plain', 'b', 'bound', 4 ],
 	[ 'worker', 'w5', 'timed,random,rated,plain', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w6', 'tied,tied,tied,bare', 'a,b', 'bound', 0 ],
 	[ 'worker', 'u1', 'lease,few', 'a', 'lease', 0 ],
 	[ 'worker', 'u2', 'lease,rated,bare,five', 'a,b', 'lease', 0 ],
 	[ 'worker', 'u3', 'lease,timed,plain,five', '', 'lease', 0 ],
-	[ 'worker', 'u4', 'lease,random,few', 'b', 'lease', 0 ]);
+	[ 'worker', 'u4', 'lease,random,few,tied', 'b', 'lease', 0 ],
+	[ 'sleeper', 's1', 'idle', 'a', 'lease', 0 ],
+	[ 'sleeper', 's2', 'idle,pile', 'b', 'registered', 0 ],
+	[ 'sleeper', 's3', 'stack', 'a', 'bound', 0 ],
+	[ 'sleeper', 's4', 'pile', 'a', 'lease', 0 ]);
 
-# What is done in each twenty seconds, in an order that is drawn
+# What is done in each twenty seconds, in an order that is drawn; and in every
+# third one, when the server is let alone, so that who sleeps can sleep long
 my %basket = (
 	kill_worker => 7, freeze_worker => 2, kill_backend => 4, freeze_backend => 1, stop_duties => 1, kill_duties => 1,
-	restart => 1, wipe => 2, snapshot => 1, vacuum => 1);
+	restart => 1, wipe => 2, snapshot => 1, vacuum => 1, end_backend => 2, kill_sleeper => 1, check => 2);
+my %quiet_basket = (kill_worker => 6, freeze_worker => 2, end_backend => 1, check => 2);
+my $hush = 14;         # seconds for which nothing comes to who sleeps
+my $snapshot = 20;     # seconds for which a snapshot is held
+
+# A line for the log, about the time since the server was started
+sub audit_numbers
+{
+	return "SELECT format('R at=" . now() . " audited=%s repaired=%s', audited, repaired) FROM taskq.range_numbers()";
+}
+
+sub is_quiet { my ($round) = @_; return $round % 3 == 2; }
 
 sub now { return int(clock_gettime(CLOCK_MONOTONIC) * 1e6); }
 
@@ -72,13 +105,15 @@ sub plan
 	srand($seed);
 	for my $round (0 .. $rounds - 1)
 	{
-		my @actions = map { ($_) x $basket{$_} } sort keys %basket;
+		my $basket = is_quiet($round) ? \%quiet_basket : \%basket;
+		my @actions = map { ($_) x $basket->{$_} } sort keys %$basket;
 		for my $i (reverse 1 .. $#actions)
 		{
 			my $j = int(rand($i + 1));
 			@actions[ $i, $j ] = @actions[ $j, $i ];
 		}
 		my $length = $seconds / $rounds;
+		push @plan, map { [ $round * $length + 0.5, $_, 0, 0 ] } qw(hush snapshot) if is_quiet($round);
 		for my $i (0 .. $#actions)
 		{
 			my $time = $round * $length + 1 + ($length - 1) * ($i + rand(0.8)) / @actions;
@@ -86,7 +121,7 @@ sub plan
 		}
 	}
 	# the last one, so that it meets what all others have left
-	push @plan, [ $seconds * 0.9, 'promote', 0, 0 ] if $seconds >= 60;
+	push @plan, [ $seconds * 0.95, 'promote', 0, 0 ] if $seconds >= 60;
 	return sort { $a->[0] <=> $b->[0] } @plan;
 }
 
@@ -236,7 +271,7 @@ sub start_client
 	my $process = "$name.$life";
 	# some come back under their old name and some under another one, so that
 	# what they held is found in both ways
-	my $own_name = $life > 1 && $name =~ /^(p|w[345])/ ? "$name-$life" : $name;
+	my $own_name = $life > 1 && $name =~ /^(p|c|w[3456])/ ? "$name-$life" : $name;
 	my %known = map { $_ => 1 } @{ $self->{queue_names} };
 	my $host = $self->{node}->host;
 	my $conninfo = "host=" . join(',', ($host) x @{ $self->{nodes} })
@@ -246,8 +281,8 @@ sub start_client
 		$self->{client}, '-r', $role, '-n', $own_name,
 		'-l', "$self->{dir}/$process.log", '-s', seed_of("$self->{seed} $process"), '-d', $self->{dir},
 		'-c', $conninfo, '-q', join(',', grep { $known{$_} } split /,/, $queues),
-		'-a', join(',', @{ $self->{queue_names} }), '-t', $tags // '', '-k', $kind // '',
-		'-m', $self->{worker_limits} ? $limit // 0 : 0, '-R', $role eq 'producer' ? $self->{rate} // 25 : $limit // 0);
+		'-a', join(',', grep { !$asleep{$_} } @{ $self->{queue_names} }), '-t', $tags // '', '-k', $kind // '',
+		'-m', $self->{worker_limits} ? $limit // 0 : 0, '-R', $limit || $self->{rate} // 25);
 	my $pid = fork // die "could not fork: $!";
 
 	if ($pid == 0)
@@ -291,25 +326,35 @@ sub look_after_clients
 		push @{ $self->{bad_ends} }, "$dead->{process} ended with exit status " . ($? >> 8)
 		  if $? != 0 && ($? & 127) == 0 && $? >> 8 != 3;
 		$self->{frozen} = [ grep { $_->{pid} != $pid } @{ $self->{frozen} } ];
-		next if $self->{stopping} || $dead->{role} eq 'snapshot' || ($self->{draining} && $dead->{role} eq 'producer');
+		next if $self->{stopping} || $dead->{role} eq 'snapshot' || ($self->{draining} && submits($dead));
 		$self->start_client($dead->{client});
 	}
+	$self->end_hush if $self->{hush} && now() > $self->{hush}{until};
 	if (now() > ($self->{next_prepared} // 0) && !$self->{busy})
 	{
 		$self->{next_prepared} = now() + 700_000;
 		$self->end_prepared('1 s');
-		$self->name_full_queues unless $self->{draining};
+		$self->look_at_queues unless $self->{draining};
 	}
 	return;
 }
 
+sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller)$/; }
+
 # Producers leave out queues that have enough to do for now, so that the
-# drain of a long run is no longer than that of a short one.
-sub name_full_queues
+# drain of a long run is no longer than that of a short one.  What the audit
+# has done is lost with the server, so it is asked for now and then.
+sub look_at_queues
 {
 	my ($self) = @_;
 	local $self->{busy} = 1;
-	my %full = map { $_ => 1 } split /\n/, $self->sql('SELECT queue FROM taskq.queues WHERE pending > 150') // '';
+	my %full;
+
+	for my $line (split /\n/, $self->sql("SELECT queue FROM taskq.queues WHERE pending > 150 UNION ALL " . audit_numbers()) // '')
+	{
+		if ($line =~ /^R /) { $self->write_line($line); }
+		else { $full{$line} = 1; }
+	}
 
 	for my $name (@{ $self->{queue_names} })
 	{
@@ -345,6 +390,9 @@ sub sabotage
 	{
 		my ($time, $action, $which, $length) = @$step;
 		$self->wait_until(3600, sub { now() >= $begin + $time * 1e6 });
+		# on a slow machine less is done, and the server is spared as long
+		if ($action eq 'hush') { $begin = now() - $time * 1e6; }
+		elsif ($action ne 'promote' && now() > $begin + ($time + 10) * 1e6) { $self->{left_out}++; next; }
 		$self->can("do_$action")->($self, $which, $length);
 	}
 	$self->wait_until(3600, sub { now() >= $begin + $self->{seconds} * 1e6 });
@@ -411,6 +459,20 @@ sub do_kill_worker
 	}
 }
 
+# One that sleeps holds nothing, as a rule; what woke it must not be lost.
+sub do_kill_sleeper
+{
+	my ($self, $which) = @_;
+	my @names = map { $_->[1] } grep { $_->[0] eq 'sleeper' } @clients;
+	my $name = $names[ $which % @names ];
+	my $process = $self->{process}{ $self->{pid}{$name} } // return;
+	my $op = $self->begin_op('kill_sleeper', "of=$process->{process}");
+
+	kill 'KILL', $self->{pid}{$name};
+	$self->end_op($op, 'ok');
+	return;
+}
+
 sub do_freeze_worker
 {
 	my ($self, $which, $length) = @_;
@@ -457,6 +519,18 @@ sub do_kill_backend
 	my $pid = $self->backend_of((worker_names())[$which]) || return;
 
 	return $self->kill_and_wait('kill_backend', $pid);
+}
+
+# A connection ends, and all others go on.
+sub do_end_backend
+{
+	my ($self, $which) = @_;
+	my $name = (worker_names())[$which];
+	my $op = $self->begin_op('end_backend', "w=$name");
+	my $done = $self->sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$name'");
+
+	$self->end_op($op, defined $done ? 'ok' : 'fail');
+	return;
 }
 
 # Not longer than it takes: it may hold a lock that everybody needs, and
@@ -532,8 +606,41 @@ sub do_wipe
 
 sub do_snapshot
 {
-	my ($self, $which, $length) = @_;
-	$self->start_client([ 'snapshot', 'snapshot', '', '', '', 3 + int(5 * $length) ]);
+	my ($self) = @_;
+	$self->start_client([ 'snapshot', 'snapshot', '', '', '', $snapshot ]);
+	return;
+}
+
+# For some time nothing is submitted to who sleeps: a task for which nobody
+# was woken stays where it is.
+sub do_hush
+{
+	my ($self) = @_;
+
+	append_to_file("$self->{dir}/hush", '');
+	$self->{hush} = { op => $self->begin_op('hush'), until => now() + $hush * 1e6 };
+	return;
+}
+
+sub end_hush
+{
+	my ($self) = @_;
+	my $hush = delete $self->{hush};
+
+	unlink "$self->{dir}/hush";
+	$self->end_op($hush->{op}, 'ok');
+	return;
+}
+
+# Tables and memory are compared while everybody works.
+sub do_check
+{
+	my ($self) = @_;
+	my $op = $self->begin_op('check');
+	my $problems = $self->sql("SELECT concat_ws(' ', 'K', problem, detail) FROM taskq_check()");
+
+	$self->write_line($_) for split /\n/, $problems // '';
+	$self->end_op($op, defined $problems ? 'ok' : 'fail');
 	return;
 }
 
@@ -541,8 +648,15 @@ sub do_vacuum
 {
 	my ($self) = @_;
 	my $op = $self->begin_op('vacuum');
+	my $sleepers = join ',', map { "'$_->[1]'" } grep { $_->[0] eq 'sleeper' } @clients;
+	my $done = $self->sql(<<"SQL");
+-- a claim that waits keeps its lock on the table
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE application_name IN ($sleepers);
+SET lock_timeout = '1500ms';
+VACUUM FULL taskq.task
+SQL
 
-	$self->end_op($op, defined $self->sql("SET lock_timeout = '1500ms';\nVACUUM FULL taskq.task") ? 'ok' : 'fail');
+	$self->end_op($op, defined $done ? 'ok' : 'fail');
 	return;
 }
 
@@ -560,9 +674,11 @@ sub drain
 	append_to_file("$self->{dir}/drain", '');
 	$_->{until} = 0 for @{ $self->{frozen} };
 	$self->look_after_clients;
-	$self->wait_until(20, sub { !grep { $_->{role} eq 'producer' } values %{ $self->{process} } });
+	$self->wait_until(20, sub { !grep { submits($_) } values %{ $self->{process} } });
 	$self->{busy} = 1;
 	$self->end_prepared('0 s');
+	# from now on live tasks are counted, and at the end the numbers are checked
+	$self->sql('SELECT sum(pending) FROM taskq.queues');
 	my $drained = $self->wait_until($seconds, sub {
 		my $left = $self->sql(
 			"SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running', 'suspended')");
@@ -579,6 +695,8 @@ sub stop_clients
 
 	$self->{stopping} = 1;
 	append_to_file("$self->{dir}/stop", '');
+	# these would see it when they wake
+	kill 'KILL', grep { $self->{process}{$_}{role} eq 'sleeper' } keys %{ $self->{process} };
 	return if $self->wait_until(8, sub { !%{ $self->{process} } });
 	kill 'KILL', keys %{ $self->{process} };
 	$self->wait_until(5, sub { !%{ $self->{process} } });
@@ -593,14 +711,16 @@ sub write_final
 	my $drift = abs(clock_offset() - $self->{offset});
 
 	open my $out, '>', "$self->{dir}/final.log" or die "$self->{dir}: $!";
-	printf $out "S dead_threshold=%d reaper_interval=%d late=2000000 recovery=3000000 slack=%d\n",
+	printf $out "S dead_threshold=%d reaper_interval=%d late=2000000 recovery=3000000"
+	  . " asleep=10000000 answer=3000000 bound=2000000 slack=%d\n",
 	  $interval{dead_threshold} * 1000, $interval{reaper_interval} * 1000, 5000 + $drift;
 	print $out map { "$_\n" } grep { length } map { $node->safe_psql('postgres', $_) } (
 		q{SELECT format('T id=%s q=%s state=%s reason=%s attempt=%s key=%s', task_id, queue, state,
 		                coalesce(reason, '-'), attempt, coalesce(payload->>'key', '-')) FROM taskq.tasks},
 		q{SELECT format('O key=%s', key) FROM outbox},
 		q{SELECT format('F id=%s token=%s', task_id, token) FROM effect},
-		q{SELECT format('A taskq_check: %s %s', problem, detail) FROM taskq_check()});
+		audit_numbers(),
+		q{SELECT concat_ws(' ', 'K', problem, detail) FROM taskq_check()});
 	for my $file (map { $_->logfile } @{ $self->{nodes} })
 	{
 		print $out map { "L $_\n" } grep { /PANIC:|TRAP:|was terminated by|\] XX\w{3} / } split /\n/, slurp_file($file);
