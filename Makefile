@@ -12,7 +12,7 @@ TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 
 FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
 	check-hostile check-model check-tap check-lint check-mutants check-scale \
-	check-versions
+	check-versions check-static
 VARIANT_GOALS = check-cassert check-caches check-pg17 check-pg18
 PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench \
 	compare lint format

@@ -57,6 +57,10 @@ needs() {
 			say command:flock util-linux
 			;;
 		pg[0-9]* | versions) say command:flock util-linux ;;
+		static)
+			say command:cppcheck cppcheck
+			say command:clang clang
+			;;
 	esac
 	[ "$1" != compare ] || say command:valgrind valgrind
 	if [ "$1" = bench ] && wants_peers; then
