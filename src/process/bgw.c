@@ -44,6 +44,7 @@
 #include "base/clock.h"
 #include "core/duty.h"
 #include "process/bgw.h"
+#include "shared/registry.h"
 #include "shared/station.h"
 
 #define SLEEP_CEILING (60 * 1000) /* ms */
@@ -374,8 +375,13 @@ is_wanted(void)
 	{
 		LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
 		PushActiveSnapshot(GetTransactionSnapshot());
-		wanted = get_extension_oid("taskq", true) == extension &&
-				 tq_duty_wanted();
+		if (get_extension_oid("taskq", true) == extension)
+		{
+			wanted = tq_duty_wanted();
+			/* what was scanned while it became a copy is not kept true */
+			if (!wanted)
+				tq_registry_flag();
+		}
 		PopActiveSnapshot();
 	}
 	CommitTransactionCommand();
