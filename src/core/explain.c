@@ -545,7 +545,7 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 		{
 			tq_explain_turn(e, queue, task);
 			if (tq_explain_waiters(
-					e, tq_waiter_count_lane(queue->queue_id, task->f.lane_id),
+					e, tq_waiter_count(queue->queue_id, task->f.lane_id),
 					"such a task"))
 				tq_explain_because(TQ_WHY_WAITERS);
 		}

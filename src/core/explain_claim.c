@@ -370,7 +370,7 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 	}
 	if (!explain_later(e, queue, tags))
 		explain_rows(e, queue);
-	if (tq_explain_waiters(e, tq_waiter_count(queue->queue_id),
+	if (tq_explain_waiters(e, tq_waiter_count(queue->queue_id, 0),
 						   "tasks of the queue"))
 		tq_explain_because(TQ_WHY_CLAIM_WAITERS);
 }

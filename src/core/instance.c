@@ -237,7 +237,7 @@ taskq_debug_waiters(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	tq_waiter_numbers(&numbers);
-	values[0] = Int32GetDatum(tq_waiter_count(0));
+	values[0] = Int32GetDatum(tq_waiter_count(0, 0));
 	values[1] = Int64GetDatum(numbers.sleeps);
 	values[2] = Int64GetDatum(numbers.wakes);
 	values[3] = Int64GetDatum(numbers.passed_on);

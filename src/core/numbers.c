@@ -164,7 +164,7 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 			number_of(known->workers, known->workers_count, queue_id));
 		put_rates(queue, values, nulls);
 		nulls[RESULT_WAITERS] = !tq_shmem_ready();
-		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id));
+		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id, 0));
 	}
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));

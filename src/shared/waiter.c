@@ -306,9 +306,12 @@ tq_waiter_ahead(int32 queue_id)
 	return count;
 }
 
-/* Who waits to claim from a queue of this database; 0: from any. */
+/*
+ * Who waits to claim tasks of this database: of a queue, or of one of its
+ * lanes; 0 is any.
+ */
 int
-tq_waiter_count(int32 queue_id)
+tq_waiter_count(int32 queue_id, int64 lane_id)
 {
 	int count = 0;
 
@@ -320,51 +323,23 @@ tq_waiter_count(int32 queue_id)
 
 		SpinLockAcquire(&slot->mutex);
 		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
-			(queue_id == 0 || tq_waiter_has_queue(&slot->wait_for, queue_id)))
+			(queue_id == 0 ||
+			 tq_waiter_has_queue(&slot->wait_for, queue_id)) &&
+			(lane_id == 0 || tq_waiter_has_lane(&slot->wait_for, lane_id)))
 			count++;
 		SpinLockRelease(&slot->mutex);
 	}
 	return count;
 }
 
-/* Who of them waits for tasks of that lane. */
-int
-tq_waiter_count_lane(int32 queue_id, int64 lane_id)
-{
-	int count = 0;
-
-	if (tq_waiters == NULL)
-		return 0;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
-	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
-
-		SpinLockAcquire(&slot->mutex);
-		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
-			tq_waiter_has_queue(&slot->wait_for, queue_id) &&
-			tq_waiter_has_lane(&slot->wait_for, lane_id))
-			count++;
-		SpinLockRelease(&slot->mutex);
-	}
-	return count;
-}
-
-/* Who waits for anything, in all databases. */
+/* Who waits for anything, in all databases: about so many. */
 int
 tq_waiter_count_all(void)
 {
 	int count = 0;
 
-	if (tq_waiters == NULL)
-		return 0;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
-	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
-
-		SpinLockAcquire(&slot->mutex);
-		count += slot->kind != TQ_WAITER_FREE ? 1 : 0;
-		SpinLockRelease(&slot->mutex);
-	}
+	for (int i = 0; tq_waiters != NULL && i < tq_waiters->slot_count; i++)
+		count += tq_waiters->slot[i].kind != TQ_WAITER_FREE ? 1 : 0;
 	return count;
 }
 

@@ -65,8 +65,7 @@ extern void tq_waiter_wake_database(void);
 extern void tq_waiter_task_ended(int64 task_id, int state);
 
 /* gauges */
-extern int  tq_waiter_count(int32 queue_id);
-extern int  tq_waiter_count_lane(int32 queue_id, int64 lane_id);
+extern int  tq_waiter_count(int32 queue_id, int64 lane_id);
 extern int  tq_waiter_count_all(void);
 extern void tq_waiter_numbers(TqWaiterNumbers *numbers);
 
