@@ -33,6 +33,7 @@ typedef struct TqWorker
 	int    queue_count;
 } TqWorker;
 
+/* worker_name.c */
 extern void   tq_worker_for_claim(const char *name, TqWorker *worker);
 extern void   tq_worker_registered(const char *name, TqWorker *worker);
 extern void   tq_worker_if_registered(const char *name, TqWorker *worker);
@@ -41,8 +42,12 @@ extern char **tq_worker_queues(const TqWorker *worker, uint32 turn,
 							   int *count);
 extern TqWorkerState tq_worker_look(const char *name, bool may_read,
 									TqWorker *worker);
+extern int32         tq_worker_active(const char *name);
+extern bool          tq_worker_may_be(Oid role);
 extern char         *tq_worker_name(int32 worker_id);
-extern bool          tq_worker_end(int32 worker_id, TqWorkerState how);
-extern bool          tq_worker_end_free(int32 worker_id, TqWorkerState how);
+
+/* worker.c */
+extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
+extern bool tq_worker_end_free(int32 worker_id, TqWorkerState how);
 
 #endif /* TQ_WORKER_H */
