@@ -80,25 +80,27 @@ leave(void)
 	need_register = true;
 }
 
-Outcome
-complete(const Task *task, End end)
+static Outcome
+complete_so(const Task *task, End end, bool undone_before)
 {
 	char sql[256];
 
 	snprintf(sql, sizeof(sql), "taskq_complete(%" PRId64 ", %" PRId64 ")",
 			 task->task_id, task->token);
-	return step(task, end, has_effect(task), false, "complete", sql);
+	return step(task, end, has_effect(task), undone_before, "complete", sql);
+}
+
+Outcome
+complete(const Task *task, End end)
+{
+	return complete_so(task, end, false);
 }
 
 /* The same, after it was done and undone by a savepoint. */
 Outcome
 complete_after_undo(const Task *task)
 {
-	char sql[256];
-
-	snprintf(sql, sizeof(sql), "taskq_complete(%" PRId64 ", %" PRId64 ")",
-			 task->task_id, task->token);
-	return step(task, END_COMMIT, has_effect(task), true, "complete", sql);
+	return complete_so(task, END_COMMIT, true);
 }
 
 Outcome
