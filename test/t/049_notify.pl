@@ -8,7 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
-use Time::HiRes qw(time);
+use Time::HiRes qw(time clock_gettime CLOCK_MONOTONIC);
 
 my $node = start_node('notify');
 my $sql = sub { $node->safe_psql('postgres', shift) };
@@ -46,9 +46,19 @@ cmp_ok($told, '<=', (time - $begin) / 0.05 + 2, 'at most once in 50 ms');
 $sql->("SELECT taskq_drop_queue('n', true)");
 $sql->(q{SELECT taskq_create_queue('n', '{"notify": true}')});
 ok(within(30, sub { heard('taskq_n') }), 'made again, it is told of at once');
+
+# The making may be told of twice: when the worker has read of it, and when
+# its commit rings.  Two tellings of another queue later, 50 ms apart, nothing
+# is left of that.
+for (1 .. 2)
+{
+	$sql->("SELECT taskq_submit('$long')");
+	within(30, sub { heard("taskq_$md5") }) or die 'not told';
+}
+my $before = clock_gettime(CLOCK_MONOTONIC);
 $sql->("SELECT taskq_submit('n', delay => '1 s')");
 ok(within(30, sub { heard('taskq_n') }), 'a task that becomes due is told of');
-is($sql->("SELECT run_at <= clock_timestamp() FROM taskq.tasks WHERE queue = 'n'"), 't', 'and not before');
+cmp_ok(clock_gettime(CLOCK_MONOTONIC) - $before, '>=', 1, 'and not before');
 $sql->("SELECT count(*) FROM taskq_submit_many('limited', '{1,2}')");
 ok(within(30, sub { heard('taskq_limited') }), 'tasks of a limited queue are told of');
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq_claim('limited')");

@@ -25,7 +25,8 @@ our @EXPORT = qw(start_node within stays timely sound worker_pid error_of recove
 my $clients_made = 0;
 
 # start_node(NAME, SETTINGS): a server with the extension in database
-# postgres, its background worker running.
+# postgres, its background worker running and its first turn over: what a test
+# does from then on, the duties of a start do not meet.
 sub start_node
 {
 	my ($name, %settings) = @_;
@@ -44,7 +45,7 @@ sub start_node
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION taskq');
 	$node->poll_query_until('postgres',
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker'")
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND wait_event = 'Extension'")
 	  or die 'the background worker did not start';
 	return $node;
 }
