@@ -203,7 +203,7 @@ void
 tq_limit_know(const TqLimit *limit)
 {
 	if (limit->queue->options.max_running > 0)
-		count_used(TQ_OWNER_QUEUE, limit->queue_id);
+		count_used(TQ_OWNER_QUEUE, limit->queue->queue_id);
 	if (limit->worker_max > 0)
 		count_used(TQ_OWNER_WORKER, limit->worker_id);
 }

@@ -102,19 +102,26 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
 }
 
 /*
- * Do limits let another task be claimed, as far as that is known?  A claim
- * finds out the rest.
+ * Do limits let another task be claimed?  When the number of running tasks is
+ * not known they are counted; a claim finds out what becomes unknown again.
  */
 bool
 tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
 {
-	TqLimit limit = {0};
+	TqLimit   limit = {0};
+	TqReserve answer;
 
 	limit.queue = queue;
 	limit.worker_id = worker->worker_id;
 	limit.worker_max = worker->max_running;
 	tq_limit_require(&limit);
-	vain->full = tq_limit_look(&limit) == TQ_RESERVE_FULL;
+	answer = tq_limit_look(&limit);
+	if (answer == TQ_RESERVE_UNKNOWN)
+	{
+		tq_limit_know(&limit);
+		answer = tq_limit_look(&limit);
+	}
+	vain->full = answer == TQ_RESERVE_FULL;
 	vain->worker_full = limit.worker_full;
 	return !vain->full;
 }

@@ -173,7 +173,7 @@ tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
 	return copies;
 }
 
-/* The number of a worker that must be registered and alive: TQ007 otherwise. */
+/* The number of a worker that must be registered and alive, else TQ007. */
 int32
 tq_worker_active(const char *name)
 {

@@ -247,11 +247,30 @@ $sql->("SELECT taskq_submit(q) FROM unnest('{h,h,h2,q,q}'::text[]) q");
 $sql->("SELECT task_id FROM taskq_claim('h'); SELECT task_id FROM taskq_claim('q', 'busy')");
 @crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
 is($written->(@crowd), 0, 'those whom a limit hinders have no transaction number');
-$sql->("SELECT taskq_alter_queue(q, '{\"priority\": 0}') FROM unnest('{h,h2,q}'::text[]) q");
-ok(asleep(@crowd), 'they have looked again');
+# looked_again(CODE, W...): what it does makes them look, and sleep on
+sub looked_again
+{
+	my ($code, @w) = @_;
+	my $sleeps = $numbers->()->{sleeps};
+
+	$code->();
+	return within($LONG, sub { $numbers->()->{sleeps} >= $sleeps + @w }) && asleep(@w);
+}
+my $alter = sub {
+	my ($queues) = @_;
+	return sub { $sql->("SELECT taskq_alter_queue(q, '{\"priority\": 0}') FROM unnest('{$queues}'::text[]) q") };
+};
+ok(looked_again($alter->('h,h2,q'), @crowd), 'they look again');
 is($written->(@crowd), 0, 'and still have none');
+# one who is the first to look: the number of running tasks is not known
+$sql->("SELECT taskq_create_queue('h3', '{\"max_running\": 1}'), taskq_submit('h3'), taskq_submit('h3')");
+$sql->("SELECT task_id FROM taskq_claim('h3')");
+$w = claimer("'h3', 'a label of h3'");
+ok(looked_again($alter->('h3'), $w), 'so does one to whom the number of running tasks is not known');
+is($written->($w), 0, 'who has none either');
+give_up($w);
 give_up(@crowd);
-$sql->("SELECT taskq_deregister('busy'), taskq_drop_queue('h', true), taskq_drop_queue('h2', true); SELECT taskq_purge('q', '{pending}')");
+$sql->("SELECT taskq_deregister('busy'), taskq_drop_queue('h', true), taskq_drop_queue('h2', true), taskq_drop_queue('h3', true); SELECT taskq_purge('q', '{pending}')");
 
 # --- who is hindered keeps no task from others
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE worker = 'full' AND state = 'running'");
