@@ -3,8 +3,8 @@
 #
 # Each system has a database of its own, b_SYSTEM, made anew with its tasks
 # before each round: nothing of a round is left for the next one.  Where a
-# copied database works as well as a new one (taskq's stays still on purpose)
-# the loaded one is kept as a template, t_SYSTEM_TASKS, until the part ends.
+# copied database works as well as a new one the loaded one is kept as a
+# template, t_SYSTEM_KIND_TASKS, until the part ends.
 #
 # A system, bench/systems/NAME.sh, is these functions:
 #
@@ -13,6 +13,8 @@
 #   NAME_left DB          prints how many tasks are left
 #   NAME_script WHAT      prints the pgbench script; false: it has no such thing
 #   NAME_begin, NAME_end  of each round, if there is something to do
+#   NAME_kind             prints a word for what the makings may differ in
+#   NAME_copied DB        what a copied database needs
 #
 # and the words in NAME_is: "template" as told above; "single", only one
 # client can take tasks; "peer", a system with a version to be told.
@@ -228,17 +230,20 @@ make_database() {
 
 # fresh SYSTEM TASKS: its database anew, with so many tasks in the queue
 fresh() {
-	local system=$1 tasks=$2 template
+	local system=$1 tasks=$2 kind=one template
 	must "$system: dropping its database" sql postgres \
 		-c "DROP DATABASE IF EXISTS b_$system WITH (FORCE)"
 	if is "$system" template; then
-		template=t_${system}_$tasks
+		! have_function "${system}_kind" || kind=$("${system}_kind")
+		template=t_${system}_${kind}_$tasks
 		if [ -z "${loaded[$template]:-}" ]; then
 			make_database "$system" "$template" "$tasks"
 			loaded[$template]=$system
 		fi
 		must "$system: copying its database" sql postgres \
 			-c "CREATE DATABASE b_$system OWNER bench TEMPLATE $template STRATEGY file_copy"
+		! have_function "${system}_copied" ||
+			must "$system: after copying" "${system}_copied" "b_$system"
 	else
 		make_database "$system" "b_$system" "$tasks"
 	fi

@@ -23,10 +23,8 @@ held_lifo() {
 	local TASKQ_OPTIONS='{"retention": "none", "order": "lifo"}' RAW_ORDER='id DESC' system
 	for system in $(chosen taskq raw); do
 		rm -f "$work/raw.cycle.sql"
-		drop_templates "$system"
 		held_run lifo cycle "$system" "$HELD_OTHERS"
 		rm -f "$work/raw.cycle.sql"
-		drop_templates "$system"
 	done
 	held_aims lifo
 }

@@ -13,6 +13,8 @@ raw_make() {
 		-c 'GRANT ALL ON raw, raw_id_seq TO bench'
 }
 
+raw_kind() { cksum <<<"$RAW_ORDER" | cut -d ' ' -f 1; }
+
 raw_fill() {
 	sql "$1" -c "INSERT INTO raw (payload) SELECT '$PAYLOAD' FROM generate_series(1, $2)"
 }

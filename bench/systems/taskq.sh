@@ -3,7 +3,7 @@
 #
 #   TASKQ_OPTIONS  of the queue; retention none unless a part says otherwise
 
-taskq_is=
+taskq_is=template
 TASKQ_OPTIONS='{"retention": "none"}'
 
 taskq_make() {
@@ -11,6 +11,11 @@ taskq_make() {
 		-c "SELECT taskq_create_queue('bench', '$TASKQ_OPTIONS')" \
 		-c "SELECT taskq_grant('*', 'bench', '{submit,work}')"
 }
+
+taskq_kind() { cksum <<<"$TASKQ_OPTIONS" | cut -d ' ' -f 1; }
+
+# A copied database stays still until told.
+taskq_copied() { sql "$1" -o /dev/null -c 'SELECT taskq_activate()'; }
 
 # taskq_fill DB N [QUEUE]: in calls of at most 50,000
 taskq_fill() {
