@@ -40,6 +40,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
+#include "base/debug.h"
 #include "base/spi.h"
 #include "core/find.h"
 #include "core/page.h"
@@ -204,6 +205,7 @@ tq_find_page(TqFind *find, const TqFilter *filter, int max, TqFound **found)
 		search.first = filter->first;
 		search.last = filter->last;
 		search_table(&search, table);
+		TQ_DEBUG_POINT("find_table");
 	}
 	tq_page_sort(&search.page);
 	*found = search.page.rows;
