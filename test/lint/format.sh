@@ -1,8 +1,11 @@
 # format: C as clang-format lays it out; "make format" mends it.
 . test/run/tap.sh
 
-for file in $(c_files); do
-	none "$file" "$(clang-format --dry-run -Werror "$file" 2>&1 | head -n 5)"
+mapfile -t files < <(c_files)
+found=$(clang-format --dry-run -Werror "${files[@]}" 2>&1)
+for file in "${files[@]}"; do
+	none "$file" "$(grep -F -A 2 "$file:" <<<"$found" | head -n 5)"
 done
+none 'nothing else is said' "$(grep -vE '^src/[^:]+:[0-9]+:[0-9]+: error:|^[[:space:]]' <<<"$found" | grep .)"
 
 done_testing

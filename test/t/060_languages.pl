@@ -17,8 +17,8 @@ use Test2::IPC;    # languages are tested in processes, which report to this one
 use Test::More;
 use TaskqTest;
 
-my $TASKS = 200;
-my $SHELL_TASKS = 80;    # each of them starts several processes
+my $TASKS = 120;
+my $SHELL_TASKS = 50;    # each of them starts several processes
 my $BOUND = 180;    # seconds, for anything, on a machine that is busy
 my $AT_ONCE = 3;    # languages: most of the time each waits for something
 
