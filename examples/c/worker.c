@@ -30,7 +30,7 @@ static bool call(const char *statement)
 {
 	static bool known = false; /* by the server: we are registered */
 
-	for (;;) {
+	for (bool last = stop;; last = stop) {
 		PQclear(answer);
 		answer = PQexecParams(conn, known ? statement :
 			"SELECT taskq_register($1, ARRAY[$2], keep => $3 IS NOT NULL)",
@@ -46,7 +46,7 @@ static bool call(const char *statement)
 			known = false;
 			poll(NULL, 0, 200);
 			PQreset(conn);
-			if (PQstatus(conn) != CONNECTION_OK && stop && !value[TASK])
+			if (PQstatus(conn) != CONNECTION_OK && last && !value[TASK])
 				exit(1); /* nobody is there to say goodbye to */
 			continue;
 		}

@@ -31,7 +31,7 @@ public class Worker {
      *  repeat it is right: a claim that we never heard of goes back when we register with
      *  empty hands, and a finishing call cannot count twice. */
     static Object[] call(String sql, Object... values) throws Exception {
-        while (true) {
+        for (boolean last = leaving;; last = leaving) {
             boolean connected = conn != null;
             try {
                 if (!connected) {
@@ -48,7 +48,7 @@ public class Worker {
                 if (connected && !state.matches("08.*|57P.*|TQ007")) throw e;
                 // TQ007: we were silent for too long, our task is somebody else's
                 if (state.equals("TQ007") && result != null) result.cancel(true);
-                if (!connected && leaving && result == null) throw e;
+                if (!connected && last && result == null) throw e;
                 if (conn != null) conn.close();
                 conn = null;                                // connect and register anew
                 Thread.sleep(200);

@@ -48,7 +48,7 @@ async function heartbeats() {
 
 // Call work(connection) in a transaction, again until the answer is known.
 async function transaction(work) {
-  for (;;) {
+  for (let last = leaving.signal.aborted; ; last = leaving.signal.aborted) {
     try {
       main ??= await connect(Boolean(task));
       await main.query('BEGIN');
@@ -64,7 +64,7 @@ async function transaction(work) {
       // To repeat it is right: a claim that we never heard of goes back when we
       // register with empty hands, and a finishing call cannot count twice.
       console.error(`${name}: connection lost: ${e.message}`);
-      if (!main && leaving.signal.aborted && !task) process.exit(1);
+      if (!main && last && !task) process.exit(1);
       main?.end().catch(() => {});
       main = null;
       await sleep(200);

@@ -47,7 +47,7 @@ def heartbeats():
 def transaction(work):
     """Call work(connection) in a transaction, again until the answer is known."""
     global conn
-    while True:
+    for last in iter(stop.is_set, None):
         try:
             conn = conn or connect(keep=task_id is not None)
             with conn.transaction():
@@ -61,7 +61,7 @@ def transaction(work):
             # that we never heard of goes back when we register with empty hands,
             # and a finishing call cannot count twice.
             print(f"{name}: connection lost: {error}", file=sys.stderr)
-            if conn is None and stop.is_set() and task_id is None:
+            if conn is None and last and task_id is None:
                 sys.exit(1)     # nobody is there to say goodbye to
             conn = None
             time.sleep(0.2)

@@ -40,8 +40,8 @@ again() {
 			40001 | 40P01) ;;	# others were in the way: the same once more
 			lost)
 				sleep 0.2
-				until [ -n "$task" ] || sql "$register"; do
-					[ -z "$stop" ] || exit 1
+				while last=$stop; [ -z "$task" ] && ! sql "$register"; do
+					[ -z "$last" ] || exit 1
 					sleep 0.2
 				done
 				;;
