@@ -204,7 +204,7 @@ run_tap() {
 		TASKQ_TEMPLATES=$dir/templates \
 		PG_TEST_PORT_DIR=${TASKQ_BASE:-$dir}/ports PGCTLTIMEOUT=60 \
 		PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-180} \
-		prove_files tap "${TAP_JOBS:-6}" "${files[@]}"
+		prove_files tap "${TAP_JOBS:-4}" "${files[@]}"
 	popd >/dev/null || exit
 	for test in "${files[@]}"; do
 		for log in "$dir/tmp_check/log/$(basename "$test" .pl)"_*.log; do
