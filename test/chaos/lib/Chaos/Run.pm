@@ -674,12 +674,14 @@ sub drain
 	append_to_file("$self->{dir}/drain", '');
 	$_->{until} = 0 for @{ $self->{frozen} };
 	$self->look_after_clients;
-	$self->wait_until(20, sub { !grep { submits($_) } values %{ $self->{process} } });
+	# live tasks are counted, anew after each end of a prepared transaction, and
+	# at the end the numbers are checked
+	my $count = sub { $self->sql('SELECT sum(pending) FROM taskq.queues') };
+	$self->wait_until(20, sub { $count->(); !grep { submits($_) } values %{ $self->{process} } });
 	$self->{busy} = 1;
 	$self->end_prepared('0 s');
-	# from now on live tasks are counted, and at the end the numbers are checked
-	$self->sql('SELECT sum(pending) FROM taskq.queues');
 	my $drained = $self->wait_until($seconds, sub {
+		$count->();
 		my $left = $self->sql(
 			"SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running', 'suspended')");
 		return defined $left && $left == 0;
