@@ -13,7 +13,7 @@
 /* All statements have the same parameters, texts (type 25): $1 is the worker, ... */
 enum { WORKER, QUEUE, TASK, TOKEN, N, MS, FAIL, SQUARE, ERROR, VALUES };
 static const Oid   types[VALUES] = {[0 ... VALUES - 1] = 25};
-static const char *value[VALUES]; /* value[TASK] is NULL when no task is in hand */
+static const char *value[VALUES]; /* those from TASK on are NULL with empty hands */
 static PGconn     *conn;
 static PGresult   *answer;             /* to the last call */
 static char        code[6];            /* SQLSTATE of the last error */
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 			do_task();
 		else
 			spend(200);
-		value[TASK] = NULL;
+		memset(value + TASK, 0, sizeof(value) - TASK * sizeof(*value));
 		PQclear(claimed);
 	}
 	stop = call("SELECT taskq_deregister($1)") && stop;

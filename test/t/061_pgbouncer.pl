@@ -197,7 +197,8 @@ for my $i (1 .. $WORKERS)
 	ok(within(30, sub { waitpid($pid{$i}, POSIX::WNOHANG()) == $pid{$i} }) && $? == 0, 'a worker ends well');
 	delete $pid{$i};
 }
-is($sql->("SELECT count(*) FROM taskq.workers WHERE state <> 'dead'"), '0', 'no worker is left');
+is($sql->("SELECT count(*) FROM taskq.workers WHERE state <> 'dead'"), '0', 'no worker is left')
+  or diag map { slurp_file($_) } glob "$PostgreSQL::Test::Utils::log_path/061_pgbouncer_*.txt";
 kill_process($pooler);
 undef $pooler;
 sound($node);
