@@ -67,10 +67,12 @@ tq_error_no_such_task(int64 task_id)
 void
 tq_error_no_such_queue(const char *queue)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
-					errmsg("queue \"%s\" does not exist", queue),
-					errdetail_internal("%s", detail_word("queue", queue)),
-					errhint("Create it with taskq_create_queue().")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
+		 errmsg("queue \"%s\" does not exist", queue),
+		 errdetail_internal("%s", detail_word("queue", queue)),
+		 errhint("Check the name, or create it with taskq_create_queue().")));
 	pg_unreachable();
 }
 
