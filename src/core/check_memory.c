@@ -319,7 +319,10 @@ check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
 		owner == TQ_OWNER_QUEUE ? "queue" : "worker", id, used, held);
 }
 
-/* A worker that is alive has a slot, once the background worker has looked. */
+/*
+ * A worker that is alive has a slot, once the background worker has looked.
+ * (taskq_health tells when there is none.)
+ */
 void
 tq_check_slots(ReturnSetInfo *result)
 {
@@ -343,6 +346,8 @@ tq_check_slots(ReturnSetInfo *result)
 		tq_station_wake();
 		tq_check_pause(PAUSE);
 	}
+	if (!tq_station_worker(MyDatabaseId, NULL))
+		return;
 	for (uint64 i = 0; i < lacking; i++)
 		tq_check_report(result, "living worker has no slot", "worker %d",
 						ids[i]);
@@ -387,6 +392,8 @@ tq_check_bound(ReturnSetInfo *result)
 		count = keep_common(ids, count, now, now_count);
 		pfree(now);
 	}
+	if (!tq_station_worker(MyDatabaseId, NULL))
+		return;
 	for (int i = 0; i < count; i++)
 		tq_check_report(result, "bound worker outlives its connection",
 						"worker %d", ids[i]);

@@ -246,10 +246,14 @@ $failed_once{databases} = 1;
 $small->safe_psql('second', 'DROP EXTENSION taskq');
 well('one database', $small);
 
+$small->safe_psql('postgres', "SELECT taskq_register('lives on')");
 $small->append_conf('postgresql.conf', 'max_worker_processes = 1');
 $small->restart;
 ok(within(60, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
 like($found{process_slots}, qr/increase max_worker_processes, now 1/, 'and it says what to do');
+is($small->safe_psql('postgres', 'SELECT problem, detail FROM taskq_check()'), '',
+	'that nobody looks after a worker is not a disagreement');
+$small->safe_psql('postgres', "SELECT taskq_deregister('lives on')");
 $failed_once{process_slots} = 1;
 $small->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $small->restart;
