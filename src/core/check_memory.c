@@ -117,6 +117,7 @@ static void        count_rows(Numbers *numbers, int count);
 static bool compare_numbers(ReturnSetInfo *result, const Numbers *numbers);
 static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
 static bool lacks_slot(int32 worker_id);
+static bool let_worker_look(void);
 static int  read_gone(int32 **ids);
 static int  keep_common(int32 *ids, int count, const int32 *others,
 						int other_count);
@@ -340,17 +341,28 @@ tq_check_slots(ReturnSetInfo *result)
 				ids[kept++] = ids[i];
 		}
 		rows = lacking = kept;
-		if (lacking == 0 || tq_slot_count() >= tq_guc_max_workers)
+		if (lacking == 0 || tq_slot_count() >= tq_guc_max_workers ||
+			!let_worker_look())
 			return;
-		tq_registry_ask(TQ_ASK_WORKERS);
-		tq_station_wake();
-		tq_check_pause(PAUSE);
 	}
-	if (!tq_station_worker(MyDatabaseId, NULL))
-		return;
 	for (uint64 i = 0; i < lacking; i++)
 		tq_check_report(result, "living worker has no slot", "worker %d",
 						ids[i]);
+}
+
+/*
+ * Let the background worker see who is dead, and give it a moment; false when
+ * there is none.
+ */
+static bool
+let_worker_look(void)
+{
+	if (!tq_station_worker(MyDatabaseId, NULL))
+		return false;
+	tq_registry_ask(TQ_ASK_WORKERS);
+	tq_station_wake();
+	tq_check_pause(PAUSE);
+	return true;
 }
 
 /* Is it registered, by another transaction, and nobody keeps its signs? */
@@ -385,15 +397,12 @@ tq_check_bound(ReturnSetInfo *result)
 		int32 *now;
 		int    now_count;
 
-		tq_registry_ask(TQ_ASK_WORKERS);
-		tq_station_wake();
-		tq_check_pause(PAUSE);
+		if (!let_worker_look())
+			return;
 		now_count = read_gone(&now);
 		count = keep_common(ids, count, now, now_count);
 		pfree(now);
 	}
-	if (!tq_station_worker(MyDatabaseId, NULL))
-		return;
 	for (int i = 0; i < count; i++)
 		tq_check_report(result, "bound worker outlives its connection",
 						"worker %d", ids[i]);
