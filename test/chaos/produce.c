@@ -48,13 +48,15 @@ static char    old_reference_queue[OLD_REFERENCES][64];
 static int     reference_count = 0;
 static long    key_count = 0;
 
-static void submit(void);
-static void submit_last(void);
-static void carry_out(Submission *sub);
-static void draw_submission(Submission *sub);
-static void draw_reference(Submission *sub);
-static End  draw_end(void);
-static bool is_awaited(const char *queue);
+static void    submit(void);
+static void    submit_last(void);
+static Outcome carry_out(Submission *sub);
+static void    single_submission(Submission *sub, const char *queue,
+								 const char *tags);
+static void    draw_submission(Submission *sub);
+static void    draw_reference(Submission *sub);
+static End     draw_end(void);
+static bool    is_awaited(const char *queue);
 static void join_keys(const Submission *sub, int first, int count, char *text,
 					  size_t size);
 static Outcome submit_dropped(Submission *sub);
@@ -140,21 +142,28 @@ submit_last(void)
 			continue;
 		if (i == 0)
 			rest_ms(MAX_DELAY_MS + 100);
-		memset(&sub, 0, sizeof(sub));
-		sub.queue = queue;
-		sub.tags = tag_sets[i % 3];
-		sub.conflict = "error";
-		sub.end = END_COMMIT;
-		sub.kept = 1;
-		snprintf(sub.key[0], sizeof(sub.key[0]), "%s-%ld", name, ++key_count);
+		single_submission(&sub, queue, tag_sets[i % 3]);
 		ensure_connection();
 		carry_out(&sub);
 		rest_ms(30);
 	}
 }
 
-/* Submit, and tell the log. */
+/* One plain task, committed at once. */
 static void
+single_submission(Submission *sub, const char *queue, const char *tags)
+{
+	memset(sub, 0, sizeof(*sub));
+	sub->queue = queue;
+	sub->tags = tags;
+	sub->conflict = "error";
+	sub->end = END_COMMIT;
+	sub->kept = 1;
+	snprintf(sub->key[0], sizeof(sub->key[0]), "%s-%ld", name, ++key_count);
+}
+
+/* Submit, and tell the log. */
+static Outcome
 carry_out(Submission *sub)
 {
 	char    keys[TEXT];
@@ -185,6 +194,7 @@ carry_out(Submission *sub)
 					  sub->id[i]);
 	end_op(op, outcome, "ids=%s", ids);
 	note_reference(sub, outcome);
+	return outcome;
 }
 
 static void
@@ -518,21 +528,8 @@ submit_and_await(const char *queue)
 	Outcome    outcome;
 	PGresult  *res;
 
-	memset(&sub, 0, sizeof(sub));
-	sub.queue = queue;
-	sub.tags = sub.conflict = "";
-	sub.end = END_COMMIT;
-	sub.kept = 1;
-	snprintf(sub.key[0], sizeof(sub.key[0]), "%s-%ld", name, ++key_count);
-	op = begin_op("submit q=%s keys=%s void=- end=commit prio=0 delay=0 "
-				  "deadline=0 max=0 tags=- ref=- conflict=error",
-				  queue, sub.key[0]);
-	outcome = tx_begin(sub.end);
-	if (outcome == OK)
-		outcome = submit_keys(&sub, 0, 1);
-	outcome = tx_end(sub.end, outcome);
-	end_op(op, outcome, "ids=%s", outcome == OK ? sub.id[0] : "-");
-	if (outcome != OK)
+	single_submission(&sub, queue, "");
+	if (carry_out(&sub) != OK)
 		return;
 	op = begin_op("await q=%s id=%s", queue, sub.id[0]);
 	outcome = run(&res, "CALL taskq_await(%s, '%d ms')", sub.id[0],
