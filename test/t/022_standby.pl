@@ -103,9 +103,9 @@ for my $side ('old', 'new')
 	}
 }
 note 'figure: ' . join ', ', map { "$_: $count{$_}" } sort keys %count;
-cmp_ok($count{'old ids'}, '>', 400, 'the old primary gave out ids');
-cmp_ok($count{'new ids'}, '>', 100, 'so did the new one');
-cmp_ok($count{'new pairs'}, '>', 100, 'and tokens');
+cmp_ok($count{'old ids'}, '>', 1000, 'the old primary gave out ids');
+cmp_ok($count{'new ids'}, '>', 300, 'so did the new one');
+cmp_ok($count{'new pairs'}, '>', 300, 'and tokens');
 is($same_id, 0, 'no id was given twice');
 is($same_pair, 0, 'no pair of id and token was given twice');
 is($standby->safe_psql('postgres', 'SELECT max(task_id) > 16777216 FROM taskq.tasks'), 't',
