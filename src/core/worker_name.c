@@ -46,28 +46,36 @@ typedef struct KnownWorker
 	TimestampTz   used_at; /* of a label, as of its row */
 } KnownWorker;
 
+/* And of a role. */
+typedef struct KnownRole
+{
+	int32 role_id;
+	Oid   role;
+} KnownRole;
+
 static MemoryContext known_context = NULL;
 static HTAB         *known = NULL;
+static HTAB         *known_roles = NULL;
 static uint64        known_generation = 0;
 
-/* The living one, else the newest of the past, else the label. */
-#define WORKER_COLUMNS                                                        \
-	", w.tags, w.draining, w.max_running, w.queues, w.registered_at"
+#define SELECT_WORKER                                                         \
+	"SELECT w.worker_id, w.state::integer, w.role_id, w.tags, w.draining,"    \
+	"       w.max_running, w.queues, w.registered_at FROM taskq.worker w"
 
-static TqStmt stmt_find = {
-	"SELECT w.worker_id, w.state::integer, r.oid" WORKER_COLUMNS
-	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
-	" WHERE w.name = $1"
-	" ORDER BY w.state = 1 DESC, w.state <> 3 DESC, w.worker_id DESC"
-	" LIMIT 1",
-	1,
-	{TEXTOID},
-	NULL};
+/* Each by an index of its own. */
+static TqStmt stmt_find_living = {
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = 1", 1, {TEXTOID}, NULL};
+
+static TqStmt stmt_find_past = {SELECT_WORKER
+								" WHERE w.name = $1 AND w.state <> 3"
+								" ORDER BY w.worker_id DESC LIMIT 1",
+								1,
+								{TEXTOID},
+								NULL};
 
 static TqStmt stmt_find_label = {
-	"SELECT w.worker_id, w.state::integer, NULL::oid" WORKER_COLUMNS
-	"  FROM taskq.worker w WHERE w.name = $1 AND w.state = 3"
-	" ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = 3"
+				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
 	1,
 	{TEXTOID},
 	NULL};
@@ -95,7 +103,9 @@ static TqStmt stmt_name = {
 
 static KnownWorker *look_up(const char *name);
 static KnownWorker *look_up_caller(const char *name);
+static void         forget_known(void);
 static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
+static Oid    role_of(int32 role_id);
 static bool   label_is_fresh(const KnownWorker *worker);
 static void   use_label(KnownWorker *worker, const char *name);
 static bool   write_label(TqStmt *stmt, Datum which, TimestampTz now,
@@ -240,7 +250,10 @@ tq_worker_name(int32 worker_id)
 	return name;
 }
 
-/* What is known of a name; worker_id 0 when it was never used. */
+/*
+ * What is known of a name: the living worker, else the newest of the past,
+ * else the label; worker_id 0 when it was never used.
+ */
 static KnownWorker *
 look_up(const char *name)
 {
@@ -248,28 +261,18 @@ look_up(const char *name)
 	bool         found;
 
 	if (known == NULL || known_generation != tq_catalog_worker_generation())
-	{
-		HASHCTL ctl = {0};
-
-		if (known_context == NULL)
-			known_context = AllocSetContextCreate(
-				TopMemoryContext, "taskq workers", ALLOCSET_SMALL_SIZES);
-		known = NULL;
-		MemoryContextReset(known_context);
-		ctl.keysize = TQ_MAX_NAME + 1;
-		ctl.entrysize = sizeof(KnownWorker);
-		ctl.hcxt = known_context;
-		known = hash_create("taskq workers", 16, &ctl,
-							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-		known_generation = tq_catalog_worker_generation();
-	}
+		forget_known();
 	worker = hash_search(known, name, HASH_FIND, NULL);
 	if (worker != NULL)
 		return worker;
 
 	/* not kept when reading it fails */
 	worker = palloc0(sizeof(KnownWorker));
-	read_known(worker, &stmt_find, name);
+	read_known(worker, &stmt_find_living, name);
+	if (worker->worker_id == 0)
+		read_known(worker, &stmt_find_past, name);
+	if (worker->worker_id == 0)
+		read_known(worker, &stmt_find_label, name);
 	if (worker->worker_id != 0)
 	{
 		KnownWorker *kept = hash_search(known, name, HASH_ENTER, &found);
@@ -280,6 +283,29 @@ look_up(const char *name)
 		return kept;
 	}
 	return worker;
+}
+
+/* Begin anew: something was announced, or nothing is known yet. */
+static void
+forget_known(void)
+{
+	HASHCTL ctl = {0};
+
+	if (known_context == NULL)
+		known_context = AllocSetContextCreate(
+			TopMemoryContext, "taskq workers", ALLOCSET_SMALL_SIZES);
+	known = NULL;
+	MemoryContextReset(known_context);
+	ctl.hcxt = known_context;
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(KnownRole);
+	known_roles = hash_create("taskq workers' roles", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	ctl.keysize = TQ_MAX_NAME + 1;
+	ctl.entrysize = sizeof(KnownWorker);
+	known = hash_create("taskq workers", 16, &ctl,
+						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	known_generation = tq_catalog_worker_generation();
 }
 
 /*
@@ -308,6 +334,7 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 {
 	TqSpi spi;
 	Datum arg = CStringGetTextDatum(name);
+	int32 role_id = 0;
 
 	worker->worker_id = 0;
 	tq_spi_enter(&spi);
@@ -319,8 +346,7 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 
 		worker->worker_id = tq_spi_int4(0, 1, 0);
 		worker->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
-		value = tq_spi_get(0, 3, &isnull);
-		worker->role = isnull ? InvalidOid : DatumGetObjectId(value);
+		role_id = tq_spi_int4(0, 3, 0);
 		worker->tags.tags =
 			strings_of(tq_spi_get(0, 4, &isnull), &worker->tags.count);
 		tq_arg_tags_sort(&worker->tags);
@@ -334,6 +360,25 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
+	worker->role = role_of(role_id);
+}
+
+/* The OID behind the number of a role: few roles have many workers. */
+static Oid
+role_of(int32 role_id)
+{
+	KnownRole *entry;
+	Oid        role;
+
+	if (role_id == 0) /* a label's */
+		return InvalidOid;
+	entry = hash_search(known_roles, &role_id, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->role;
+	role = tq_role_oid(role_id);
+	entry = hash_search(known_roles, &role_id, HASH_ENTER, NULL);
+	entry->role = role;
+	return role;
 }
 
 /*

@@ -149,6 +149,18 @@ SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('for ever');
 INSERT INTO taskq.archive SELECT (json_populate_record(a, json_build_object('task_id', -w.worker_id, 'worker_id', w.worker_id))).*
   FROM taskq.archive_keep a, taskq.worker w WHERE substr(w.name, 6)::int <= 3000;
 SQL
+# a session that does not know a name yet finds it by an index
+is($sql->(<<'SQL'), '0', 'names are found without reading all of them');
+BEGIN;
+DO $$ BEGIN
+	PERFORM taskq_register('one of many');
+	PERFORM taskq_heartbeat('one of many');
+	PERFORM taskq_claim('for ever', worker => 'many 77');
+	PERFORM taskq_claim('for ever', worker => 'was never here');
+END $$;
+SELECT seq_scan FROM pg_stat_xact_all_tables WHERE relid = 'taskq.worker'::regclass;
+ROLLBACK;
+SQL
 my $turns = $node->background_psql('postgres');
 my $count = 0;
 $count += $turns->query_safe("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") for 1 .. 5;
