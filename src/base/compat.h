@@ -13,7 +13,8 @@
  *		itself which outer joins make it null
  *	 17	RestrictSearchPath in place of PushOverrideSearchPath; MyProcNumber and
  *		PGPROC.vxid, when backend ids went; fdw_restrictinfo
- *	 18	explain_format.h and explain_state.h; pg_noreturn; logLockFailure of
+ *	 18	compact attributes of a TupleDesc;
+ *		explain_format.h and explain_state.h; pg_noreturn; logLockFailure of
  *		ConditionalLockTuple; tupleid of ExecCheckIndexConstraints; instrument
  *		of index_beginscan; disabled_nodes of a path; COMPARE_LT in path keys
  *
@@ -150,6 +151,20 @@ typedef bool TqIndexUpdate;
 #define tq_compat_try_lock_tuple(rel, tid, mode)                              \
 	ConditionalLockTuple(rel, tid, mode)
 #endif
+
+/* Make a column of a new description one of that length. */
+static inline void
+tq_compat_set_length(TupleDesc desc, AttrNumber column, int16 length)
+{
+	Form_pg_attribute att = TupleDescAttr(desc, column - 1);
+
+	att->attlen = length;
+	att->attbyval = false;
+	att->attstorage = TYPSTORAGE_PLAIN;
+#if PG_VERSION_NUM >= 180000
+	populate_compact_attribute(desc, column - 1);
+#endif
+}
 
 /* The number of this backend's transaction, its own count. */
 #if PG_VERSION_NUM >= 170000

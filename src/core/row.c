@@ -57,6 +57,7 @@
 #include "base/spi.h"
 #include "core/batch.h"
 #include "core/entries.h"
+#include "core/image.h"
 #include "core/lookup.h"
 #include "core/queue.h"
 #include "core/row.h"
@@ -65,15 +66,14 @@
 static void table_begin(TqTable *table, Oid relid, MemoryContext context);
 static void table_end(TqTable *table);
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
-static void            insert_later(TqTable *table, TqTask *task, int columns);
+static void            insert_later(TqTable *table, TqTask *task);
 static void            insert_now(TqTable *table, TupleTableSlot *slot);
-static HeapTuple form_tuple(const TqTask *task, TupleDesc desc, int columns);
-static bool      was_busy(const TqTask *task);
-static bool      reserve(Relation rel, ItemPointer tid, bool wait);
-static void      let_go(Relation rel, ItemPointer tid);
-static bool      is_busy(Relation rel, ItemPointer tid);
-static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
-static bool      written(TM_Result result, bool wait);
+static bool            was_busy(const TqTask *task);
+static bool            reserve(Relation rel, ItemPointer tid, bool wait);
+static void            let_go(Relation rel, ItemPointer tid);
+static bool            is_busy(Relation rel, ItemPointer tid);
+static TM_Result       row_fate(Relation rel, ItemPointer tid, bool *written);
+static bool            written(TM_Result result, bool wait);
 static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 						   TqState *holder_state);
 static List *reference_indexes(ResultRelInfo *target);
@@ -229,9 +229,7 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	HeapTuple copy = heap_copytuple(tuple);
 
 	memset(task, 0, sizeof(*task));
-	memset(task->isnull, true, sizeof(task->isnull));
-	memcpy(&task->f, GETSTRUCT(copy), sizeof(TqTaskFixed));
-	heap_deform_tuple(copy, desc, &task->value[1], &task->isnull[1]);
+	tq_image_read(copy, desc, task);
 	task->tid = copy->t_self;
 	if (desc->natts == TQ_TASK_COLUMNS)
 		task->image = copy;
@@ -264,10 +262,8 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		slot = store(table, task->image, false);
 	}
 	else
-		slot = store(
-			table,
-			form_tuple(task, RelationGetDescr(table->rel), TQ_TASK_COLUMNS),
-			true);
+		slot = store(table, tq_image_form(task, RelationGetDescr(table->rel)),
+					 true);
 	done = written(table_tuple_update(table->rel, &tid, slot,
 									  GetCurrentCommandId(true),
 									  GetActiveSnapshot(), InvalidSnapshot,
@@ -326,12 +322,11 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 	task->image = NULL;
 	if (call->many && !unique_reference)
 	{
-		insert_later(table, task, TQ_TASK_COLUMNS);
+		insert_later(table, task);
 		return true;
 	}
-	slot = store(
-		table, form_tuple(task, RelationGetDescr(table->rel), TQ_TASK_COLUMNS),
-		true);
+	slot =
+		store(table, tq_image_form(task, RelationGetDescr(table->rel)), true);
 	if (unique_reference)
 		added = insert_unique(table, slot, holder, holder_state);
 	else
@@ -357,13 +352,11 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	}
 	if (call->many)
 	{
-		insert_later(table, task, TQ_ARCHIVE_COLUMNS);
+		insert_later(table, task);
 		return;
 	}
-	slot = store(
-		table,
-		form_tuple(task, RelationGetDescr(table->rel), TQ_ARCHIVE_COLUMNS),
-		true);
+	slot =
+		store(table, tq_image_form(task, RelationGetDescr(table->rel)), true);
 	insert_now(table, slot);
 	ExecClearTuple(slot);
 }
@@ -451,10 +444,10 @@ store(TqTable *table, HeapTuple tuple, bool owned)
 
 /* The row is inserted by tq_row_flush, or when enough have come together. */
 static void
-insert_later(TqTable *table, TqTask *task, int columns)
+insert_later(TqTable *table, TqTask *task)
 {
 	MemoryContext mine = MemoryContextSwitchTo(tq_batch_context(table));
-	HeapTuple tuple = form_tuple(task, RelationGetDescr(table->rel), columns);
+	HeapTuple     tuple = tq_image_form(task, RelationGetDescr(table->rel));
 
 	MemoryContextSwitchTo(mine);
 	tq_batch_add(table, tuple);
@@ -465,45 +458,6 @@ insert_now(TqTable *table, TupleTableSlot *slot)
 {
 	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
 	tq_entries_insert(table, &slot, 1);
-}
-
-static HeapTuple
-form_tuple(const TqTask *task, TupleDesc desc, int columns)
-{
-	Datum              values[TQ_ARCHIVE_COLUMNS];
-	bool               nulls[TQ_ARCHIVE_COLUMNS];
-	const TqTaskFixed *f = &task->f;
-
-	memset(nulls, false, sizeof(bool) * (TQ_FIRST_VAR - 1));
-#define FIXED(col, datum) values[(col) -1] = (datum)
-	FIXED(TQ_COL_TASK_ID, Int64GetDatum(f->task_id));
-	FIXED(TQ_COL_LANE_ID, Int64GetDatum(f->lane_id));
-	FIXED(TQ_COL_AVAILABLE_AT, TimestampTzGetDatum(f->available_at));
-	FIXED(TQ_COL_RUN_AT, TimestampTzGetDatum(f->run_at));
-	FIXED(TQ_COL_CREATED_AT, TimestampTzGetDatum(f->created_at));
-	FIXED(TQ_COL_TOKEN, Int64GetDatum(f->token));
-	FIXED(TQ_COL_VERSION, Int64GetDatum(f->version));
-	FIXED(TQ_COL_CLAIMED_AT, TimestampTzGetDatum(f->claimed_at));
-	FIXED(TQ_COL_LEASE_UNTIL, TimestampTzGetDatum(f->lease_until));
-	FIXED(TQ_COL_WORKER_ID, Int32GetDatum(f->worker_id));
-	FIXED(TQ_COL_ATTEMPT, Int32GetDatum(f->attempt));
-	FIXED(TQ_COL_STATE, Int16GetDatum(f->state));
-	FIXED(TQ_COL_PRIORITY, Int16GetDatum(f->priority));
-	FIXED(TQ_COL_QUEUE_ID, Int32GetDatum(f->queue_id));
-	FIXED(TQ_COL_MAX_ATTEMPTS, Int32GetDatum(f->max_attempts));
-	FIXED(TQ_COL_SUBMITTED_BY, Int32GetDatum(f->submitted_by));
-	FIXED(TQ_COL_RUN_AS, Int32GetDatum(f->run_as));
-	FIXED(TQ_COL_REASON, Int16GetDatum(f->reason));
-	FIXED(TQ_COL_DESCENT, Int16GetDatum(f->descent));
-	FIXED(TQ_COL_FLAGS, Int16GetDatum(f->flags));
-	FIXED(TQ_COL_LARGE, Int16GetDatum(f->large));
-#undef FIXED
-	for (int col = TQ_FIRST_VAR; col <= columns; col++)
-	{
-		values[col - 1] = task->value[col];
-		nulls[col - 1] = task->isnull[col];
-	}
-	return heap_form_tuple(desc, values, nulls);
 }
 
 /*

@@ -1,0 +1,17 @@
+/*
+ * image.h
+ *		The row of a task, as the server has it, from and to its columns.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_IMAGE_H
+#define TQ_IMAGE_H
+
+#include "core/task.h"
+
+#include "access/tupdesc.h"
+
+extern HeapTuple tq_image_form(const TqTask *task, TupleDesc desc);
+extern void      tq_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
+
+#endif /* TQ_IMAGE_H */
