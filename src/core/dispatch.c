@@ -584,7 +584,8 @@ read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
 		return false;
 	tq_row_read(tuple, RelationGetDescr(walk->call->task.rel), task);
 	task->tid = slot->tts_tid;
-	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
+	if (!task->isnull[TQ_COL_DEADLINE] &&
+		TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
 	{
 		walk->saw_deadline = true;
 		if (walk->peek != NULL && walk->peek->past++ == 0)
@@ -653,7 +654,8 @@ take_within_limits(Walk *walk, TqTask *task)
 	move.wanted = "claimed";
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
-	move.lease_until = lease > 0 ? tq_clock_dispatch() + lease : DT_NOEND;
+	move.claimed_at = tq_clock_dispatch();
+	move.lease_until = lease > 0 ? move.claimed_at + lease : DT_NOEND;
 	claimed = room_for_claimed(walk);
 	walk->reserved = tq_limit_reserve(dispatch->limit, task->f.task_id);
 	if (walk->reserved != TQ_RESERVE_DONE)

@@ -80,7 +80,7 @@ static const int moves[] = {
 
 TqStateHooks tq_state_hooks = {NULL, NULL};
 
-static void enter_live(TqTask *task, const TqMove *move);
+static void enter_live(TqTask *task, const TqMove *move, TimestampTz now);
 static void enter_running(TqTask *task, const TqMove *move);
 static bool enter_finished(const TqQueue *queue, TqTask *task,
 						   const TqMove *move);
@@ -128,7 +128,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	if (move.to == TQ_STATE_RUNNING)
 		enter_running(task, &move);
 	else if (TQ_STATE_IS_LIVE(move.to))
-		enter_live(task, &move);
+		enter_live(task, &move, tq_clock_dispatch());
 	else
 		leaves_trace = enter_finished(queue, task, &move);
 	task->f.state = (int16) move.to;
@@ -186,7 +186,7 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 		   task->f.state != TQ_STATE_RUNNING);
 	move.to = (TqState) task->f.state;
 	move.due_at = due_at;
-	enter_live(task, &move);
+	enter_live(task, &move, tq_clock_dispatch());
 	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
 		task->f.run_at = due_at;
 	return tq_state_touch(call, queue, task);
@@ -209,7 +209,7 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 		   task->f.state != TQ_STATE_RUNNING);
 	move.to = (TqState) task->f.state;
 	move.due_at = due_at;
-	enter_live(task, &move);
+	enter_live(task, &move, tq_clock_dispatch());
 	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
 		task->f.run_at = due_at;
 	task->f.version++;
@@ -280,15 +280,16 @@ bool
 tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 				bool unique_reference, int64 *holder, TqState *holder_state)
 {
-	TqMove move = {0};
+	TqMove      move = {0};
+	TimestampTz now = tq_clock_dispatch();
 
 	move.to = state;
 	move.due_at = task->f.run_at;
 	if (task->f.run_at == 0)
-		task->f.run_at = tq_clock_dispatch();
+		task->f.run_at = now;
 	if (tq_state_hooks.entering != NULL)
 		tq_state_hooks.entering(call, task, &move);
-	enter_live(task, &move);
+	enter_live(task, &move, now);
 	task->f.state = (int16) move.to;
 	tq_large_plan(task);
 	tq_xact_begin();
@@ -351,10 +352,8 @@ tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
 
 /* Pending, blocked or suspended: nobody holds it. */
 static void
-enter_live(TqTask *task, const TqMove *move)
+enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 {
-	TimestampTz now = tq_clock_dispatch();
-
 	task->f.claimed_at = DT_NOBEGIN;
 	task->f.lease_until = DT_NOEND;
 	task->f.worker_id = 0;
@@ -377,7 +376,7 @@ enter_running(TqTask *task, const TqMove *move)
 {
 	task->f.token = tq_id_next_token(task->f.task_id, task->f.token);
 	task->f.attempt++;
-	task->f.claimed_at = tq_clock_dispatch();
+	task->f.claimed_at = move->claimed_at;
 	task->f.worker_id = move->worker_id;
 	task->f.lease_until = move->lease_until;
 }

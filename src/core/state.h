@@ -27,6 +27,7 @@ typedef struct TqMove
 
 	/* to running */
 	int32       worker_id;
+	TimestampTz claimed_at;
 	TimestampTz lease_until; /* DT_NOEND: none */
 
 	/* to pending */
