@@ -235,18 +235,12 @@ walk_end(Walk *walk)
 static void
 choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
 {
-	walk->cursors = palloc(sizeof(Cursor) * (queue->lane_count + 1));
-	for (int i = 0; i < queue->lane_count; i++)
-	{
-		TqLane *lane = &queue->lanes[i];
+	const TqMatch *match = tq_queue_match(queue, tags);
 
-		/* sets of tags with one hash are one lane, to be walked once */
-		if (walk->cursor_count > 0 &&
-			walk->cursors[walk->cursor_count - 1].lane_id == lane->lane_id)
-			continue;
-		if (tags == NULL || tq_arg_tags_subset(&lane->tags, tags))
-			walk->cursors[walk->cursor_count++].lane_id = lane->lane_id;
-	}
+	walk->cursors = palloc(sizeof(Cursor) * (match->count + 1));
+	walk->cursor_count = match->count;
+	for (int i = 0; i < match->count; i++)
+		walk->cursors[i].lane_id = match->lanes[i];
 }
 
 static bool

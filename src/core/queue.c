@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/queue.h"
 #include "core/role.h"
@@ -100,6 +101,8 @@ static TqStmt stmt_rotation = {
 static TqQueue *load(TqStmt *stmt, Datum arg);
 static TqQueue *read_queue(TqSpi *spi);
 static void     read_lanes(TqQueue *queue);
+static bool     is_match_of(const TqMatch *match, const TqTags *tags);
+static TqMatch *make_match(const TqQueue *queue, const TqTags *tags);
 static void     remember(TqQueue *queue);
 static void     load_all_queues(void);
 
@@ -322,11 +325,9 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	Datum args[3];
 	TqSpi spi;
 
-	for (int i = 0; i < queue->lane_count; i++)
-	{
-		if (queue->lanes[i].lane_id == lane_id)
-			return lane_id;
-	}
+	if (bsearch(&lane_id, queue->lanes, queue->lane_count, sizeof(TqLane),
+				tq_order_int64) != NULL)
+		return lane_id;
 
 	if (queue->lane_count >= tq_guc_max_lanes)
 		tq_error_too_large("number of different sets of tags in the queue",
@@ -342,6 +343,73 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	tq_catalog_announce_queue();
 	tq_xact_wake_made();
 	return lane_id;
+}
+
+/*
+ * The lanes of a queue that match the tags; NULL: all.  A session claims with
+ * the same tags most of the time, so what was found is kept.
+ */
+const TqMatch *
+tq_queue_match(const TqQueue *queue, const TqTags *tags)
+{
+	TqMatch **kept = &((TqQueue *) queue)->match;
+	TqMatch  *old = *kept;
+
+	if (old != NULL)
+	{
+		if (is_match_of(old, tags))
+			return old;
+		*kept = NULL;
+		for (int i = 0; i < old->tags.count; i++)
+			pfree(old->tags.tags[i]);
+		pfree(old);
+	}
+	*kept = make_match(queue, tags);
+	return *kept;
+}
+
+static bool
+is_match_of(const TqMatch *match, const TqTags *tags)
+{
+	if (tags == NULL || match->all)
+		return tags == NULL && match->all;
+	if (tags->count != match->tags.count)
+		return false;
+	for (int i = 0; i < tags->count; i++)
+	{
+		if (strcmp(tags->tags[i], match->tags.tags[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* In one piece, but for the words. */
+static TqMatch *
+make_match(const TqQueue *queue, const TqTags *tags)
+{
+	int      words = tags == NULL ? 0 : tags->count;
+	TqMatch *match = MemoryContextAllocZero(
+		cache_context, sizeof(TqMatch) + sizeof(int64) * queue->lane_count +
+						   sizeof(char *) * words);
+
+	match->all = tags == NULL;
+	match->lanes = (int64 *) (match + 1);
+	match->tags.tags = (char **) (match->lanes + queue->lane_count);
+	match->tags.count = words;
+	for (int i = 0; i < words; i++)
+		match->tags.tags[i] =
+			MemoryContextStrdup(cache_context, tags->tags[i]);
+	for (int i = 0; i < queue->lane_count; i++)
+	{
+		const TqLane *lane = &queue->lanes[i];
+
+		/* sets of tags with one hash are one lane */
+		if ((tags == NULL || tq_arg_tags_subset(&lane->tags, tags)) &&
+			(match->count == 0 ||
+			 match->lanes[match->count - 1] != lane->lane_id))
+			match->lanes[match->count++] = lane->lane_id;
+	}
+	return match;
 }
 
 /* The leaf of the archive that is being filled. */

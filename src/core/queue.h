@@ -21,6 +21,15 @@ typedef struct TqLane
 	TqTags tags;
 } TqLane;
 
+/* The lanes that match a claim's tags. */
+typedef struct TqMatch
+{
+	TqTags tags;
+	bool   all; /* whatever the tags */
+	int    count;
+	int64 *lanes; /* rising, different */
+} TqMatch;
+
 typedef struct TqQueue
 {
 	int32       queue_id;
@@ -31,6 +40,7 @@ typedef struct TqQueue
 	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
 	TqLane     *lanes;
 	int         lane_count;
+	TqMatch    *match; /* of the last claim; NULL: there was none */
 } TqQueue;
 
 /* A TqQueue lives until the next tq_queue_refresh. */
@@ -45,7 +55,8 @@ extern const TqOptions *tq_queue_defaults(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
 extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
 extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
-extern int64 tq_queue_lane_id(int32 queue_id, const TqTags *tags);
-extern int   tq_queue_bucket(void);
+extern const TqMatch *tq_queue_match(const TqQueue *queue, const TqTags *tags);
+extern int64          tq_queue_lane_id(int32 queue_id, const TqTags *tags);
+extern int            tq_queue_bucket(void);
 
 #endif /* TQ_QUEUE_H */

@@ -347,7 +347,8 @@ add_queue(TqWaitFor *wait_for, int32 queue_id)
 static void
 add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
 {
-	bool room;
+	const TqMatch *match;
+	bool           room;
 
 	if (wait_for->lane_count < 0)
 		return;
@@ -356,11 +357,9 @@ add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
 		return;
 	wait_for->open = true;
 	room = true;
-	for (int i = 0; i < queue->lane_count && room; i++)
-	{
-		if (tq_arg_tags_subset(&queue->lanes[i].tags, tags))
-			room = add_lane(wait_for, queue->lanes[i].lane_id);
-	}
+	match = tq_queue_match(queue, tags);
+	for (int i = 0; i < match->count && room; i++)
+		room = add_lane(wait_for, match->lanes[i]);
 	if (room)
 		return;
 	memset(wait_for->lanes, 0, sizeof(wait_for->lanes));
