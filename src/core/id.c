@@ -59,7 +59,7 @@
 #include "shared/token.h"
 
 #define SEQUENCE_BITS 43
-#define ID_STEP INT64CONST(4096)         /* of the bound */
+#define ID_STEP (INT64CONST(1) << 16)    /* of the bound */
 #define ID_JUMP (INT64CONST(1) << 24)    /* for a timeline */
 #define TOKEN_STEP (INT64CONST(1) << 16) /* of the bound, preloaded */
 #define TOKEN_SHARE INT64CONST(1024)     /* of a session, not preloaded */
