@@ -112,7 +112,8 @@ COMMENT ON COLUMN taskq.task.checkpoint IS 'Where the next attempt goes on';
 COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
 COMMENT ON COLUMN taskq.task.message IS 'Words of whoever moved it last';
 COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'A task by its id: finishing, looking';
-CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id);
+CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id)
+    WITH (deduplicate_items = off);
 COMMENT ON INDEX taskq.task_dispatch_idx IS 'Claims walk it from the head of each matching lane';
 CREATE UNIQUE INDEX task_reference_idx ON taskq.task (queue_id, reference) WHERE reference IS NOT NULL;
 COMMENT ON INDEX taskq.task_reference_idx IS 'One live task of a reference; look-up by reference';

@@ -152,7 +152,7 @@ SELECT set_eq($$
     SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i
      WHERE i.indrelid = 'taskq.task'::regclass$$, ARRAY[
     'CREATE UNIQUE INDEX task_pkey ON taskq.task USING btree (task_id)',
-    'CREATE INDEX task_dispatch_idx ON taskq.task USING btree (lane_id, priority DESC, available_at, task_id)',
+    'CREATE INDEX task_dispatch_idx ON taskq.task USING btree (lane_id, priority DESC, available_at, task_id) WITH (deduplicate_items=off)',
     'CREATE UNIQUE INDEX task_reference_idx ON taskq.task USING btree (queue_id, reference) WHERE (reference IS NOT NULL)',
     'CREATE INDEX task_key_idx ON taskq.task USING btree (queue_id, key, task_id) WHERE (key IS NOT NULL)',
     'CREATE INDEX task_deadline_idx ON taskq.task USING btree (deadline) WHERE (deadline IS NOT NULL)',
