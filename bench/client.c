@@ -14,7 +14,9 @@
  * to the submit's COMMIT until a waiter's answer, and the same from the moment
  * at which COMMIT was sent.  The commit lies between these two: a waiter may
  * have its answer before the submitter has its own, so the first may be
- * negative.  KIND says what a waiter does:
+ * negative.  Before the first sample each waiter has been woken once, so that
+ * none is of a session that has done nothing yet.  KIND says what a waiter
+ * does:
  *
  *		claim	taskq_claim with wait; its answer is the task
  *		wait	CALL taskq_wait; its answer says that there is a task
@@ -486,8 +488,9 @@ commit_answer(PGconn *submitter)
 	return at;
 }
 
+/* The two times of one wake-up */
 static void
-sample_wake(PGconn *submitter)
+wake_one(PGconn *submitter, double *from_commit, double *from_sent)
 {
 	double sent;
 	double committed = 0;
@@ -516,23 +519,31 @@ sample_wake(PGconn *submitter)
 		if (committed == 0 && fds[n_waiters].revents != 0)
 			committed = commit_answer(submitter);
 	}
-	printf("%.4f %.4f\n", answered - committed, answered - sent);
+	*from_commit = answered - committed;
+	*from_sent = answered - sent;
 }
 
 static void
 wake(const char *conninfo, int n, int samples)
 {
 	PGconn *submitter = connect_to(conninfo);
+	/* the longest waiting one is woken, or all are */
+	int warm = is_taskq() ? n : 1;
 
 	start_waiters(conninfo, n);
-	for (int i = 0; i < samples; i++)
+	for (int i = -warm; i < samples; i++)
 	{
+		double from_commit;
+		double from_sent;
+
 		settle();
-		sample_wake(submitter);
+		wake_one(submitter, &from_commit, &from_sent);
+		if (i >= 0)
+			printf("%.4f %.4f\n", from_commit, from_sent);
 	}
 	settle();
-	if (done != samples)
-		die("%ld tasks done of %d", done, samples);
+	if (done != samples + warm)
+		die("%ld tasks done of %d", done, samples + warm);
 }
 
 /* --------------------------------------------------------- hold and serve */

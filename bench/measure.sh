@@ -78,7 +78,8 @@ definitions() {
 }
 
 # run_pgbench SYSTEM WHAT CLIENTS OPTION...: its words go to $work/pgbench.out
-# and .err, those of a client that gives up are the end
+# and .err, those of a client that gives up are the end; DATABASE, if it is not
+# the system's own
 run_pgbench() {
 	local system=$1 what=$2 clients=$3 threads
 	shift 3
@@ -87,7 +88,7 @@ run_pgbench() {
 	threads=$(nproc)
 	[ "$threads" -le "$clients" ] || threads=$clients
 	pgbench -n -M prepared -f "$script" -c "$clients" -j "$threads" "${defs[@]}" \
-		-U bench "$@" "b_$system" >"$work/pgbench.out" 2>"$work/pgbench.err" &&
+		-U bench "$@" "${DATABASE:-b_$system}" >"$work/pgbench.out" 2>"$work/pgbench.err" &&
 		! grep -qE 'aborted|ERROR|error:' "$work/pgbench.err" || {
 		tail -n 5 "$work/pgbench.err" >&2
 		die "$system: $what failed with $clients clients (if tasks ran out: LOADED)"

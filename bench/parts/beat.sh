@@ -35,42 +35,46 @@ beat_round() {
 	[ "$1" != nothing ] || system=raw LABEL='SELECT 1'
 	fresh "$system" 0
 	"beat_$1"
-	SECONDS_EACH=$BEAT_SECONDS measure_beats "$name" "$1" "$system" "$2"
+	measure_beats "$name" "$1" "$system" "$2"
 }
 
-# measure_beats SCENARIO WHAT SYSTEM ROUND
+# measure_beats SCENARIO WHAT SYSTEM ROUND: each worker has a connection, and
+# has beaten some times before the measuring begins
 measure_beats() {
-	local cpu wal
-	sql "b_$3" -c VACUUM -c CHECKPOINT
+	local cpu wal beats pid began
+	sql "b_$3" -c "VACUUM ANALYZE" -c CHECKPOINT
+	script "$3" "beat_$2" || die "$3 has no beat_$2"
+	background run_pgbench "$3" "beat_$2" "$BEATING" -R "$BEATING" \
+		-T $((BEAT_WARM + BEAT_SECONDS + 5))
+	pid=$child
+	sleep "$BEAT_WARM"
 	wal=$(wal_position)
 	cpu=$(server_cpu)
-	# shellcheck disable=SC2046  # two words
-	run_pgbench "$3" beat_"$2" 20 -R "$BEATING" $(round_length)
-	cpu=$(awk "BEGIN {print $(server_cpu) - $cpu}")
+	began=$EPOCHREALTIME
+	sleep "$BEAT_SECONDS"
+	cpu=$(awk "BEGIN {print ($(server_cpu) - $cpu) / ($EPOCHREALTIME - $began)}")
 	wal=$(($(wal_position) - wal))
-	value "$1" "$LABEL" "$4" 'CPU, cores' \
-		"$(awk "BEGIN {printf \"%.4f\", $cpu * $(tps) / $(processed)}")"
-	value "$1" "$LABEL" "$4" 'WAL, B/beat' "$(awk "BEGIN {printf \"%.0f\", $wal / $(processed)}")"
-	say "   $1: $LABEL, processor $cpu s for $(processed) beats"
+	wait_child "$pid" || die "$3: beats failed"
+	beats=$(awk "BEGIN {printf \"%.0f\", $(tps) * $BEAT_SECONDS}")
+	value "$1" "$LABEL" "$4" 'CPU, cores' "$(awk "BEGIN {printf \"%.4f\", $cpu}")"
+	value "$1" "$LABEL" "$4" 'WAL, B/beat' "$(awk "BEGIN {printf \"%.0f\", $wal / $beats}")"
+	say "   $1: $LABEL, processors $cpu, $beats beats"
 }
 
 beat_taskq() {
 	sql b_taskq -U bench -o /dev/null \
 		-c "SELECT count(taskq_register('worker ' || i, '{bench}')) FROM generate_series(1, $BEATING) i" ||
 		die 'taskq: the workers cannot be registered'
-	say "\\set w random(1, $BEATING)
-SELECT next_in FROM taskq_heartbeat('worker ' || :w);" >"$work/taskq.beat_taskq.sql"
+	say "SELECT next_in FROM taskq_heartbeat('worker ' || (:client_id + 1));" >"$work/taskq.beat_taskq.sql"
 }
 
 beat_raw() {
 	sql b_raw -c 'CREATE TABLE beat (worker int PRIMARY KEY, at timestamptz)' \
 		-c "INSERT INTO beat SELECT i, now() FROM generate_series(1, $BEATING) i" \
 		-c 'GRANT ALL ON beat TO bench'
-	say "\\set w random(1, $BEATING)
-UPDATE beat SET at = clock_timestamp() WHERE worker = :w;" >"$work/raw.beat_raw.sql"
+	say 'UPDATE beat SET at = clock_timestamp() WHERE worker = :client_id + 1;' >"$work/raw.beat_raw.sql"
 }
 
 beat_nothing() {
-	say "\\set w random(1, $BEATING)
-SELECT 'worker ' || :w;" >"$work/raw.beat_nothing.sql"
+	say "SELECT 'worker ' || (:client_id + 1);" >"$work/raw.beat_nothing.sql"
 }
