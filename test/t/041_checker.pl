@@ -263,6 +263,20 @@ reports('the task of a killed worker that is bound comes back late', '13 17', @b
 clean('that of one that is not has time', "P w\n", @registered, @in_between,
 	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 
+# a silent worker is dead at 1515, its task back at 1615, and half a second
+# later it is late; after the restart, whose recovery ends at 1400, from 3000 on
+sub silent
+{
+	my ($served, $back) = @_;
+	return ("P w\n", @registered, submit('l', 2, 500, 505, prio => -1), outbox('l'),
+		claim('u', $served, $served + 5, [ [ 2, 1, 1, -1, 'l' ] ]), complete('u', 2, 1, $served + 10, $served + 15, 'ok -'),
+		effect(2, 1), task(2, 'l', 'done'), claim('v', $back, $back + 5, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
+}
+clean('the task of a silent worker', silent(2000, 2090));
+reports('the task of a silent worker comes back late', '13', silent(2200, 2300));
+clean('its time begins anew after a restart', silent(2700, 2900), op(200, 400, 'restart', 'ok -'));
+reports('the task of a silent worker comes back late after a restart', '13', silent(3100, 3200), op(200, 400, 'restart', 'ok -'));
+
 # --- 14
 reports('a bug in the log', '14', "L 2026-01-01 00:00:00.000 UTC [77] XX000 client backend ERROR:  what\n");
 reports('a crash of its own', '14', "L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 11: Segmentation fault\n");

@@ -464,8 +464,7 @@ sub priority
 	return @bad > $allowed ? @bad : ();
 }
 
-# What may make recovery late, and that it has a bound itself: with the
-# background worker back, a worker's full threshold may begin anew.
+# What may make recovery late, and that it has a bound itself
 my %disturbs = map { $_ => 1 }
   qw(kill_backend kill_duties stop_duties restart promote wipe freeze_backend vacuum);
 
@@ -477,6 +476,21 @@ sub disturbances
 	return map { [ $_->{t0}, min($_->{t1}, $_->{t0} + 60_000_000) + $after ] } grep { $disturbs{ $_->{op} } } @{ $h->{ops} };
 }
 
+# undisturbed(BEGIN, SINCE, SPAN, LIMIT, DISTURBANCES in order): when
+# something is late that takes a span since that moment, or since the end of
+# a disturbance that met it
+sub undisturbed
+{
+	my ($begin, $since, $span, $limit, @disturbed) = @_;
+	my $over = $since + $span + $limit;
+
+	for my $time (@disturbed)
+	{
+		$over = max($over, $time->[1] + $span) if $time->[0] < $over && $time->[1] > $begin;
+	}
+	return $over;
+}
+
 # A task whose owner is gone comes back in time: late is what is handed out
 # after the limit, while something less urgent of the queue was served.
 sub bounded_recovery
@@ -484,7 +498,7 @@ sub bounded_recovery
 	my ($h) = @_;
 	my $dead = $h->setting('dead_threshold', 120_000_000) + $h->setting('reaper_interval', 15_000_000);
 	my $limit = $h->setting('late', 2_000_000);
-	my @disturbed = disturbances($h);
+	my @disturbed = sort { $a->[0] <=> $b->[0] } disturbances($h);
 	my (@bad, %served);
 
 	push @bad, map { "after $_->{op} the background worker was not back in time" }
@@ -500,23 +514,21 @@ sub bounded_recovery
 			next if $claim->{own_end} != FOREVER || $next->{attempt} != $claim->{attempt} + 1;
 			# somebody had it in between, and rolled back
 			next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{$id} };
-			my $over = $claim->{lease_over};
+			# the ways back: since when, and what has to pass then, which begins
+			# anew when the background worker comes back
+			my @ways = ([ $claim->{lease_over}, 0 ]);
 			if (Chaos::History::by_worker($claim))
 			{
 				my $sign = $h->last_sign($claim->{w}, $next->{t0}) // $claim->{t1};
 				# another life of the worker, or one that never ended
 				next if grep { $_->{t1} > $claim->{t0} && $_->{t0} < $next->{t1} } @{ $h->{ends}{ $claim->{w} } // [] };
 				my $backoff = $h->backoff($claim->{q}, $claim->{attempt});
-				$over = min($over, max($sign, $claim->{t1}) + $dead + $backoff);
+				push @ways, [ max($sign, $claim->{t1}), $dead + $backoff ];
 				my $silent = $claim->{held} eq 'connection' ? $h->{silent}{ $claim->{process} } : undef;
-				$over = min($over, max($silent, $claim->{t1}) + $backoff) if $silent;
+				push @ways, [ max($silent, $claim->{t1}), $backoff ] if $silent;
 			}
-			next if $over == FOREVER;
-			$over += $limit;
-			for my $time (sort { $a->[0] <=> $b->[0] } @disturbed)
-			{
-				$over = max($over, $time->[1]) if $time->[0] < $over && $time->[1] > $claim->{t0};
-			}
+			my $over = min(map { undisturbed($claim->{t0}, $_->[0], $_->[1], $limit, @disturbed) } @ways);
+			next if $over >= FOREVER;
 			next if $next->{t0} <= $over;
 			my $tags = ($h->{submits}{ $claim->{key} } // {})->{op}{tags};
 			my ($less) = grep {
