@@ -135,12 +135,13 @@ static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
+static bool  is_settled(void);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				  TimestampTz now, bool free_of_charge, bool *busy);
 static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
-static int       scan_running(TimestampTz now, TqRunning *found, int max,
-							  TimestampTz *next);
+static int       scan_running(TimestampTz now, bool settled, TqRunning *found,
+							  int max, TimestampTz *next);
 static int64    *read_ids(uint64 rows);
 static int       compare_running(const void *a, const void *b);
 
@@ -428,12 +429,15 @@ duty_orphans(int limit)
 {
 	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
 	TimestampTz now = tq_clock_dispatch();
+	bool        settled = is_settled();
 	int         count;
 	int64       acted = 0;
 	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
+	TQ_DEBUG_POINT("orphans_begun");
 	count = tq_orphan_find(found, limit);
+	tq_call_snapshot();
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
@@ -442,7 +446,7 @@ duty_orphans(int limit)
 		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
 				 now, false, &busy))
 			acted++;
-		else if (!busy)
+		else if (!busy && settled)
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
@@ -456,16 +460,19 @@ duty_ends(int limit)
 	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
+	bool        settled = is_settled();
 	int         count;
 	int         busy_count = 0;
 	int64       acted = 0;
 	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
+	TQ_DEBUG_POINT("ends_begun");
 	if (tq_registry_complete())
 		count = tq_registry_due(now, found, limit, &next);
 	else
-		count = scan_running(now, found, limit, &next);
+		count = scan_running(now, settled, found, limit, &next);
+	tq_call_snapshot();
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
@@ -477,7 +484,7 @@ duty_ends(int limit)
 			acted++;
 		else if (busy)
 			busy_count++;
-		else
+		else if (settled)
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
@@ -599,6 +606,18 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 }
 
 /*
+ * May memory, which no roll-back mends, be told what this transaction sees?
+ * It must see what was committed before memory was read, with a snapshot that
+ * is taken after that, and nothing that it has done itself.
+ */
+static bool
+is_settled(void)
+{
+	return !IsolationUsesXactSnapshot() &&
+		   !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/*
  * Take a running task back from whoever holds it under the token: because
  * the worker's registration has ended (worker_id), or its lease or its time
  * is up.  False when none of that is so (any more).
@@ -688,10 +707,12 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 
 /*
  * Read every running task: put it into the registry, and find those whose
- * end is not after now.
+ * end is not after now.  The registry is complete then, if what is read is
+ * settled.
  */
 static int
-scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
+scan_running(TimestampTz now, bool settled, TqRunning *found, int max,
+			 TimestampTz *next)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	uint64   begun = tq_registry_rebuild_begin();
@@ -731,7 +752,8 @@ scan_running(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	tq_sign_load();
-	tq_registry_rebuild_end(begun);
+	if (settled)
+		tq_registry_rebuild_end(begun);
 	return count;
 }
 

@@ -59,7 +59,7 @@ typedef struct Entry
 typedef struct DatabaseFlag
 {
 	Oid    database;
-	uint64 flagged; /* raised by whatever may lose entries */
+	uint64 flagged; /* another number after whatever may lose entries */
 	uint64 seen;    /* flagged, when the last rebuild began */
 	int    asked;   /* bits of TQ_ASK_...: duties that should look now */
 	uint64 timers;  /* due times that the timer has met */
@@ -67,8 +67,9 @@ typedef struct DatabaseFlag
 
 typedef struct Registry
 {
-	slock_t       mutex; /* guards databases */
 	LWLockPadded *locks;
+	slock_t       mutex; /* guards what follows */
+	uint64        last_flagged;
 	int           database_count;
 	DatabaseFlag  databases[DATABASES];
 } Registry;
@@ -79,6 +80,7 @@ static HTAB     *entries = NULL;
 static LWLock       *lock_of(uint32 hash);
 static EntryKey      key_of(int64 task_id);
 static uint32        hash_of(const EntryKey *key);
+static DatabaseFlag *find_flag(Oid database);
 static DatabaseFlag *flag_of_database(void);
 static bool          is_one_of(int32 worker, const int32 *workers, int count);
 static void          lock_all(LWLockMode mode);
@@ -135,17 +137,21 @@ tq_registry_wipe(void)
 		hash_search(entries, &entry->key, HASH_REMOVE, NULL);
 	SpinLockAcquire(&registry->mutex);
 	for (int i = 0; i < registry->database_count; i++)
-		registry->databases[i].flagged++;
+		registry->databases[i].flagged = ++registry->last_flagged;
 	SpinLockRelease(&registry->mutex);
 	unlock_all();
 }
 
-/* The extension or the database is gone.  Cannot fail. */
+/*
+ * The extension or the database is gone, or nobody is let in.  If it comes
+ * back it is not complete.  Cannot fail.
+ */
 void
 tq_registry_forget_database(Oid database)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
+	DatabaseFlag   *flag;
 
 	lock_all(LW_EXCLUSIVE);
 	hash_seq_init(&scan, entries);
@@ -154,6 +160,11 @@ tq_registry_forget_database(Oid database)
 		if (entry->key.database == database)
 			hash_search(entries, &entry->key, HASH_REMOVE, NULL);
 	}
+	SpinLockAcquire(&registry->mutex);
+	flag = find_flag(database);
+	if (flag != NULL)
+		*flag = registry->databases[--registry->database_count];
+	SpinLockRelease(&registry->mutex);
 	unlock_all();
 }
 
@@ -234,9 +245,9 @@ tq_registry_flag(void)
 	if (registry == NULL)
 		return;
 	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
+	flag = find_flag(MyDatabaseId);
 	if (flag != NULL)
-		flag->flagged++;
+		flag->flagged = ++registry->last_flagged;
 	SpinLockRelease(&registry->mutex);
 }
 
@@ -559,23 +570,33 @@ hash_of(const EntryKey *key)
 	return entries ? get_hash_value(entries, key) : 0;
 }
 
-/* The flags of this database, under the spinlock; NULL: too many. */
+/* The flags of a database that has some, under the spinlock. */
+static DatabaseFlag *
+find_flag(Oid database)
+{
+	for (int i = 0; i < registry->database_count; i++)
+	{
+		if (registry->databases[i].database == database)
+			return &registry->databases[i];
+	}
+	return NULL;
+}
+
+/*
+ * The flags of this database, under the spinlock; NULL: too many.  At first
+ * it is not complete.
+ */
 static DatabaseFlag *
 flag_of_database(void)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = find_flag(MyDatabaseId);
 
-	for (int i = 0; i < registry->database_count; i++)
-	{
-		if (registry->databases[i].database == MyDatabaseId)
-			return &registry->databases[i];
-	}
-	if (registry->database_count >= DATABASES)
-		return NULL;
+	if (flag != NULL || registry->database_count >= DATABASES)
+		return flag;
 	flag = &registry->databases[registry->database_count++];
+	memset(flag, 0, sizeof(DatabaseFlag));
 	flag->database = MyDatabaseId;
-	flag->flagged = 1;
-	flag->seen = 0;
+	flag->flagged = ++registry->last_flagged;
 	return flag;
 }
 
