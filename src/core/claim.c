@@ -24,6 +24,7 @@
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "core/claim.h"
@@ -80,12 +81,14 @@ static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static bool find_worker(TqCall *call, const TqClaim *claim,
 						const TqQueue *queue, TqWorker *worker);
 static bool is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue);
-static int  claim_from(TqCall *call, const TqClaim *claim,
-					   const TqWorker *worker, const char *queue_name,
-					   int max_tasks, ReturnSetInfo *result);
-static void tell_wait(TqWait *wait, const char *queue_name,
-					  const TqDispatch *dispatch, const TqVain *vain,
-					  const TqTask *claimed, int count);
+static bool begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
+						const char *queue_name, TqLimit *limit);
+static int  claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
+					   const char *queue_name, int max_tasks,
+					   ReturnSetInfo *result);
+static const TqTags *tags_of(const TqClaim *claim, const TqWorker *worker);
+static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
+					  const TqVain *vain, const TqTask *claimed, int count);
 static void return_task(ReturnSetInfo *result, const TqQueue *queue,
 						TqTask *task);
 static void copy_column(Datum *values, bool *nulls, int out,
@@ -271,9 +274,46 @@ is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 	return false;
 }
 
+/*
+ * Begin to claim from a queue: with the options of the queue and the limit of
+ * the worker as they are now.  False when nothing can be claimed.
+ */
+static bool
+begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
+			const char *queue_name, TqLimit *limit)
+{
+	for (;;)
+	{
+		bool found;
+
+		CHECK_FOR_INTERRUPTS();
+		memset(limit, 0, sizeof(*limit));
+		limit->queue = tq_queue_find(queue_name);
+		limit->worker_id = worker->worker_id;
+		limit->worker_max = worker->max_running;
+		if (limit->queue == NULL || tq_queue_is_paused(limit->queue))
+			return false;
+		TQ_DEBUG_POINT("claim_begun");
+		tq_limit_begin(limit);
+		/* nobody counts while these locks are held */
+		tq_queue_refresh();
+		limit->queue = tq_queue_find(queue_name);
+		if (tq_worker_is_current(worker))
+			return true;
+		memset(worker, 0, sizeof(*worker));
+		found = find_worker(call, claim, limit->queue, worker);
+		if (found && worker->worker_id == limit->worker_id &&
+			worker->max_running == limit->worker_max)
+			return true;
+		tq_limit_end(limit);
+		if (!found)
+			return false;
+	}
+}
+
 /* Claim from one queue, on which the caller may work. */
 static int
-claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
+claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 		   const char *queue_name, int max_tasks, ReturnSetInfo *result)
 {
 	TqDispatch dispatch = {0};
@@ -282,25 +322,17 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 	TqVain     vain = {0};
 
 	dispatch.max_tasks = max_tasks;
-	dispatch.worker_id = worker->worker_id;
 	dispatch.lease = claim->lease;
-	dispatch.while_alive = worker->registered;
-	dispatch.tags = (claim->tags_given || !worker->registered) ? &claim->tags
-															   : &worker->tags;
 	for (int i = 0; i < MAX_RECOUNTS; i++)
 	{
-		TqLimit limit = {0};
+		TqLimit limit;
 
-		limit.queue = tq_queue_find(queue_name);
-		limit.worker_id = worker->worker_id;
-		limit.worker_max = worker->max_running;
-		if (limit.queue == NULL || tq_queue_is_paused(limit.queue))
+		if (!begin_claim(call, claim, worker, queue_name, &limit))
 			break;
-		tq_limit_begin(&limit);
-		/* as of now: nobody counts while this lock is held */
-		tq_queue_refresh();
+		dispatch.worker_id = worker->worker_id;
+		dispatch.while_alive = worker->registered;
+		dispatch.tags = tags_of(claim, worker);
 		dispatch.queue = tq_queue_find(queue_name);
-		limit.queue = dispatch.queue;
 		dispatch.limit = &limit;
 		dispatch.unknown = false;
 		if (dispatch.queue != NULL && !tq_queue_is_paused(dispatch.queue))
@@ -324,13 +356,22 @@ claim_from(TqCall *call, const TqClaim *claim, const TqWorker *worker,
 	for (int i = 0; i < count; i++)
 		return_task(result, dispatch.queue, &claimed[i]);
 	if (claim->wait != NULL)
-		tell_wait(claim->wait, queue_name, &dispatch, &vain, claimed, count);
+		tell_wait(claim->wait, queue_name, tags_of(claim, worker), &vain,
+				  claimed, count);
 	return count;
+}
+
+/* What the claim says, else what the worker has registered with. */
+static const TqTags *
+tags_of(const TqClaim *claim, const TqWorker *worker)
+{
+	return claim->tags_given || !worker->registered ? &claim->tags
+													: &worker->tags;
 }
 
 /* What a waiting claim has got from a queue, or why nothing. */
 static void
-tell_wait(TqWait *wait, const char *queue_name, const TqDispatch *dispatch,
+tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
 		  const TqVain *vain, const TqTask *claimed, int count)
 {
 	const TqQueue *queue = tq_queue_find(queue_name);
@@ -342,7 +383,7 @@ tell_wait(TqWait *wait, const char *queue_name, const TqDispatch *dispatch,
 	if (queue == NULL)
 		tq_wait_open(wait);
 	else
-		tq_wait_queue(wait, queue, dispatch->tags, vain);
+		tq_wait_queue(wait, queue, tags, vain);
 }
 
 static TqOrder

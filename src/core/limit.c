@@ -12,7 +12,9 @@
  * reserve until they have written, and the counting session holds it
  * exclusively: so what is reserved is either in a row, or not reserved yet.
  * A claim of an open or prepared transaction counts, and so does a task whose
- * end has not been committed.
+ * end has not been committed.  While a worker has no limit its claims hold the
+ * lock on their queue alone: when it gets one, whoever counts lets those
+ * write first that may not know it.
  *
  * max_depth and taskq.queues use the numbers of live tasks, which are
  * recounted with a snapshot that does not see this transaction's own work,
@@ -48,6 +50,10 @@
 /* The lock under which live tasks are counted: one at a time in the server. */
 #define RECOUNT_LOCK_CLASS RelationRelationId
 #define RECOUNT_LOCK_SUBID 0x7471 /* no column of a relation has it */
+
+/* The lock of who gives a worker a limit, beside those of TqOwner. */
+#define NEW_LIMIT 0x7472
+
 #define MAX_TRIES 20
 
 #define RETRY_AFTER_MIN_MS 10
@@ -55,6 +61,7 @@
 #define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
 
 static void count_used(TqOwner owner, int32 id);
+static void let_claims_write(int32 worker_id);
 static bool try_count_used(TqOwner owner, int32 id);
 static int  count_held(TqOwner owner, int32 id, int64 **found);
 static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
@@ -262,6 +269,8 @@ count_used(TqOwner owner, int32 id)
 
 	if (tq_counter_used_known(owner, id))
 		return;
+	if (owner == TQ_OWNER_WORKER)
+		let_claims_write(id);
 	LockDatabaseObject(task, id, owner, ExclusiveLock);
 	TQ_DEBUG_POINT("limit_counting");
 	for (int i = 0; i < MAX_TRIES && !tq_counter_used_known(owner, id); i++)
@@ -270,6 +279,51 @@ count_used(TqOwner owner, int32 id)
 			break;
 	}
 	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
+}
+
+/*
+ * Until now the worker may have had no limit.  Whoever gave it one has told
+ * everybody when its lock is free; who begins after that knows it, and who
+ * began before holds a lock on a queue.
+ */
+static void
+let_claims_write(int32 worker_id)
+{
+	Oid    task = tq_catalog()->task;
+	int    count;
+	char **names;
+	int32 *queues;
+
+	LockDatabaseObject(task, worker_id, NEW_LIMIT, ShareLock);
+	UnlockDatabaseObject(task, worker_id, NEW_LIMIT, ShareLock);
+	tq_queue_refresh();
+	names = tq_queue_names(&count);
+	queues = palloc(sizeof(int32) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		queues[i] = queue != NULL ? queue->queue_id : 0;
+	}
+	for (int i = 0; i < count; i++)
+	{
+		LockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE, RowExclusiveLock);
+		UnlockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE,
+							 RowExclusiveLock);
+	}
+	pfree(queues);
+}
+
+/*
+ * A worker that had none gets a limit, in this transaction.  What is known of
+ * its running tasks then must not be believed when others can see that.
+ */
+void
+tq_limit_of_worker_is_new(int32 worker_id)
+{
+	LockDatabaseObject(tq_catalog()->task, worker_id, NEW_LIMIT,
+					   ExclusiveLock);
+	tq_xact_unknow_worker(worker_id);
 }
 
 static bool

@@ -24,6 +24,7 @@ typedef struct TqLimit
 	bool           worker_full; /* out: it was the worker's that had no room */
 } TqLimit;
 
+extern void      tq_limit_of_worker_is_new(int32 worker_id);
 extern void      tq_limit_begin(TqLimit *limit);
 extern void      tq_limit_require(const TqLimit *limit);
 extern TqReserve tq_limit_look(TqLimit *limit);

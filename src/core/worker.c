@@ -31,6 +31,7 @@
 #include "core/asked.h"
 #include "core/bound.h"
 #include "core/duty.h"
+#include "core/limit.h"
 #include "core/look.h"
 #include "core/metrics.h"
 #include "core/role.h"
@@ -165,6 +166,8 @@ taskq_register(PG_FUNCTION_ARGS)
 				/* before others can see it: max_running may come or go */
 				if (former.max_running != registration.max_running)
 					tq_counter_unknow(TQ_OWNER_WORKER, worker_id);
+				if (former.max_running == 0 && registration.max_running > 0)
+					tq_limit_of_worker_is_new(worker_id);
 				tq_xact_wake_worker(worker_id);
 				break;
 			}

@@ -31,6 +31,7 @@ typedef struct TqWorker
 	int    max_running; /* 0: any number */
 	char **queues;      /* NULL: all */
 	int    queue_count;
+	uint64 generation; /* of the announcements that this is as of */
 } TqWorker;
 
 /* worker_name.c */
@@ -38,6 +39,7 @@ extern void   tq_worker_for_claim(const char *name, TqWorker *worker);
 extern void   tq_worker_registered(const char *name, TqWorker *worker);
 extern void   tq_worker_if_registered(const char *name, TqWorker *worker);
 extern bool   tq_worker_is_new(const char *name);
+extern bool   tq_worker_is_current(const TqWorker *worker);
 extern char **tq_worker_queues(const TqWorker *worker, uint32 turn,
 							   int *count);
 extern TqWorkerState tq_worker_look(const char *name, bool may_read,

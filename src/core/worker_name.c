@@ -231,6 +231,15 @@ tell(const KnownWorker *worker, TqWorker *result)
 	result->max_running = worker->max_running;
 	result->queues = worker->queues;
 	result->queue_count = worker->queue_count;
+	result->generation = known_generation;
+}
+
+/* Has nothing been announced since a registered worker was looked up? */
+bool
+tq_worker_is_current(const TqWorker *worker)
+{
+	return !worker->registered ||
+		   worker->generation == tq_catalog_worker_generation();
 }
 
 /* The name behind a number; NULL if there is none. */

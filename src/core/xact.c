@@ -56,6 +56,7 @@ typedef enum IntentKind
 	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
 	INTENT_BOUND,
+	INTENT_UNKNOW_WORKER,
 	INTENT_VISIT,
 	INTENT_WAKE_QUEUE,
 	INTENT_WAKE_WORKER,
@@ -112,6 +113,7 @@ static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
+static void    unknow_workers(void);
 static void    wake_for_room(const TqRunning *claim);
 static void    forget_all(void);
 static void    at_end(XactEvent event, void *arg);
@@ -325,6 +327,13 @@ tq_xact_wake_queue(int32 queue_id)
 	add_intent(INTENT_WAKE_QUEUE)->running.queue_id = queue_id;
 }
 
+/* What is known of a worker's running tasks is so no longer at the commit. */
+void
+tq_xact_unknow_worker(int32 worker_id)
+{
+	add_intent(INTENT_UNKNOW_WORKER)->running.worker_id = worker_id;
+}
+
 /* A worker has changed: its waiting claims have to look. */
 void
 tq_xact_wake_worker(int32 worker_id)
@@ -440,6 +449,7 @@ carry_out(const Intent *intent)
 	{
 		case INTENT_RESERVED:
 		case INTENT_BOUND:
+		case INTENT_UNKNOW_WORKER:
 			break;
 		case INTENT_RUNNING:
 			tq_registry_put(&intent->running);
@@ -599,11 +609,25 @@ refuse_bound(void)
 	}
 }
 
+/* Before the commit can be seen. */
+static void
+unknow_workers(void)
+{
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_UNKNOW_WORKER)
+			tq_counter_unknow(TQ_OWNER_WORKER, intents[i].running.worker_id);
+	}
+}
+
 static void
 at_end(XactEvent event, void *arg)
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+			unknow_workers();
+			return;
 		case XACT_EVENT_COMMIT:
 			armed = true;
 			session_cache_changed = false;

@@ -31,6 +31,7 @@ extern void  tq_xact_rescan(void);
 extern void  tq_xact_worker_gone(int32 worker_id);
 extern void  tq_xact_bound(void);
 extern void  tq_xact_wake_queue(int32 queue_id);
+extern void  tq_xact_unknow_worker(int32 worker_id);
 extern void  tq_xact_wake_worker(int32 worker_id);
 extern void  tq_xact_wake_made(void);
 extern void  tq_xact_ring(int32 queue_id);
