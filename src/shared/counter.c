@@ -345,7 +345,11 @@ tq_counter_recount_begin(uint64 *instance)
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
 	database = tq_counter_make(TQ_OWNER_DATABASE, 0);
 	if (database != NULL)
+	{
 		begun = tq_counter_flagged(database);
+		/* what is written down is in none of the numbers */
+		database->seen = 0;
+	}
 	*instance = tq_counter_table->instance;
 	shared->area_database = MyDatabaseId;
 	shared->area_too_many = false;

@@ -66,6 +66,15 @@ my ($without) = grep {
 } 7 .. 38;
 ok($without, 'some queue has no room');
 $sql->("SELECT taskq_drop_queue('q' || i, force => true) FROM generate_series(7, 38) AS i WHERE i <> $without");
+# somebody begins to count, and does not come to an end
+my $stopper = $node->background_psql('postgres');
+$stopper->query_safe('SELECT pg_advisory_lock(74111, 1)');
+is(error_of($node, "SET taskq.debug_point = 'live_counted'; SET statement_timeout = '500ms'; SELECT pending FROM taskq.queues"),
+	'57014', 'a recount is cancelled');
+$stopper->quit;
+$sql->("SELECT taskq_submit('q1')");
+is($sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'q1'"),
+	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q1'"), 'what is submitted then is counted');
 $sql->("SELECT taskq_submit('q$without')");
 is($sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'q$without'"),
 	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q$without'"), 'room again: what it had before is counted, too');
