@@ -2,13 +2,15 @@
  * shmem.c
  *		Shared memory of the extension: a list of its parts.
  *
- * Each part has a pair of functions, Size and Init, and guards itself.  All
- * of it is hints: losing it at any moment costs speed or a heartbeat, never
- * a task.  tq_shmem_wipe does just that, for tests.
+ * Each part has functions of its own, and guards itself.  All of it is hints:
+ * losing it at any moment costs speed or a heartbeat, never a task.
+ * tq_shmem_wipe does just that, for tests.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
+
+#include <sys/mman.h>
 
 #include "port/atomics.h"
 #include "storage/ipc.h"
@@ -17,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "shared/bind.h"
 #include "shared/bell.h"
 #include "shared/counter.h"
@@ -31,12 +34,48 @@
 #include "shared/token.h"
 #include "shared/waiter.h"
 
-static bool                    ready = false;
-static shmem_request_hook_type previous_request = NULL;
-static shmem_startup_hook_type previous_startup = NULL;
+static Size clock_size(void);
+static void clock_init(void);
+
+typedef struct Part
+{
+	Size (*size)(void);
+	void (*init)(void);
+	void (*request)(void); /* of locks, or NULL */
+	void (*wipe)(void);    /* NULL: nothing to lose */
+	const char *setting;   /* that gives it its size, or NULL */
+	const int  *value;
+} Part;
 
 static void request(void);
 static void startup(void);
+static void warn_if_too_much(Size total, const Part *largest);
+
+/* The last one wakes who waits, to look at what is left of the others. */
+static const Part parts[] = {
+	{clock_size, clock_init, NULL, NULL, NULL, NULL},
+	{tq_bind_size, tq_bind_init, NULL, tq_bind_wipe, NULL, NULL},
+	{tq_bell_size, tq_bell_init, NULL, tq_bell_wipe, NULL, NULL},
+	{tq_counter_size, tq_counter_init, tq_counter_request, tq_counter_wipe,
+	 "taskq.max_counters", &tq_guc_max_counters},
+	{tq_pulse_size, tq_pulse_init, NULL, NULL, NULL, NULL},
+	{tq_range_size, tq_range_init, tq_range_request, tq_range_wipe, NULL,
+	 NULL},
+	{tq_metric_size, tq_metric_init, tq_metric_request, tq_metric_wipe,
+	 "taskq.max_metrics", &tq_guc_max_metrics},
+	{tq_ring_size, tq_ring_init, NULL, tq_ring_wipe, NULL, NULL},
+	{tq_registry_size, tq_registry_init, tq_registry_request, tq_registry_wipe,
+	 "taskq.max_running_tracked", &tq_guc_max_running_tracked},
+	{tq_slot_size, tq_slot_init, tq_slot_request, tq_slot_wipe,
+	 "taskq.max_workers", &tq_guc_max_workers},
+	{tq_station_size, tq_station_init, NULL, NULL, "taskq.max_databases",
+	 &tq_guc_max_databases},
+	{tq_token_size, tq_token_init, NULL, tq_token_wipe, NULL, NULL},
+	{tq_waiter_size, tq_waiter_init, NULL, tq_waiter_wipe, NULL, NULL}};
+
+static bool                    ready = false;
+static shmem_request_hook_type previous_request = NULL;
+static shmem_startup_hook_type previous_startup = NULL;
 
 void
 tq_shmem_init(void)
@@ -70,17 +109,11 @@ tq_shmem_wipe(void)
 {
 	if (!ready)
 		return;
-	tq_bind_wipe();
-	tq_bell_wipe();
-	tq_counter_wipe();
-	tq_range_wipe();
-	tq_metric_wipe();
-	tq_ring_wipe();
-	tq_registry_wipe();
-	tq_slot_wipe();
-	tq_token_wipe();
-	/* the last one: whoever waits looks at what there is now */
-	tq_waiter_wipe();
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		if (parts[i].wipe)
+			parts[i].wipe();
+	}
 }
 
 /*
@@ -102,54 +135,78 @@ tq_shmem_forget_database(Oid database)
 	tq_waiter_forget_database(database);
 }
 
+static Size
+clock_size(void)
+{
+	return MAXALIGN(sizeof(pg_atomic_uint64));
+}
+
+static void
+clock_init(void)
+{
+	bool              found;
+	pg_atomic_uint64 *clock =
+		ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
+
+	tq_clock_attach(clock, found);
+}
+
 static void
 request(void)
 {
+	const Part *largest = NULL;
+	Size        total = 0;
+
 	if (previous_request)
 		previous_request();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(pg_atomic_uint64)));
-	RequestAddinShmemSpace(tq_bind_size());
-	RequestAddinShmemSpace(tq_bell_size());
-	RequestAddinShmemSpace(tq_counter_size());
-	RequestAddinShmemSpace(tq_pulse_size());
-	RequestAddinShmemSpace(tq_range_size());
-	RequestAddinShmemSpace(tq_metric_size());
-	RequestAddinShmemSpace(tq_registry_size());
-	RequestAddinShmemSpace(tq_ring_size());
-	RequestAddinShmemSpace(tq_slot_size());
-	RequestAddinShmemSpace(tq_station_size());
-	RequestAddinShmemSpace(tq_token_size());
-	RequestAddinShmemSpace(tq_waiter_size());
-	tq_counter_request();
-	tq_range_request();
-	tq_metric_request();
-	tq_registry_request();
-	tq_slot_request();
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		Size size = parts[i].size();
+
+		RequestAddinShmemSpace(size);
+		if (parts[i].request)
+			parts[i].request();
+		total = add_size(total, size);
+		if (parts[i].setting && (largest == NULL || size > largest->size()))
+			largest = &parts[i];
+	}
+	warn_if_too_much(total, largest);
+}
+
+/*
+ * When the memory cannot be had, the server ends with an error that knows
+ * only settings of its own.
+ */
+static void
+warn_if_too_much(Size total, const Part *largest)
+{
+	void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE,
+						MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (memory != MAP_FAILED)
+	{
+		munmap(memory, total);
+		return;
+	}
+	ereport(
+		WARNING,
+		(errcode(ERRCODE_OUT_OF_MEMORY),
+		 errmsg("taskq asks for %zu MB of shared memory, which cannot be had: "
+				"%m",
+				total >> 20),
+		 errdetail("Most of it, %zu MB, is for %s, which is %d.",
+				   largest->size() >> 20, largest->setting, *largest->value),
+		 errhint("Reduce %s and start the server again.", largest->setting)));
 }
 
 static void
 startup(void)
 {
-	bool              found;
-	pg_atomic_uint64 *clock;
-
 	if (previous_startup)
 		previous_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	clock = ShmemInitStruct("taskq clock", sizeof(pg_atomic_uint64), &found);
-	tq_clock_attach(clock, found);
-	tq_bind_init();
-	tq_bell_init();
-	tq_counter_init();
-	tq_pulse_init();
-	tq_range_init();
-	tq_metric_init();
-	tq_registry_init();
-	tq_ring_init();
-	tq_slot_init();
-	tq_station_init();
-	tq_token_init();
-	tq_waiter_init();
+	for (int i = 0; i < lengthof(parts); i++)
+		parts[i].init();
 	LWLockRelease(AddinShmemInitLock);
 	ready = true;
 }

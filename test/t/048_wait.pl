@@ -1,6 +1,6 @@
 # Sessions sleep in the server until there is something to claim (takes
 # long): what wakes them, whom, and what does not; that a wake is not lost
-# with the one who got it; that sleep costs nothing and ends when it has to.
+# with the one who got it; that sleep ends when it has to.
 use strict;
 use warnings;
 use FindBin;
@@ -16,7 +16,6 @@ my $LONG = 45; # seconds: far more than it takes
 
 my $node = start_node(
 	'wait',
-	'max_connections' => 150,
 	'autovacuum' => 'off',
 	'checkpoint_timeout' => "'1h'",
 	'bgwriter_delay' => "'10s'");
@@ -129,50 +128,6 @@ $many = claimer("'q', tags => '{t1,t2,t3,t4,t5,t6,t7,t8}'");
 $sql->("SELECT taskq_submit('q', '\"old\"', tags => '{t7,t8}')");
 is(answer($many), '"old"', 'and one that there was');
 
-# --- as many as there are tasks
-my @crowd = map { start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');") } 1 .. 100;
-ok(asleep(@crowd), 'a hundred wait');
-$before = $numbers->();
-is($before->{waiting}, 100, 'as is known');
-$sql->("SELECT taskq_submit('q', '\"one\"')");
-ok(within($LONG, sub { scalar grep { has_ended($_) } @crowd }), 'one of them gets a task');
-cmp_ok($numbers->()->{wakes} - $before->{wakes}, '<=', 2, 'for which two were woken at most');
-$before = $numbers->();
-$sql->("SELECT taskq_submit_many('q', array_fill('\"ten\"'::jsonb, ARRAY[10]))");
-ok(within($LONG, sub { 11 == grep { has_ended($_) } @crowd }), 'ten of them get ten tasks');
-is(join(' ', sort map { answer($_) } grep { has_ended($_) } @crowd), join(' ', '"one"', ('"ten"') x 10), 'one each');
-cmp_ok($numbers->()->{wakes} - $before->{wakes}, '<=', 15, 'and hardly more were woken');
-
-# --- sleep costs nothing
-@crowd = grep { !has_ended($_) } @crowd;
-ok(asleep(@crowd), 'the others sleep');
-my $idle = 'SELECT sleeps, wakes FROM taskq.debug_waiters()';
-$before = $sql->($idle);
-my $wal = $sql->('SELECT pg_current_wal_insert_lsn()');
-my $ticks = sub {
-	my $sum = 0;
-	for (split /\n/, $sql->("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'waiter%'"))
-	{
-		my @stat = split ' ', slurp_file("/proc/$_/stat") =~ s/^.*\) //sr;
-		$sum += $stat[11] + $stat[12];
-	}
-	return $sum;
-};
-my $cpu = -e '/proc/self/stat' ? $ticks->() : undef;
-within(3, sub { 0 });
-is($sql->($idle), $before, 'asleep nobody wakes');
-cmp_ok($sql->("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$wal')"), '<', 2000, 'or writes WAL');
-cmp_ok($ticks->() - $cpu, '<=', 1, 'or needs CPU') if defined $cpu;
-
-# --- memory is lost
-$sql->('SELECT taskq.debug_wipe()');
-ok(asleep(@crowd), 'memory is lost, they look and sleep again');
-$sql->("SELECT taskq_submit('q', '\"after\"')");
-ok(within($LONG, sub { 1 == grep { has_ended($_) } @crowd }), 'and are woken as before');
-give_up(@crowd);
-is($numbers->()->{waiting}, 0, 'nobody waits any more');
-$sql->("SELECT taskq_purge('q', '{pending}')");
-
 # --- queues
 $w = claimer("'later'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('q', '9')") }, $w), 'a queue that there is not');
@@ -245,7 +200,7 @@ $sql->("SELECT taskq_create_queue('h', '{\"max_running\": 1}'), taskq_create_que
 $sql->("SELECT taskq_register('busy', max_running => 1)");
 $sql->("SELECT taskq_submit(q) FROM unnest('{h,h,h2,q,q}'::text[]) q");
 $sql->("SELECT task_id FROM taskq_claim('h'); SELECT task_id FROM taskq_claim('q', 'busy')");
-@crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
+my @crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
 is($written->(@crowd), 0, 'those whom a limit hinders have no transaction number');
 # looked_again(CODE, W...): what it does makes them look, and sleep on
 sub looked_again
@@ -444,14 +399,6 @@ $next = claimer("'q', 'a new label'");
 is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'a new label'"), '0', 'a label is not written before it claims');
 $sql->("SELECT taskq_submit_many('q', ARRAY['20', '21']::jsonb[])");
 is(join(' ', sort map { answer($_) } $w, $next), '20 21', 'two claims with it get their tasks');
-
-# --- shutdown
-@crowd = map { claimer("'q'") } 1 .. 3;
-my $running = claimed();
-$node->stop('fast');
-$node->start;
-is(join(' ', map { answer($_) } @crowd), '57P01 57P01 57P01', 'a fast shutdown');
-is(claimed(), $running, 'nothing was taken');
 sound($node);
 $node->stop;
 done_testing();

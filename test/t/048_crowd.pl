@@ -1,0 +1,180 @@
+# Many sessions at once (takes long): a thousand that sleep in the server,
+# sixty-four that want the same task, and as many as the server lets in.
+# expect-log: terminating background worker
+# expect-log: could not map anonymous shared memory|exceeded available memory
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use POSIX ();
+use Test::More;
+use TaskqCrowd;
+use TaskqTest;
+use TaskqWaiters;
+use Time::HiRes qw(time);
+
+my $LONG = 45;     # seconds: far more than it takes, less than a waiter's minute
+my $MANY = 1000;
+
+my $node = start_node(
+	'crowd',
+	'max_connections' => $MANY + 20,
+	'autovacuum' => 'off',
+	'checkpoint_timeout' => "'1h'",
+	'bgwriter_delay' => "'10s'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+waiters_of($node);
+
+# How often each of these processes has gone to sleep
+sub sleeps_of
+{
+	return map { slurp_file("/proc/$_/status") =~ /^voluntary_ctxt_switches:\s+(\d+)/m ? "$_ $1" : () } @_;
+}
+
+# Processor time of these processes, in ticks
+sub ticks_of
+{
+	my $sum = 0;
+
+	for (@_)
+	{
+		my @stat = split ' ', slurp_file("/proc/$_/stat") =~ s/^.*\) //sr;
+		$sum += $stat[11] + $stat[12];
+	}
+	return $sum;
+}
+
+# all_wait(CLIENTS...): those who are not answered sleep
+sub all_wait
+{
+	my $count = unanswered(@_);
+
+	return within($LONG, sub {
+		$sql->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%taskq_claim%' AND wait_event = 'Extension'") == $count;
+	});
+}
+
+# --- as many are woken as there are tasks
+$sql->("SELECT taskq_create_queue('q')");
+my @crowd = crowd($node, $MANY);
+is(scalar @crowd, $MANY, 'a thousand sessions');
+my @pids = backends(@crowd);
+ask("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h')", @crowd);
+ok(all_wait(@crowd), 'wait');
+my $before = numbers();
+is($before->{waiting}, $MANY, 'as is known');
+my %slept = map { $_ => 1 } sleeps_of(@pids);
+is(scalar keys %slept, $MANY, 'all are looked at');
+$sql->("SELECT taskq_submit('q', '\"one\"')");
+is(join(' ', answers(1, $LONG, @crowd)), '"one"', 'one of them gets a task');
+cmp_ok(numbers()->{wakes} - $before->{wakes}, '<=', 2, 'for which two were woken at most');
+cmp_ok(scalar(grep { !$slept{$_} } sleeps_of(@pids)), '<=', 2, 'and no other process has run');
+$before = numbers();
+$sql->("SELECT taskq_submit_many('q', array_fill('\"ten\"'::jsonb, ARRAY[10]))");
+is(join(' ', answers(10, $LONG, @crowd)), join(' ', ('"ten"') x 10), 'ten of them get ten tasks');
+cmp_ok(numbers()->{wakes} - $before->{wakes}, '<=', 15, 'and hardly more were woken');
+
+# --- sleep costs nothing, but for the look that each takes once a minute: some
+# seconds are without
+ok(all_wait(@crowd), 'the others sleep');
+my $numbers = sub { return $sql->('SELECT sleeps, wakes FROM taskq.debug_waiters()') };
+my $lsn = sub { return $sql->('SELECT pg_current_wal_insert_lsn()') };
+my @quiet;
+for my $try (1 .. 20)
+{
+	my @was = ($numbers->(), $lsn->(), ticks_of(@pids));
+	within(3, sub { 0 });
+	my $ticks = ticks_of(@pids) - $was[2];
+	@quiet = ($numbers->() eq $was[0], $sql->("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$was[1]') < 2000"), $ticks);
+	last if $quiet[0] && $quiet[1] eq 't' && $ticks <= 1;
+}
+ok($quiet[0], 'asleep nobody wakes');
+is($quiet[1], 't', 'or writes WAL');
+cmp_ok($quiet[2], '<=', 1, 'or needs CPU');
+
+# --- memory is lost
+$sql->('SELECT taskq.debug_wipe()');
+ok(all_wait(@crowd), 'memory is lost, they look and sleep again');
+$sql->("SELECT taskq_submit('q', '\"after\"')");
+is(join(' ', answers(1, $LONG, @crowd)), '"after"', 'and are woken as before');
+leave(@crowd);
+
+# --- one task for many
+$sql->("SELECT taskq_create_queue('one')");
+@crowd = crowd($node, 64);
+my ($wrong, $empty) = (0, 0);
+for my $round (1 .. 20)
+{
+	$sql->("SELECT taskq_submit('one', '$round')");
+	ask("SELECT payload FROM taskq_claim('one', lease => '1 h')", @crowd);
+	my @got = sort { $b cmp $a } answers(64, $LONG, @crowd);
+	$wrong++ if join(' ', @got) ne join(' ', $round, ('') x 63);
+}
+is($wrong, 0, 'of 64 who claim one task at once, one gets it and the others nothing, twenty times');
+$sql->("SELECT taskq_submit_many('one', array_agg(to_jsonb(i))) FROM generate_series(101, 132) i");
+ask("SELECT payload FROM taskq_claim('one', lease => '1 h')", @crowd);
+is(join(' ', sort { $a <=> $b } grep { $_ ne '' } answers(64, $LONG, @crowd)), join(' ', 101 .. 132), 'half as many tasks: each is had by one');
+leave(@crowd);
+
+# --- a fast shutdown
+my $running = "SELECT count(*) FROM taskq.tasks WHERE state = 'running'";
+$before = $sql->($running);
+timely(2, 'a fast shutdown with a hundred who wait', sub {
+	@crowd = crowd($node, 100);
+	ask("SELECT payload FROM taskq_claim('q', wait => '5 min')", @crowd);
+	ok(all_wait(@crowd), 'a hundred wait');
+	my $began = time;
+	$node->stop('fast');
+	my $took = time - $began;
+	is(join(' ', answers(100, $LONG, @crowd)), join(' ', ('57P01') x 100), 'they are told');
+	$node->start;
+	return $took;
+});
+is($sql->($running), $before, 'and nothing was taken');
+
+# --- no connection is left
+$node->append_conf('postgresql.conf', <<'CONF');
+max_connections = 20
+superuser_reserved_connections = 1
+CONF
+$node->restart;
+$sql->("SELECT taskq_create_queue('r', '{\"retry\": \"fixed\", \"retry_base\": \"0 s\"}')");
+my $worker = worker_pid($node);
+my ($sleeper, $other) = crowd($node, 2);
+ask("SELECT payload FROM taskq_claim('r', wait => '5 min')", $sleeper);
+ok(all_wait($sleeper), 'one waits');
+my @rest = crowd($node, 100);
+cmp_ok(scalar @rest, '<', 20, 'all connections are in use');
+is(scalar $node->psql('postgres', 'SELECT 1', stdout => \my $out, stderr => \my $err), 2, 'nobody else can connect');
+ask("SELECT taskq_submit('r', '1')", $other);
+like(join(' ', answers(1, $LONG, $other)), qr/^\d+$/, 'who is connected can submit');
+is(join(' ', answers(1, $LONG, $sleeper)), '1', 'and wakes who waits');
+ask("SELECT count(*) FROM taskq_submit('r', '2', priority => 5), taskq_claim('r', lease => '100 ms')", $other);
+answers(1, $LONG, $other);
+ask("SELECT pg_terminate_backend($worker)", $other);
+is(join(' ', answers(1, $LONG, $other)), 't', 'the background worker is ended');
+ask("SELECT payload, attempt FROM taskq_claim('r', wait => '40 s')", $sleeper);
+is(join(' ', answers(1, $LONG, $sleeper)), '2|2', 'it comes back, and ends a lease, without a connection');
+leave($sleeper, $other, @rest);
+ok(within($LONG, sub { $sql->('SELECT 1') eq '1' }), 'there are connections again');
+
+sound($node);
+
+# --- more memory than there is
+$node->append_conf('postgresql.conf', 'taskq.max_running_tracked = 100000000');
+$node->stop;
+my $limited = fork // die "could not fork: $!";
+if ($limited == 0)
+{
+	exec 'sh', '-c', 'ulimit -v 2000000; exec pg_ctl -w -t 30 -D "$1" -l "$2" start >/dev/null 2>&1', 'sh', $node->data_dir, $node->logfile
+	  or POSIX::_exit(127);
+}
+waitpid $limited, 0;
+isnt($?, 0, 'the server does not start when memory for its settings is lacking');
+like(slurp_file($node->logfile),
+	qr/taskq asks for \d+ MB of shared memory.*\n.*DETAIL:.*taskq\.max_running_tracked, which is 100000000\.\n.*HINT:  Reduce taskq\.max_running_tracked/,
+	'and says which setting asks for that much');
+done_testing();
