@@ -1,0 +1,122 @@
+# The wall clock of the server steps by an hour, forward and backward: leases
+# end no later than they should, tasks come when they should, and who has lost
+# a lease early is told so.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $LONG = 45;    # seconds: far more than it takes, far less than the step
+
+my $node = start_node(
+	'clock',
+	'autovacuum' => 'off',
+	'taskq.stale_threshold' => "'20s'",
+	'taskq.dead_threshold' => "'600s'",
+	'taskq.reaper_interval' => "'200ms'",
+	'taskq.deadline_interval' => "'200ms'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+# A claim as: id, token, attempt
+sub claimed
+{
+	my ($more) = @_;
+	return split /\|/, $sql->("SELECT task_id, token, attempt FROM taskq_claim('q', $more)");
+}
+
+sub step
+{
+	my ($seconds) = @_;
+
+	$node->append_conf('postgresql.conf', "taskq.debug_clock_skew = $seconds");
+	$node->reload;
+	return $node->poll_query_until('postgres', "SELECT setting::int = $seconds FROM pg_settings WHERE name = 'taskq.debug_clock_skew'");
+}
+
+# comes_back(NAME, ID): somebody who waits gets it as its second attempt.
+sub comes_back
+{
+	my ($name, $id) = @_;
+	my @next = claimed("wait => '$LONG s', lease => '1 h'");
+
+	is(join(' ', @next[ 0, 2 ]), "$id 2", $name);
+	return $next[1];
+}
+
+# flows(WHEN): tasks can be claimed, a lease and a delay that begin now are as
+# long as they say, and who has lost a lease is refused.
+sub flows
+{
+	my ($when) = @_;
+	my $id = $sql->("SELECT taskq_submit('q')");
+	my @claim = claimed("lease => '300 ms'");
+
+	is($claim[0], $id, "$when: a new task can be claimed at once");
+	my $token = comes_back("$when: its lease ends", $id);
+	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), 'TQ001', "$when: who had it is refused");
+	is($sql->("SELECT taskq_fail($id, $token, 'e', retry_in => '300 ms')"), 'pending', "$when: who has it is not");
+	@claim = claimed("wait => '$LONG s'");
+	is(join(' ', @claim[ 0, 2 ]), "$id 3", "$when: a retry comes");
+	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), '', "$when: and is completed");
+	$id = $sql->("SELECT taskq_submit('q', delay => '300 ms')");
+	@claim = claimed("wait => '$LONG s'");
+	is($claim[0], $id, "$when: what was delayed comes");
+	$sql->("SELECT taskq_complete($id, $claim[1])");
+	return;
+}
+
+# No task is left.
+sub clear
+{
+	$sql->("SELECT taskq_cancel(task_id, force => true) FROM taskq.tasks WHERE state IN ('pending', 'running')");
+	return;
+}
+
+# begin(LEASE): a task that is claimed; its id and token
+sub begin
+{
+	my ($lease) = @_;
+	my $id = $sql->("SELECT taskq_submit('q')");
+
+	return ($id, (claimed("lease => '$lease'"))[1]);
+}
+
+$sql->("SELECT taskq_create_queue('q', '{\"retry\": \"fixed\", \"retry_base\": \"0 s\"}')");
+$sql->("SELECT taskq_register('w')");
+flows('before');
+
+# --- back by an hour
+clear();
+my ($id, $first) = begin('15 min');
+my ($short) = begin('1 s');
+ok(step(-3600), 'the clock steps back');
+comes_back('a lease of a second ends all the same', $short);
+flows('an hour back');
+isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'a worker lives on');
+is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease goes on');
+
+# --- forward by two: an hour after what it was
+clear();
+($id, $first) = begin('15 min');
+ok(step(3600), 'the clock steps forward');
+my $token = comes_back('a lease may end early', $id);
+is(error_of($node, "SELECT taskq_complete($id, $first)"), 'TQ001', 'who had it is refused');
+is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'who has it is not');
+flows('an hour ahead');
+isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'a worker lives on');
+
+# --- and back to what it was
+clear();
+($id, $first) = begin('15 min');
+($short) = begin('1 s');
+ok(step(0), 'the clock steps back again');
+comes_back('a lease of a second ends all the same', $short);
+flows('an hour back again');
+is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease goes on');
+sound($node);
+$node->stop;
+done_testing();
