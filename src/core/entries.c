@@ -1,6 +1,6 @@
 /*
  * entries.c
- *		KnownIndex entries of rows that were inserted.
+ *		Index entries of rows that were inserted.
  *
  * taskq.task and the leaves of the archive have many indexes, most of which
  * have an entry only for rows in which a column is not null.  The executor
@@ -43,6 +43,7 @@
 
 #define MAX_INDEXES 24
 #define MAX_KEYS 4
+#define MAX_TRIES 10 /* of reading while something changes */
 
 /* For which rows an index has an entry. */
 typedef enum Condition
@@ -178,6 +179,7 @@ static KnownTable *
 remember(Relation rel)
 {
 	KnownTable *found = NULL;
+	int         tries = 0;
 	uint64      before;
 
 	for (int i = 0; i < remembered_count && found == NULL; i++)
@@ -201,10 +203,13 @@ remember(Relation rel)
 	}
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		before = changes;
 		read_indexes(rel, found);
-	} while (before != changes);
-	found->valid = true;
+	} while (before != changes && ++tries < MAX_TRIES);
+
+	/* else good for this call alone */
+	found->valid = before == changes;
 	return found;
 }
 

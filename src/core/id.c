@@ -8,7 +8,7 @@
  *
  * Bounds.  No id above taskq.task_id_bound_seq and no token above
  * taskq.token_bound_seq has been given out: before one is, the bound is
- * raised, some thousands at a time, and its WAL flushed.  What a crash can
+ * raised, by 65,536 at a time, and its WAL flushed.  What a crash can
  * lose of numbers in use is below the bound.
  *
  * Ids go on from the sequence, which no roll-back takes back; after a crash

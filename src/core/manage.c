@@ -183,6 +183,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 
 		move.to = to;
 		move.wanted = tq_state_name(to);
+		move.claimed_at = tq_clock_dispatch();
 		move.lease_until = DT_NOEND;
 		if (task.archived && !tq_row_take_archived(&task))
 			continue;
