@@ -175,6 +175,7 @@ sub start_servers
 		'restart_after_crash' => 'on',
 		'fsync' => 'off',
 		'wal_retrieve_retry_interval' => "'100ms'",
+		'wal_keep_size' => "'2GB'",
 		'deadlock_timeout' => "'100ms'",
 		'log_statement' => 'none',
 		'log_line_prefix' => "'%m [%p] %e %b '",
