@@ -27,18 +27,18 @@ work_again() {
 	local name
 	name="complete_and_claim, $(clients "$1")"
 	# shellcheck disable=SC2046  # a list of words
-	compare "$name" again "$1" "$LOADED" $(chosen taskq)
-	aim "complete_and_claim, $(clients "$1")" "$name|taskq|tasks/s" '>=' 1.5 \
-		"claim + complete, $(clients "$1")|limit|tasks/s"
+	compare "$name" again "$1" "$LOADED" $(chosen taskq limit)
+	aim "complete_and_claim, $(clients "$1")" \
+		"$name|taskq|tasks/s" '>=' 1.5 "$name|limit|tasks/s"
 }
 
 work_default() {
 	local TASKQ_OPTIONS='{}' name
 	name="claim + complete, default retention, $(clients "$1")"
 	# shellcheck disable=SC2046  # a list of words
-	compare "$name" work "$1" "$LOADED" $(chosen taskq)
+	compare "$name" work "$1" "$LOADED" $(chosen taskq limit)
 	aim "claim + complete, default retention, $(clients "$1")" \
-		"$name|taskq|tasks/s" '>=' 0.6 "claim + complete, $(clients "$1")|limit|tasks/s"
+		"$name|taskq|tasks/s" '>=' 0.6 "$name|limit|tasks/s"
 }
 
 # Fifty at once work off a queue fast: it gets as many as they may need.

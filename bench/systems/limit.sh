@@ -20,7 +20,8 @@ limit_fill() {
 
 limit_left() { sql "$1" -c 'SELECT count(*) FROM (SELECT FROM floor UNION ALL SELECT FROM entry) t'; }
 
-# Each client goes on by itself: n is its number of runs.
+# Each client goes on by itself: n is its number of runs.  It has no call that
+# does both: beside "again" it works as ever.
 limit_script() {
 	local next='\set n :n + 1'
 	case $1 in
@@ -34,7 +35,7 @@ limit_script() {
 			\\set id (:n * :clients + :client_id) * 100
 			INSERT INTO entry (id, payload) SELECT :id::int8 + i, p FROM unnest(:payloads::jsonb[]) WITH ORDINALITY AS u (p, i) RETURNING id;
 		SQL
-		work) cat <<-SQL ;;
+		work | again) cat <<-SQL ;;
 			\\set id :n * :clients + :client_id + 1
 			$next
 			UPDATE floor SET state = 1 WHERE id = :id RETURNING id, payload \\gset
