@@ -291,6 +291,7 @@ let_claims_write(int32 worker_id)
 {
 	Oid    task = tq_catalog()->task;
 	int    count;
+	int    found = 0;
 	char **names;
 	int32 *queues;
 
@@ -303,9 +304,10 @@ let_claims_write(int32 worker_id)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
 
-		queues[i] = queue != NULL ? queue->queue_id : 0;
+		if (queue != NULL)
+			queues[found++] = queue->queue_id;
 	}
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < found; i++)
 	{
 		LockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE, RowExclusiveLock);
 		UnlockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE,

@@ -35,6 +35,7 @@
 #include "utils/timestamp.h"
 
 #include "base/guc.h"
+#include "base/order.h"
 #include "shared/registry.h"
 
 #define PARTITIONS 16
@@ -82,7 +83,6 @@ static EntryKey      key_of(int64 task_id);
 static uint32        hash_of(const EntryKey *key);
 static DatabaseFlag *find_flag(Oid database);
 static DatabaseFlag *flag_of_database(void);
-static bool          is_one_of(int32 worker, const int32 *workers, int count);
 static void          lock_all(LWLockMode mode);
 static void          unlock_all(void);
 
@@ -349,7 +349,8 @@ tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
 		if (entry->key.database == MyDatabaseId && n < max &&
-			is_one_of(entry->running.worker_id, workers, count))
+			bsearch(&entry->running.worker_id, workers, count, sizeof(int32),
+					tq_order_int32) != NULL)
 			found[n++] = entry->running;
 	}
 	unlock_all();
@@ -598,27 +599,6 @@ flag_of_database(void)
 	flag->database = MyDatabaseId;
 	flag->flagged = ++registry->last_flagged;
 	return flag;
-}
-
-/* Binary search. */
-static bool
-is_one_of(int32 worker, const int32 *workers, int count)
-{
-	int low = 0;
-	int high = count;
-
-	while (low < high)
-	{
-		int middle = (low + high) / 2;
-
-		if (workers[middle] == worker)
-			return true;
-		if (workers[middle] < worker)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
 }
 
 /* In the order of their numbers, so that two sessions never wait in a ring. */
