@@ -42,6 +42,7 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "nodes/makefuncs.h"
 #include "storage/bufmgr.h"
@@ -560,9 +561,9 @@ row_fate(Relation rel, ItemPointer tid, bool *written)
 	Page          page;
 	ItemId        item;
 	HeapTupleData tuple;
+	TransactionId writer = InvalidTransactionId;
 	TM_Result     fate = TM_BeingModified;
 
-	*written = false;
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buffer);
 	item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
@@ -576,10 +577,16 @@ row_fate(Relation rel, ItemPointer tid, bool *written)
 										buffer);
 		if (fate == TM_BeingModified &&
 			!HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask))
-			*written = TransactionIdIsInProgress(
-				HeapTupleHeaderGetUpdateXid(tuple.t_data));
+			writer = HeapTupleHeaderGetUpdateXid(tuple.t_data);
 	}
 	UnlockReleaseBuffer(buffer);
+	TQ_DEBUG_POINT("row_fate");
+	*written = TransactionIdIsValid(writer) &&
+			   TransactionIdIsInProgress(writer);
+	/* it may just have ended */
+	if (TransactionIdIsValid(writer) && !*written &&
+		TransactionIdDidCommit(writer))
+		fate = TM_Updated;
 	return fate;
 }
 

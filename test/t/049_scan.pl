@@ -118,6 +118,7 @@ ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.task WHERE run_at < clock
 	. " AND queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'slow')") eq '1' }), 'it is due');
 $lock->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 $slow->quit;
+$lock->quit;
 is($sql->("SELECT payload FROM taskq_claim('slow')"), '1', 'and can be claimed');
 
 # --- memory is lost; prepared transactions that survive a start
@@ -159,6 +160,30 @@ is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '1', 'it 
 is($numbers->('repaired'), 1, 'once');
 my @lines = slurp_file($node->logfile) =~ /(XX000 .*claims passed over task $id)/g;
 is(scalar @lines, 1, 'and told once');
+
+# A claim commits just while the background worker looks who has the task: it
+# is not lost, and nobody will ever tell its place.
+$sql->("SELECT taskq_submit('taken', '1')");
+$sql->("SELECT taskq_submit('taken', '2')");
+my $taker = $node->background_psql('postgres');
+is($taker->query_safe("BEGIN; SELECT payload FROM taskq_claim('taken')"), '1', 'a claim is not committed yet');
+$lock = $node->background_psql('postgres');
+$lock->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$node->append_conf('postgresql.conf', "taskq.debug_point = 'row_fate'");
+$node->reload;
+my $looker = worker_pid($node);
+ok( within(60, sub {
+	$sql->("SET taskq.debug_point = ''; SELECT taskq_claim('p')");
+	$sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $looker") eq '1';
+}), 'the background worker has seen who is writing the row, who commits then');
+$taker->query_safe('COMMIT');
+$taker->quit;
+$node->append_conf('postgresql.conf', "taskq.debug_point = ''");
+$node->reload;
+$lock->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+my $audited = $numbers->('audited');
+ok(within(60, sub { $sql->("SELECT taskq_claim('p')"); $numbers->('audited') > $audited + 10 }), 'it looks on');
+is($numbers->('repaired'), 1, 'and takes nothing for lost');
 
 # many are judged together, and hold up no other duty
 $sql->("SELECT taskq_submit('many' || i, '1') FROM generate_series(1, 60) i");
