@@ -12,6 +12,7 @@
 # families when none is named.  All have assertions, and with them checks of
 # freed memory and of writes behind its end.
 variant_flags() {
+	MODULES='amcheck test_decoding' # of contrib
 	CONFIGURE="--enable-cassert --enable-debug --enable-tap-tests
 		--without-readline --without-zlib"
 	CFLAGS='-O1 -g -fno-omit-frame-pointer'
@@ -30,7 +31,7 @@ variant_flags() {
 
 # compile_server MAJOR WORK TARGET: into WORK, to be moved to TARGET
 compile_server() {
-	local work=$2 target=$3
+	local work=$2 target=$3 module
 	fetch_source "$1" "$work" || return
 	mkdir "$work/source" "$work/build" || return
 	tar -x -C "$work/source" --strip-components=1 --no-same-owner \
@@ -41,7 +42,9 @@ compile_server() {
 		CFLAGS="$CFLAGS" CPPFLAGS="$CPPFLAGS" &&
 		nice make -s -j2 &&
 		make -s install DESTDIR="$work/root" &&
-		make -s -C contrib/amcheck install DESTDIR="$work/root"
+		for module in $MODULES; do
+			make -s -C "contrib/$module" install DESTDIR="$work/root" || return
+		done
 }
 
 # built_server VARIANT: makes it when it is not there; sets PG_CONFIG to its
@@ -51,7 +54,7 @@ built_server() {
 	variant_flags "$1"
 	version=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9.]*\).*/\1/')
 	cache=$(made_cache) || exit $NO_RESULT
-	target=$cache/$1-$version-$(say "$CONFIGURE $CFLAGS $CPPFLAGS" |
+	target=$cache/$1-$version-$(say "$CONFIGURE $CFLAGS $CPPFLAGS $MODULES" |
 		cksum | cut -d ' ' -f 1)
 	log=$cache/$1.log
 	exec 8>"$cache/lock"
