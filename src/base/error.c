@@ -87,6 +87,19 @@ tq_error_no_such_worker(const char *worker, bool dead)
 	pg_unreachable();
 }
 
+/* The name is another process's now. */
+void
+tq_error_worker_again(const char *worker)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_NO_SUCH_WORKER),
+			 errmsg("worker \"%s\" was registered anew meanwhile", worker),
+			 errdetail_internal("%s", detail_word("worker", worker)),
+			 errhint("If that was another process, take another name: a name "
+					 "belongs to whoever registered it last.")));
+	pg_unreachable();
+}
+
 void
 tq_error_invalid_option(const char *option, const char *problem,
 						const char *hint)

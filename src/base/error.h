@@ -26,6 +26,7 @@
 extern void tq_error_lease_lost(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_task(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_queue(const char *queue) pg_attribute_noreturn();
+extern void tq_error_worker_again(const char *worker) pg_attribute_noreturn();
 extern void tq_error_no_such_worker(const char *worker, bool dead)
 	pg_attribute_noreturn();
 extern void tq_error_invalid_option(const char *option, const char *problem,

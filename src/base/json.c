@@ -15,17 +15,19 @@
 #include "base/error.h"
 #include "base/json.h"
 
+static Numeric whole_number(const char *name, JsonbValue *value);
+
+/* 22003 when the integer is out of range. */
 int32
 tq_json_int4(const char *name, JsonbValue *value)
 {
-	double number = 0.5;
+	double number = DatumGetFloat8(
+		DirectFunctionCall1(numeric_float8_no_overflow,
+							NumericGetDatum(whole_number(name, value))));
 
-	if (value->type == jbvNumeric)
-		number = DatumGetFloat8(DirectFunctionCall1(
-			numeric_float8_no_overflow, NumericGetDatum(value->val.numeric)));
-	if (!(number >= PG_INT32_MIN && number <= PG_INT32_MAX) ||
-		number != (double) (int32) number)
-		tq_error_invalid(name, "must be an integer", NULL);
+	if (number < PG_INT32_MIN || number > PG_INT32_MAX)
+		ereport(ERROR, (errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+						errmsg("%s is out of range for type integer", name)));
 	return (int32) number;
 }
 
@@ -33,15 +35,8 @@ tq_json_int4(const char *name, JsonbValue *value)
 int64
 tq_json_int8(const char *name, JsonbValue *value)
 {
-	if (value->type != jbvNumeric ||
-		!DatumGetBool(DirectFunctionCall2(
-			numeric_eq, NumericGetDatum(value->val.numeric),
-			DirectFunctionCall2(numeric_trunc,
-								NumericGetDatum(value->val.numeric),
-								Int32GetDatum(0)))))
-		tq_error_invalid(name, "must be an integer", NULL);
 	return DatumGetInt64(DirectFunctionCall1(
-		numeric_int8, NumericGetDatum(value->val.numeric)));
+		numeric_int8, NumericGetDatum(whole_number(name, value))));
 }
 
 /* An interval as text, in microseconds, not below 0. */
@@ -69,4 +64,17 @@ tq_json_string(const char *name, JsonbValue *value)
 	if (value->type != jbvString)
 		tq_error_invalid(name, "must be a string", NULL);
 	return pnstrdup(value->val.string.val, value->val.string.len);
+}
+
+static Numeric
+whole_number(const char *name, JsonbValue *value)
+{
+	if (value->type != jbvNumeric ||
+		!DatumGetBool(DirectFunctionCall2(
+			numeric_eq, NumericGetDatum(value->val.numeric),
+			DirectFunctionCall2(numeric_trunc,
+								NumericGetDatum(value->val.numeric),
+								Int32GetDatum(0)))))
+		tq_error_invalid(name, "must be an integer", NULL);
+	return value->val.numeric;
 }

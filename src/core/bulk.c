@@ -537,16 +537,23 @@ raise_lease_lost(const EntryList *list)
 							 count++ > 0 ? ", " : "", items[i]->task_id);
 	}
 	appendStringInfoString(&detail, "]}");
-	ereport(ERROR,
-			(errcode(problem),
-			 problem == ERRCODE_TQ_LEASE_LOST
-				 ? errmsg_plural("%d task is not held under its token",
-								 "%d tasks are not held under their tokens",
-								 count, count)
-				 : errmsg_plural("%d task cannot be completed",
-								 "%d tasks cannot be completed", count, count),
-			 errdetail_internal("%s", detail.data),
-			 errhint("Nothing was done; drop the work of these tasks.")));
+	ereport(
+		ERROR,
+		(errcode(problem),
+		 problem == ERRCODE_TQ_LEASE_LOST
+			 ? errmsg_plural("%d task is not held under its token",
+							 "%d tasks are not held under their tokens", count,
+							 count)
+		 : problem == ERRCODE_TQ_TOO_LARGE
+			 ? errmsg_plural("%d result is too large",
+							 "%d results are too large", count, count)
+			 : errmsg_plural("%d task cannot be completed",
+							 "%d tasks cannot be completed", count, count),
+		 errdetail_internal("%s", detail.data),
+		 problem == ERRCODE_TQ_TOO_LARGE
+			 ? errhint("Nothing was done, and the tasks are still held: "
+					   "give smaller results, or fail the tasks.")
+			 : errhint("Nothing was done; drop the work of these tasks.")));
 }
 
 static void

@@ -98,10 +98,12 @@ tq_wait_require_top_level(FunctionCallInfo fcinfo, const char *function)
 {
 	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
 		castNode(CallContext, fcinfo->context)->atomic || IsSubTransaction())
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot run inside a transaction block", function),
-				 errhint("CALL it by itself: it ends the transaction.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("%s cannot run inside a transaction block", function),
+			 errhint(
+				 "CALL it by itself, or in a procedure without SECURITY DEFINER and SET that is called so: it ends the transaction.")));
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -165,9 +167,10 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 				Min(wait->until, tq_clock_monotonic() +
 									 (int64) tq_guc_dead_threshold * 1000 / 2);
 	}
-	else if (wait->worker_id != 0 &&
-			 (!worker->registered || worker->worker_id != wait->worker_id))
+	else if (wait->worker_id != 0 && !worker->registered)
 		tq_error_no_such_worker(name, false);
+	else if (wait->worker_id != 0 && worker->worker_id != wait->worker_id)
+		tq_error_worker_again(name);
 	wait->wait_for.worker_id = wait->worker_id;
 	wait->over = worker->draining;
 }
