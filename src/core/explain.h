@@ -130,6 +130,7 @@ extern void  tq_explain_deadline_duty(TqExplain *e);
 
 /* explain_look.c */
 extern bool tq_explain_paused(TqExplain *e, const TqQueue *queue);
+extern bool tq_explain_refused(TqExplain *e, const TqQueue *queue);
 extern bool tq_explain_limited(TqExplain *e, const TqQueue *queue);
 extern bool tq_explain_worker_used(int32 worker_id, int max, bool walk,
 								   int64 *used);

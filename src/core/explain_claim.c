@@ -36,6 +36,7 @@
 #include "core/dispatch.h"
 #include "core/explain.h"
 #include "core/role.h"
+#include "shared/shmem.h"
 #include "shared/waiter.h"
 
 #define QUEUES_LOOKED_AT 100 /* of a worker */
@@ -61,6 +62,7 @@ static bool explain_one(TqExplain *e, const Claim *claim);
 static bool explain_all(TqExplain *e, const Claim *claim);
 static bool explain_from(TqExplain *e, const Claim *claim,
 						 const TqQueue *queue);
+static bool is_refused(TqExplain *e, const Claim *claim, const TqQueue *queue);
 static bool worker_is_full(TqExplain *e, const Claim *claim);
 static void explain_not_ready(TqExplain *e, const TqQueue *queue,
 							  const TqTags *tags, const TqPeek *peek);
@@ -230,6 +232,15 @@ explain_all(TqExplain *e, const Claim *claim)
 
 	if (names == NULL)
 		names = tq_queue_names(&count);
+	/* one queue whose limit cannot be kept fails the claim from all */
+	for (int i = 0; i < Min(count, QUEUES_LOOKED_AT) && !tq_shmem_ready(); i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL && worker_may(claim, queue) &&
+			!tq_queue_is_paused(queue) && is_refused(e, claim, queue))
+			return false;
+	}
 	for (int i = 0; i < Min(count, QUEUES_LOOKED_AT); i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
@@ -277,7 +288,7 @@ explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 						 quote_literal_cstr(role));
 		return false;
 	}
-	if (tq_explain_paused(e, queue))
+	if (tq_explain_paused(e, queue) || is_refused(e, claim, queue))
 		return false;
 	tq_dispatch_peek(&e->call, queue, &claim->tags, queue->options.order,
 					 false, &peek);
@@ -298,6 +309,24 @@ explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 	if (claim->queue_name == NULL)
 		appendStringInfo(&e->text, ", from queue \"%s\"", queue->name);
 	appendStringInfoChar(&e->text, '.');
+	return true;
+}
+
+/* Does the claim fail, since there is no memory for limits? */
+static bool
+is_refused(TqExplain *e, const Claim *claim, const TqQueue *queue)
+{
+	if (tq_explain_refused(e, queue))
+		return true;
+	if (tq_shmem_ready() || claim->worker.max_running == 0)
+		return false;
+	tq_explain_because(TQ_WHY_LIMIT_NOT_PRELOADED);
+	appendStringInfoString(
+		&e->text,
+		"the worker has a max_running, which needs the library to be"
+		" preloaded, so its claims raise 55000; add taskq to"
+		" shared_preload_libraries and restart the server, or register it"
+		" again without.");
 	return true;
 }
 

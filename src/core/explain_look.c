@@ -46,7 +46,6 @@ static TqStmt stmt_worker = {
 static bool say_pause(TqExplain *e, int32 queue_id, const char *name);
 static bool say_queue_limit(TqExplain *e, const TqQueue *queue);
 static bool say_rate_limit(TqExplain *e, const TqQueue *queue);
-static bool say_limit_not_preloaded(TqExplain *e, const TqQueue *queue);
 static void look_at_row(TqSurvey *survey, const TqTaskFixed *row);
 static int  compare_holders(const void *a, const void *b);
 
@@ -116,13 +115,14 @@ say_pause(TqExplain *e, int32 queue_id, const char *name)
 bool
 tq_explain_limited(TqExplain *e, const TqQueue *queue)
 {
-	if (say_limit_not_preloaded(e, queue))
+	if (tq_explain_refused(e, queue))
 		return true;
 	return say_queue_limit(e, queue) || say_rate_limit(e, queue);
 }
 
-static bool
-say_limit_not_preloaded(TqExplain *e, const TqQueue *queue)
+/* Do claims from the queue fail, since there is no memory for its limits? */
+bool
+tq_explain_refused(TqExplain *e, const TqQueue *queue)
 {
 	const TqOptions *defaults = tq_queue_defaults();
 	const char      *option;

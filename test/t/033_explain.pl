@@ -283,7 +283,7 @@ says($node, 'postgres', "taskq_explain($id)", qr/its deadline, $time, has passed
 says($node, 'postgres', "taskq_explain_claim('lost', tags => '{d}')", qr/every ready task \(1\), such as $id, is past its deadline, and nothing ends it: $missing$/, 'claim_deadline', 'and for a claim');
 
 # --- without preloading
-$sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": null}')});
+$sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": null}'), taskq_create_queue('capped', '{"max_running": 1}')});
 $sql->(q{SELECT taskq_alter_queue('one', '{"max_running": null}'), taskq_submit('one')});
 $sql->(q{SELECT taskq_alter_queue('one', '{"max_running": 1}'), taskq_alter_queue('*', '{"rate_limit": {"count": 1, "per": "1 s"}}')});
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
@@ -297,6 +297,14 @@ $sql->(q{SELECT taskq_alter_queue('one', '{"max_running": null}')});
 says($node, 'postgres', "taskq_explain_claim('one')", qr/has a rate_limit, .* lift the limit: taskq_alter_queue\('\*', '\{"rate_limit": null\}'\)\.$/, 'limit_not_preloaded', 'the next one');
 $sql->(q{SELECT taskq_alter_queue('*', '{"rate_limit": null}')});
 says($node, 'postgres', "taskq_explain_claim('one')", qr/would get a task now/, 'claim_gets', 'the advice is good');
+$sql->("SELECT taskq_register('both', '{free,capped}'), taskq_submit('free')");
+says($node, 'postgres', "taskq_explain_claim(NULL, 'both')", qr/gets nothing now: queue "capped" has a max_running,/, 'limit_not_preloaded', 'one of several queues has a limit');
+says($node, 'postgres', "taskq_explain_claim('capped')", qr/gets nothing now: queue "capped" has a max_running,/, 'limit_not_preloaded', 'an empty one');
+is(error_of($node, "SELECT taskq_claim('capped')"), '55000', 'from which claims fail, too');
+$sql->("SELECT taskq_register('narrow')");
+$sql->("UPDATE taskq.worker SET max_running = 1 WHERE name = 'narrow' AND ended_at IS NULL");
+says($node, 'postgres', "taskq_explain_claim('free', 'narrow')", qr/gets nothing now: the worker has a max_running, .* so its claims raise 55000; $preload,/, 'limit_not_preloaded', 'the limit of a worker');
+is(error_of($node, "SELECT taskq_claim('free', 'narrow')"), '55000', 'so they do');
 $sql->("SELECT taskq_claim('one', lease => '1 ms')");
 comes_to_say("taskq_explain((SELECT max(task_id) FROM taskq_list('one', 'running')))",
 	qr/its lease ended at $time, and nothing takes it back: the library is not preloaded, so there is no background worker; call taskq_run_reapers\(\), or $preload\. taskq_retry\(\d+, force => true\) takes it back at once\.$/,
