@@ -108,11 +108,40 @@ sub open_both
 	return @pids;
 }
 
+# call_all(CALLS...): one by one, each a transaction of its own that shows
+# where it was made; the answers.
+my @at;
+
+sub call_all
+{
+	my @answers;
+
+	for (grep { /^(?:\d+|-) / } split /\n/, pooled(join '', map {
+		"SELECT pg_backend_pid(), $_->[1];\n\\if :ERROR\n\\echo - :SQLSTATE\n\\endif\n" } @_))
+	{
+		my ($at, $answer) = split / /, $_, 2;
+		push @at, $at if $at ne '-';
+		push @answers, $answer;
+	}
+	return @answers;
+}
+
+# The same, and the answers are as they should be.
+sub make
+{
+	my @answers = call_all(@_);
+
+	is(shift(@answers) // 'nothing', $_->[2], $_->[0]) for @_;
+	return;
+}
+
+# How often one connection came after the other
+sub changes { return scalar grep { $at[$_] ne $at[ $_ - 1 ] } 1 .. $#at }
+
 ok(start_pooler(), 'the pooler is there');
 my @both = open_both();
 isnt($both[0], $both[1], 'it has two connections');
 
-# Each call is a transaction, and each shows where it was made.
 my @calls = (
 	[ register => q{taskq_register('w', '{a,b}', tags => '{x}', max_running => 50)}, '0' ],
 	[ submit => q{taskq_submit('a', '{"n": 1}', reference => 'r')}, '1' ],
@@ -134,8 +163,8 @@ my @calls = (
 	[ filter => q{(SELECT count(*) FROM (SELECT taskq_filter(6, 1)) AS x)}, '1' ],
 	[ cancel => q{taskq_cancel(7)}, 'requested' ],
 	[ 'heartbeat tells it' => q{(SELECT h.cancel FROM taskq_heartbeat('w') AS h)}, '{7}' ],
-	# so many that a change of connections is not left to chance
-	(map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40),
+);
+my @later = (
 	[ 'extend many' => q{(SELECT string_agg(x.ok::text || x.cancel, ',') FROM taskq_extend_many('{7,8}', '{1,1}') AS x)},
 		'truetrue,truefalse' ],
 	[ 'complete and claim' => q{(SELECT count(*) FROM taskq_complete_and_claim('{8}', '{1}', queue => 'a', worker => 'w'))}, '1' ],
@@ -149,19 +178,14 @@ my @calls = (
 	[ 'and the claim knows' => q{(SELECT count(*) FROM taskq_claim('a', 'w'))}, '0' ],
 	[ deregister => q{taskq_deregister('w')}, '3' ],
 	[ 'no such worker' => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'TQ007' ]);
-my @said = split /\n/, pooled(join '', map {
-	"SELECT pg_backend_pid(), $_->[1];\n\\if :ERROR\n\\echo - :SQLSTATE\n\\endif\n" } @calls);
-my @at;
-for my $call (@calls)
-{
-	my ($at, $answer) = split / /, shift(@said) // '- nothing', 2;
-	push @at, $at;
-	is($answer, $call->[2], $call->[0]);
-}
-@at = grep { $_ ne '-' } @at;
+make(@calls);
+my @heartbeats = map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40;
+make(@heartbeats);
+# a busy machine may have one connection wait long for its reset
+ok(within(30, sub { changes() > 5 or !call_all(@heartbeats) }), 'the calls went from one connection to the other');
+make(@later);
 my %seen = map { $_ => 1 } @at;
-is_deeply([ sort keys %seen ], [ sort @both ], 'the calls were made on both connections');
-cmp_ok(scalar(grep { $at[$_] ne $at[ $_ - 1 ] } 1 .. $#at), '>', 5, 'and went from one to the other');
+is_deeply([ sort keys %seen ], [ sort @both ], 'they were made on both');
 
 # What does not work there, as doc/languages.md says
 is(pooled("PREPARE p AS SELECT 1;\nEXECUTE p;\n\\echo :SQLSTATE\n") =~ /^(\w{5})$/m ? $1 : '', '26000',
