@@ -182,7 +182,7 @@ make(@calls);
 my @heartbeats = map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40;
 make(@heartbeats);
 # a busy machine may have one connection wait long for its reset
-ok(within(30, sub { changes() > 5 or !call_all(@heartbeats) }), 'the calls went from one connection to the other');
+ok(within(30, sub { changes() > 5 || do { call_all(@heartbeats); 0 } }), 'the calls went from one connection to the other');
 make(@later);
 my %seen = map { $_ => 1 } @at;
 is_deeply([ sort keys %seen ], [ sort @both ], 'they were made on both');
