@@ -78,6 +78,7 @@ typedef struct Walk
 	TqTask           *claimed;
 	int               count;
 	bool              lost_race;
+	TransactionId     writer; /* of a row that was passed */
 	bool              saw_deadline;
 	TqReserve         reserved; /* anything but DONE ends the walk */
 	TqPeek           *peek;     /* nothing is taken */
@@ -96,6 +97,7 @@ static bool highest_priority(Walk *walk, int16 *priority);
 static void walk_priority(Walk *walk, int16 priority);
 static void walk_in_order(Walk *walk);
 static bool is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id);
+static bool is_being_taken(Walk *walk, TupleTableSlot *slot);
 static void try_candidate(Walk *walk, Cursor *cursor);
 static void leave_candidates(Walk *walk, Cursor *cursor);
 static void walk_random(Walk *walk);
@@ -402,6 +404,7 @@ walk_in_order(Walk *walk)
 			try_candidate(walk, cursor);
 		else if (is_claimed(walk, cursor,
 							tq_scan_position(cursor->scan).task_id) ||
+				 is_being_taken(walk, tq_scan_slot(cursor->scan)) ||
 				 (read_row(walk, tq_scan_slot(cursor->scan), &task) &&
 				  take(walk, &task)))
 			tq_scan_pass(cursor->scan);
@@ -421,6 +424,19 @@ is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Is another transaction just taking the task, or changing it?  Under load
+ * many are, and these rows need not be read.
+ */
+static bool
+is_being_taken(Walk *walk, TupleTableSlot *slot)
+{
+	if (walk->peek != NULL || !tq_row_is_written(slot, &walk->writer))
+		return false;
+	walk->lost_race = true;
+	return true;
 }
 
 /* Try the next task in the ring; it need not be the one that was looked at. */

@@ -540,6 +540,32 @@ tq_row_is_others(TqCall *call, ItemPointer tid)
 		   (fate == TM_BeingModified && written);
 }
 
+/*
+ * Was another transaction, still in progress, writing the row when it was
+ * read?  *writer is the last one that was met, which is not asked about
+ * again: when it has ended meanwhile, it has told what has come back.
+ */
+bool
+tq_row_is_written(TupleTableSlot *slot, TransactionId *writer)
+{
+	bool            should_free;
+	HeapTupleHeader header =
+		ExecFetchSlotHeapTuple(slot, false, &should_free)->t_data;
+	TransactionId xmax;
+
+	if ((header->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+		return false;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	if (TransactionIdIsValid(*writer) && xmax == *writer)
+		return true;
+	if (TransactionIdIsCurrentTransactionId(xmax) ||
+		!TransactionIdIsInProgress(xmax))
+		return false;
+	*writer = xmax;
+	return true;
+}
+
 /* Is a transaction in progress changing or locking the row? */
 static bool
 is_busy(Relation rel, ItemPointer tid)

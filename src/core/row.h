@@ -62,6 +62,7 @@ extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
 extern bool tq_row_take_archived(TqTask *task);
 extern bool tq_row_is_busy(TqCall *call, TqTask *task);
+extern bool tq_row_is_written(TupleTableSlot *slot, TransactionId *writer);
 extern bool tq_row_is_others(TqCall *call, ItemPointer tid);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
 

@@ -15,7 +15,10 @@
  *   was taken or that a transaction in progress is writing it
  *   (tq_scan_pass); the next span begins behind it.  So does an entry that
  *   is not due.
- * - Spans are told when they end, if something in them is new.  Ends are
+ * - Spans are told when they end, if something in them is new, and the first
+ *   one also while it is walked: then the ranges are read again, since others
+ *   who walk at the same time tell how far they have come.  So claims that are
+ *   made at once do not all walk over what each of them has taken.  Ends are
  *   positions of entries, or positions next to them, or the ends of all
  *   positions, but never what a clock shows.
  *
@@ -51,6 +54,7 @@
 #define OWN_MANY 10000             /* places that are not looked through */
 #define VAIN_LANES 64
 #define VAIN_PAUSE 1000
+#define SHARE_AFTER 8 /* entries that were passed */
 
 struct TqScan
 {
@@ -77,6 +81,7 @@ struct TqScan
 	bool       is_news;
 	bool       behind; /* a task was left before it */
 	int        told;   /* spans */
+	int        passed; /* entries, since it was told how far it has come */
 };
 
 /* Lanes with too many priorities to be known, and for how many more walks. */
@@ -101,10 +106,12 @@ static bool       next_entry(TqScan *scan);
 static bool       jump(TqScan *scan);
 static bool       is_pending(const TqScan *scan);
 static bool       spent(TqScanWay *way);
+static void       pass(TqScan *scan);
 static void       reach(TqScan *scan, TqPosition position);
 static void       reach_end(TqScan *scan);
 static void       leave(TqScan *scan);
 static void       tell_span(TqScan *scan);
+static void       share(TqScan *scan);
 static void       tell(TqScan *scan, TqPosition from, TqPosition to);
 static TqPosition below_next(TqScan *scan);
 static void       lane_key(ScanKeyData *key, int64 lane_id);
@@ -271,8 +278,7 @@ tq_scan_next(TqScan *scan)
 			scan->at_head = true;
 			return true;
 		}
-		reach(scan, scan->position);
-		scan->is_news = true;
+		pass(scan);
 	}
 	return false;
 }
@@ -286,8 +292,7 @@ tq_scan_pass(TqScan *scan)
 {
 	Assert(scan->at_head);
 	scan->at_head = false;
-	reach(scan, scan->position);
-	scan->is_news = true;
+	pass(scan);
 }
 
 /*
@@ -613,6 +618,16 @@ spent(TqScanWay *way)
 	return true;
 }
 
+/* The entry at which the scan stands leads to nothing. */
+static void
+pass(TqScan *scan)
+{
+	reach(scan, scan->position);
+	scan->is_news = true;
+	if (++scan->passed >= SHARE_AFTER)
+		share(scan);
+}
+
 /* There is nothing to claim up to this position. */
 static void
 reach(TqScan *scan, TqPosition position)
@@ -678,6 +693,26 @@ tell_span(TqScan *scan)
 		tell(scan, scan->reaches ? scan->to : scan->from, TQ_RANGE_END);
 	if (scan->above || scan->from_entry)
 		tell(scan, below_next(scan), scan->above ? scan->from : scan->to);
+}
+
+/*
+ * Tell how far the first span has come, and read how far others are.  What
+ * this transaction has taken is told as well: if it is rolled back, that is
+ * told afterwards.  The last position is left out: a task may stand there
+ * behind a dead entry.
+ */
+static void
+share(TqScan *scan)
+{
+	TqPosition to = step(scan->to, !scan->way->backward);
+
+	scan->passed = 0;
+	if (!scan->way->learns || scan->behind || scan->from_entry)
+		return;
+	if (!ahead(scan->way, scan->from, to))
+		tell(scan, scan->from, to);
+	scan->range_count =
+		read_ranges(scan->way, scan->lane_id, scan->priority, scan->ranges);
 }
 
 static void

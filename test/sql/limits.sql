@@ -300,3 +300,11 @@ SELECT count(*) FROM taskq_claim('twin');
 SELECT taskq_complete(:held, :held_token);
 SELECT payload FROM taskq_claim('twin');
 SELECT taskq_drop_queue('twin', true) > 0 AS dropped;
+-- the same when the walk tells how far it has come, at its eighth entry
+SELECT taskq_create_queue('twins', '{"max_running": 4}');
+SELECT count(taskq_submit('twins', to_jsonb(n), reference => CASE WHEN n > 0 THEN 'a' || n END)) FROM generate_series(0, 5) n;
+SELECT count(taskq_update_task(task_id, jsonb_build_object('reference', 'b' || (payload #>> '{}')))::text) FROM taskq.tasks WHERE queue = 'twins' AND reference IS NOT NULL;
+SELECT payload FROM taskq_claim('twins', max_tasks => 10);
+SELECT count(taskq_complete(task_id, token)::text) FROM taskq.tasks WHERE queue = 'twins' AND state = 'running';
+SELECT payload FROM taskq_claim('twins', max_tasks => 10);
+SELECT taskq_drop_queue('twins', true) > 0 AS dropped;

@@ -185,6 +185,15 @@ my $audited = $numbers->('audited');
 ok(within(60, sub { $sql->("SELECT taskq_claim('p')"); $numbers->('audited') > $audited + 10 }), 'it looks on');
 is($numbers->('repaired'), 1, 'and takes nothing for lost');
 
+# a claim of many tells how far it has come while it walks, so that others who
+# claim at the same time need not walk over what it has taken; rolled back,
+# all of it comes back
+$sql->("SELECT count(*) FROM taskq_submit_many('list', array_fill('1'::jsonb, ARRAY[200]))");
+my $learned = $numbers->('learned');
+is($sql->("BEGIN; SELECT count(*) FROM taskq_claim('list', max_tasks => 100); ROLLBACK"), '100', 'a claim of a hundred');
+cmp_ok($numbers->('learned') - $learned, '>=', 10, 'told how far it had come');
+is($sql->("SELECT count(*) FROM taskq_claim('list', max_tasks => 300)"), '200', 'rolled back it has taken nothing');
+
 # many are judged together, and hold up no other duty
 $sql->("SELECT taskq_submit('many' || i, '1') FROM generate_series(1, 60) i");
 $sql->("SELECT taskq.debug_dead(task_id) FROM taskq.tasks WHERE queue LIKE 'many%'");
