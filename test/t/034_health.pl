@@ -193,6 +193,8 @@ $sql->('CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION taskq');
 well('another database', $node, 'other');
 $sql->('CREATE DATABASE copied TEMPLATE other');
+# a worker comes, and leaves when it has seen that it must not be there
+within(30, sub { my %found = health($node, 'copied'); exists $found{background_worker} });
 fails('a copy', $node, {
 	activated => qr/nobody has activated/,
 	background_worker => qr/none until this database is activated/ }, 'copied');
