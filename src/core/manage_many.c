@@ -4,9 +4,10 @@
  *
  * taskq_manage_many does each task in a savepoint, in the order of ids, so
  * that two calls never wait for each other in a ring; what is wrong with one
- * stands in its row.  taskq_retry_all reads ids in pages and keeps none of
- * the tasks, so its memory does not grow with their number; what cannot be
- * retried is passed over.
+ * stands in its row.  An id that is given again has the problem of the time
+ * before, if there was one.  taskq_retry_all reads ids in pages and keeps
+ * none of the tasks, so its memory does not grow with their number; what
+ * cannot be retried is passed over.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -79,6 +80,16 @@ static TqStmt stmt_finished = {
 	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
 	NULL};
 
+/* Which tasks of a list there are. */
+static TqStmt stmt_known = {
+	"SELECT t.task_id FROM taskq.task t WHERE t.task_id = ANY ($1)"
+	" UNION ALL"
+	" SELECT a.task_id FROM taskq.archive a WHERE a.task_id = ANY ($1)"
+	" ORDER BY 1",
+	1,
+	{INT8ARRAYOID},
+	NULL};
+
 static TqStmt stmt_taken = {
 	"SELECT FROM taskq.task WHERE queue_id = $1 AND reference = $2",
 	2,
@@ -86,6 +97,7 @@ static TqStmt stmt_taken = {
 	NULL};
 
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
+static void     note_unknown(ArrayType *ids, Entry *entries, int count);
 static void     act_guarded(Entry *entry, const TqWish *wanted);
 static void     act_on(void *arg);
 static bool     is_problem_of_task(int sqlstate);
@@ -123,10 +135,15 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 		entries[i].task_id = DatumGetInt64(ids[i]);
 	}
 	qsort(entries, count, sizeof(Entry), compare_entries);
+	if (count > 0)
+		note_unknown(PG_GETARG_ARRAYTYPE_P(1), entries, count);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		act_guarded(&entries[i], &wanted);
+		if (i > 0 && entries[i].task_id == entries[i - 1].task_id)
+			entries[i].problem = entries[i - 1].problem;
+		if (entries[i].problem == 0)
+			act_guarded(&entries[i], &wanted);
 		places[entries[i].place] = i;
 	}
 	for (int i = 0; i < count; i++)
@@ -206,6 +223,33 @@ read_action(FunctionCallInfo fcinfo, int n)
 	tq_error_invalid("action", "is unknown",
 					 "Allowed: cancel, retry, recreate, resolve, hold, "
 					 "poison, unpoison, delete.");
+}
+
+/*
+ * What there is not need not be looked for one by one, in savepoints.  Both
+ * lists are in the order of ids.
+ */
+static void
+note_unknown(ArrayType *ids, Entry *entries, int count)
+{
+	Datum  arg = PointerGetDatum(ids);
+	uint64 rows;
+	uint64 row = 0;
+	TqCall call;
+	TqSpi  spi;
+
+	tq_call_begin(&call, "taskq_manage_many()");
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_known, &arg, NULL, 0);
+	for (int i = 0; i < count; i++)
+	{
+		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
+			row++;
+		if (row == rows || tq_spi_int8(row, 1, 0) != entries[i].task_id)
+			entries[i].problem = ERRCODE_TQ_NO_SUCH_TASK;
+	}
+	tq_spi_leave(&spi);
+	tq_call_end(&call);
 }
 
 /* In a savepoint, so that what is wrong with one task ends only that. */

@@ -126,6 +126,14 @@ SELECT task_id - :first AS n, state, reason, message FROM taskq_list('mm');
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('recreate', ARRAY[:first, :first + 1]::bigint[]);
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('delete', ARRAY[:first, :first + 1, :first + 2, :first + 3]::bigint[]);
 SELECT task_id - :first AS n, state FROM taskq_list('mm');
+-- long lists of what there is not, and of one task, with plans made anew
+SET statement_timeout TO '30s';
+SET plan_cache_mode TO force_custom_plan;
+SELECT ok, error_code, count(*) FROM taskq_manage_many('cancel', (SELECT array_agg(-i) FROM generate_series(1, 100000) i)) GROUP BY 1, 2;
+SELECT taskq_submit('mm', '2') AS id \gset
+SELECT ok, error_code, count(*) FROM taskq_manage_many('cancel', array_fill(:id::bigint, ARRAY[100000])) GROUP BY 1, 2 ORDER BY 1;
+RESET plan_cache_mode;
+RESET statement_timeout;
 -- update: what is named changes, null takes away, the rest stays
 SELECT taskq_submit('mm', '{"p": 1}', priority => 3, tags => '{x}', key => 'k', reference => 'one', headers => '{"h": 1}', correlation_id => 'c', data => '\x01',
                     deadline => '2027-06-01', options => '{"lease": "9 s"}', run_at => '2027-01-01 00:00+00') AS id \gset
