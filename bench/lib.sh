@@ -89,7 +89,7 @@ write_facts() {
 	write fact 'processor' "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)"
 	write fact 'memory, MB' "$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo 2>/dev/null |
 		awk '{printf "%d", $1 / 1024}')"
-	write fact 'kernel' "$(uname -sr)"
+	write fact 'kernel' "$(uname -sr | cut -d- -f1)"
 	write fact 'file system' "$(df -T "$work" | awk 'NR == 2 {print $2}')"
 	write fact 'load average at the beginning' "$(load_average)"
 	for name in ROUNDS SECONDS_EACH TRANSACTIONS CLIENTS LOADED; do

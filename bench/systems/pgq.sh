@@ -6,7 +6,7 @@
 pgq_is='template single peer'
 
 pgq_version() {
-	say "PgQ $(sql postgres -c "SELECT default_version FROM pg_available_extensions WHERE name = 'pgq'"), $(pgqd --version 2>&1 | head -n 1)"
+	say "PgQ $(sql postgres -c "SELECT default_version FROM pg_available_extensions WHERE name = 'pgq'"), $(pgqd -V | head -n 1)"
 }
 
 pgq_make() {
