@@ -240,7 +240,7 @@ note_unknown(ArrayType *ids, Entry *entries, int count)
 
 	tq_call_begin(&call, "taskq_manage_many()");
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_known, &arg, NULL, 0);
+	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
 	for (int i = 0; i < count; i++)
 	{
 		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
