@@ -24,6 +24,9 @@
  *				claim of raw; the answer is the task
  *		notice	the same; the answer is the notification
  *		poll	a claim of raw every POLL_MS; the answer is the task
+ *		lock	an advisory lock of the server that the submitter holds, and
+ *				releases instead of submitting and COMMIT: a wake-up that has
+ *				nothing of a queue; nobody writes
  *
  * hold: WAITERS waiting connections (wait, or listen) and nothing to wait for;
  * it says "ready" and stays until it is ended.
@@ -79,7 +82,8 @@ typedef enum Kind
 	WAIT,
 	LISTEN,
 	NOTICE,
-	POLL
+	POLL,
+	LOCK
 } Kind;
 
 /* What a waiter does now. */
@@ -97,12 +101,13 @@ typedef struct Waiter
 	PGconn *conn;
 	Phase   phase;
 	double  due; /* when it polls next, or has worked */
+	long    key; /* of the lock it waits for; the next one is n_waiters on */
 	char    task[32];
 	char    token[32];
 } Waiter;
 
 static const char *const kinds[] = {"claim", "wait", "listen", "notice",
-									"poll"};
+									"poll",	 "lock"};
 
 static Kind                  kind;
 static Waiter               *waiters;
@@ -214,6 +219,8 @@ prepare_waiter(PGconn *conn)
 				"SELECT task_id, token, payload FROM taskq_claim('bench')");
 		prepare(conn, "complete", "SELECT taskq_complete($1, $2)");
 	}
+	else if (kind == LOCK)
+		prepare(conn, "sleep", "SELECT pg_advisory_lock($1)");
 	else
 	{
 		prepare(conn, "claim",
@@ -229,12 +236,37 @@ prepare_waiter(PGconn *conn)
 }
 
 static void
+note_answer(void)
+{
+	if (answered == 0)
+		answered = now();
+}
+
+static void
 sleep_again(Waiter *waiter)
 {
 	waiter->phase = ASLEEP;
 	waiter->due = kind == POLL ? now() + poll_ms : 0;
 	if (is_taskq())
 		send_prepared(waiter->conn, "sleep", 0, NULL);
+	else if (kind == LOCK)
+	{
+		char        key[32];
+		const char *values[1] = {key};
+
+		snprintf(key, sizeof(key), "%ld", waiter->key);
+		send_prepared(waiter->conn, "sleep", 1, values);
+	}
+}
+
+/* It has the lock, and keeps it. */
+static void
+has_lock(Waiter *waiter)
+{
+	note_answer();
+	done++;
+	waiter->key += n_waiters;
+	sleep_again(waiter);
 }
 
 static void
@@ -251,13 +283,6 @@ complete(Waiter *waiter)
 
 	waiter->phase = ENDING;
 	send_prepared(waiter->conn, "complete", 2, values);
-}
-
-static void
-note_answer(void)
-{
-	if (answered == 0)
-		answered = now();
 }
 
 /* The task of an answer, if there is one */
@@ -302,6 +327,8 @@ on_result(Waiter *waiter, const PGresult *result)
 			}
 			else if (kind == CLAIM && took(waiter, result))
 				has_task(waiter);
+			else if (kind == LOCK)
+				has_lock(waiter);
 			else
 				sleep_again(waiter);
 			break;
@@ -416,6 +443,7 @@ start_waiters(const char *conninfo, int n)
 	for (int i = 0; i < n; i++)
 	{
 		waiters[i].conn = connect_to(conninfo);
+		waiters[i].key = i;
 		prepare_waiter(waiters[i].conn);
 		fds[i].fd = PQsocket(waiters[i].conn);
 		fds[i].events = POLLIN;
@@ -467,7 +495,7 @@ settle(void)
 	}
 }
 
-/* The submitter's COMMIT has its answer: when? */
+/* The submitter's COMMIT, or what is in its place, has its answer: when? */
 static double
 commit_answer(PGconn *submitter)
 {
@@ -481,20 +509,20 @@ commit_answer(PGconn *submitter)
 	at = now();
 	while ((result = PQgetResult(submitter)) != NULL)
 	{
-		if (PQresultStatus(result) != PGRES_COMMAND_OK)
+		if (PQresultStatus(result) != PGRES_COMMAND_OK &&
+			PQresultStatus(result) != PGRES_TUPLES_OK)
 			die("%s", PQerrorMessage(submitter));
 		PQclear(result);
 	}
 	return at;
 }
 
-/* The two times of one wake-up */
+/* Everything before the COMMIT, or nothing */
 static void
-wake_one(PGconn *submitter, double *from_commit, double *from_sent)
+submit(PGconn *submitter)
 {
-	double sent;
-	double committed = 0;
-
+	if (kind == LOCK)
+		return;
 	run(submitter, "BEGIN");
 	if (is_taskq())
 		run(submitter, "SELECT taskq_submit('bench', '" PAYLOAD "')");
@@ -504,9 +532,21 @@ wake_one(PGconn *submitter, double *from_commit, double *from_sent)
 		if (kind != POLL)
 			run(submitter, "NOTIFY bench");
 	}
+}
+
+/* The two times of one wake-up; all before it had one each */
+static void
+wake_one(PGconn *submitter, double *from_commit, double *from_sent)
+{
+	double sent;
+	double committed = 0;
+	char   unlock[64];
+
+	submit(submitter);
+	snprintf(unlock, sizeof(unlock), "SELECT pg_advisory_unlock(%ld)", done);
 	answered = 0;
 	sent = now();
-	if (!PQsendQuery(submitter, "COMMIT"))
+	if (!PQsendQuery(submitter, kind == LOCK ? unlock : "COMMIT"))
 		die("%s", PQerrorMessage(submitter));
 	fds[n_waiters].fd = PQsocket(submitter);
 	fds[n_waiters].events = POLLIN;
@@ -524,12 +564,25 @@ wake_one(PGconn *submitter, double *from_commit, double *from_sent)
 }
 
 static void
+lock_all(PGconn *submitter, int keys)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+			 "SELECT count(pg_advisory_lock(i)) FROM generate_series(0, %d) i",
+			 keys - 1);
+	run(submitter, text);
+}
+
+static void
 wake(const char *conninfo, int n, int samples)
 {
 	PGconn *submitter = connect_to(conninfo);
 	/* the longest waiting one is woken, or all are */
-	int warm = is_taskq() ? n : 1;
+	int warm = is_taskq() || kind == LOCK ? n : 1;
 
+	if (kind == LOCK)
+		lock_all(submitter, warm + samples + n);
 	start_waiters(conninfo, n);
 	for (int i = -warm; i < samples; i++)
 	{

@@ -18,9 +18,12 @@ part_wake() {
 			# as many pollers as ask a hundred times a second, at most
 			wake_round raw poll "$n" $((n * 10 > POLL_MS ? n * 10 : POLL_MS))
 		fi
+		if [[ " $SYSTEMS " == *" limit "* ]]; then
+			wake_round limit lock "$n" "$POLL_MS"
+		fi
 		wake_aims "$n"
 	done
-	note 'claim: taskq_claim with wait; wait: CALL taskq_wait; listen: LISTEN and NOTIFY, up to the claim that follows; notice: the same, up to the notification; poll: a claim of raw each 100 ms, in all at most 100 a second. Times from the answer to the COMMIT, which a waiter may be ahead of; "from sent": from the sending of the COMMIT, the flush of WAL included.'
+	note 'claim: taskq_claim with wait; wait: CALL taskq_wait; listen: LISTEN and NOTIFY, up to the claim that follows; notice: the same, up to the notification; poll: a claim of raw each 100 ms, in all at most 100 a second. Times from the answer to the COMMIT, which a waiter may be ahead of; "from sent": from the sending of the COMMIT, the flush of WAL included. lock: the wake-up of the server itself from an advisory lock, released instead of a COMMIT: nobody writes.'
 }
 
 wake_aims() {

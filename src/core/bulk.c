@@ -14,7 +14,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -22,6 +21,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/rows.h"
 #include "core/claim.h"
 #include "core/failure.h"
 #include "core/finish.h"
@@ -77,7 +77,7 @@ taskq_complete_many(PG_FUNCTION_ARGS)
 {
 	EntryList list;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	read_lists(fcinfo, &list, true);
 	decide_and_tell(fcinfo, "taskq_complete_many()", &list,
 					tq_arg_bool(fcinfo, 3, false));
@@ -89,7 +89,7 @@ taskq_decide_many(PG_FUNCTION_ARGS)
 {
 	EntryList list;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	read_decisions(fcinfo, &list);
 	decide_and_tell(fcinfo, "taskq_decide_many()", &list,
 					tq_arg_bool(fcinfo, 1, true));
@@ -107,7 +107,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 	Entry        **items;
 	TqCall         call;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	read_lists(fcinfo, &list, false);
 	one = AllocSetContextCreate(caller, "taskq_extend_many",
 								ALLOCSET_DEFAULT_SIZES);
@@ -141,8 +141,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 		values[1] = BoolGetDatum(items[i]->problem == 0);
 		nulls[2] = items[i]->problem != 0;
 		values[2] = BoolGetDatum(items[i]->cancel);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -154,7 +153,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 	EntryList list;
 	TqCall    call;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	read_lists(fcinfo, &list, true);
 	claim.queue_name = tq_arg_name(fcinfo, 3, "queue", "default");
 	if (!PG_ARGISNULL(4))
@@ -419,8 +418,7 @@ decide_and_tell(FunctionCallInfo fcinfo, const char *function, EntryList *list,
 			values[3] = CStringGetTextDatum(tq_state_name(item->state));
 		else
 			values[2] = CStringGetTextDatum(unpack_sql_state(item->problem));
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 }
 

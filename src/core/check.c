@@ -17,7 +17,6 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -26,6 +25,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/check.h"
 #include "core/duty.h"
@@ -105,7 +105,7 @@ taskq_check(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	int            level;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
 
@@ -163,7 +163,7 @@ tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
 	}
 	values[0] = CStringGetTextDatum(problem);
 	values[1] = CStringGetTextDatum(detail.data);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	tq_rows_add(result, values, nulls);
 	pfree(detail.data);
 }
 

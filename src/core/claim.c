@@ -18,7 +18,6 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/timestamp.h"
@@ -27,6 +26,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/rows.h"
 #include "core/claim.h"
 #include "core/dispatch.h"
 #include "core/large.h"
@@ -102,7 +102,7 @@ taskq_claim(PG_FUNCTION_ARGS)
 	Claiming claiming = {&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo};
 	int64    wait;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	if (!PG_ARGISNULL(0))
 		claim.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	if (!PG_ARGISNULL(1))
@@ -429,7 +429,7 @@ return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 				TQ_COL_CORRELATION_ID);
 	copy_column(values, nulls, OUT_CHECKPOINT, task, TQ_COL_CHECKPOINT);
 	copy_column(values, nulls, OUT_DEADLINE, task, TQ_COL_DEADLINE);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	tq_rows_add(result, values, nulls);
 }
 
 static void

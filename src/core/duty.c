@@ -27,7 +27,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -40,6 +39,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/attempt.h"
 #include "core/audit.h"
@@ -334,7 +334,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"workers", tq_forget_workers, 10 * BATCH, true}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	PreventCommandIfReadOnly("taskq_run_reapers()");
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
@@ -347,8 +347,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 			continue;
 		values[0] = CStringGetTextDatum(duties[i].name);
 		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	(void) tq_finished_count(1);
 	return (Datum) 0;
@@ -686,6 +685,7 @@ put_running(const TqQueue *queue, const TqTask *task)
 	running.version = task->f.version;
 	running.worker_id = task->f.worker_id;
 	running.queue_id = task->f.queue_id;
+	running.tid = task->tid;
 	running.due_at = tq_state_running_until(queue, task);
 	tq_registry_put(&running);
 	return running;
@@ -739,6 +739,7 @@ scan_running(TimestampTz now, bool settled, TqRunning *found, int max,
 		if (queue == NULL)
 			continue;
 		task.f = row;
+		task.tid = tuple->t_self;
 		task.isnull[TQ_COL_OPTIONS] = true;
 		if (!heap_attisnull(tuple, TQ_COL_OPTIONS, RelationGetDescr(rel)))
 			tq_row_read(tuple, RelationGetDescr(rel), &task);

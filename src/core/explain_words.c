@@ -12,7 +12,6 @@
 
 #include "access/xlog.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "postmaster/bgworker_internals.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -22,6 +21,7 @@
 
 #include "base/arg.h"
 #include "base/guc.h"
+#include "base/rows.h"
 #include "core/duty.h"
 #include "core/explain.h"
 #include "shared/shmem.h"
@@ -106,7 +106,7 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	StaticAssertStmt(lengthof(names) == TQ_WHY_LAST + 1,
 					 "every reason has a name");
 	for (int i = 0; i <= TQ_WHY_LAST; i++)
@@ -116,8 +116,7 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 
 		values[0] = nulls[0] ? (Datum) 0 : CStringGetTextDatum(names[i]);
 		values[1] = Int64GetDatum(given[i]);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }

@@ -21,7 +21,6 @@
 
 #include "access/xlog.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -29,6 +28,7 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/guc.h"
+#include "base/rows.h"
 #include "core/duty.h"
 #include "core/health.h"
 #include "core/queue.h"
@@ -104,7 +104,7 @@ taskq_health(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	if (!tq_role_is_monitor())
 		tq_role_require_all(TQ_RIGHT_MANAGE);
 	for (int i = 0; i < lengthof(checks); i++)
@@ -119,8 +119,7 @@ taskq_health(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(checks[i].name);
 		values[1] = BoolGetDatum(health.ok);
 		values[2] = CStringGetTextDatum(health.detail.data);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }

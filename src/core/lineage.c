@@ -15,7 +15,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -25,6 +24,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/rows.h"
 #include "core/info.h"
 #include "core/large.h"
 #include "core/look.h"
@@ -68,7 +68,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	TqTask  origin;
 	int64   origin_id;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	lineage.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	tq_queue_refresh();
 	tq_sight_take(&lineage.sight);
@@ -137,8 +137,7 @@ tell(Lineage *lineage, const TqTask *task, const char *relation,
 	values[0] = Int64GetDatum(task->f.task_id);
 	values[1] = CStringGetTextDatum(relation);
 	values[2] = TimestampTzGetDatum(at);
-	tuplestore_putvalues(lineage->result->setResult, lineage->result->setDesc,
-						 values, nulls);
+	tq_rows_add(lineage->result, values, nulls);
 }
 
 /* Back to the first. */

@@ -21,6 +21,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/info.h"
 #include "core/look.h"
@@ -137,7 +138,7 @@ taskq_get_many(PG_FUNCTION_ARGS)
 	int            count;
 	Look           look;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	if (PG_ARGISNULL(0))
 		tq_error_required("task_ids");
 	ids = tq_arg_array(fcinfo, 0, "task_ids", INT8OID, &count);
@@ -156,8 +157,7 @@ taskq_get_many(PG_FUNCTION_ARGS)
 		if (find_one(&look, DatumGetInt64(ids[i]), &task) != NULL &&
 			may_see(&look, &task))
 			tq_info_row(&look.info, &task, values, nulls);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(row_context);
 	}
@@ -176,7 +176,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	TqFilter       filter;
 	Look           look;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	look_begin(&look);
 	read_list_filter(fcinfo, &look, &filter);
 	if (max_rows < 1 || max_rows > MAX_ROWS)
@@ -200,8 +200,7 @@ taskq_list(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		tq_find_read(look.find, &found[i], &task);
 		tq_info_row(&look.info, &task, values, nulls);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(row_context);
 	}

@@ -14,18 +14,27 @@
  * does see is not taken away, and one that came later it does not see.  The
  * server's own scans let go of their pins for the same reason.
  *
+ * Where the row of a running task is, its entry in the registry tells, so
+ * who ends the task needs no descent.  That is a hint: the row may have been
+ * written again, or moved with the whole table, and another one may be where
+ * it was.  So it counts only if our snapshot sees the task's own row there,
+ * which is then the only one that it sees.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "access/relscan.h"
 #include "access/table.h"
+#include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
 #include "core/lookup.h"
+#include "core/task.h"
+#include "shared/registry.h"
 
 typedef struct Entry
 {
@@ -52,6 +61,9 @@ static TqLookup *lookup_of(TqTable *table);
 static void      begin_walk(TqCall *call, TqLookup *lookup, int64 first,
 							int64 last);
 static Entry    *next_entry(TqLookup *lookup);
+static bool      is_ahead(const TqLookup *lookup, int64 task_id);
+static bool      find_running(TqTable *table, int64 task_id);
+static void      make_slot(TqTable *table);
 static bool      find_ahead(TqTable *table, TqLookup *lookup, int64 task_id);
 
 /*
@@ -88,12 +100,15 @@ tq_lookup_ahead(TqCall *call, int64 first, int64 last)
 bool
 tq_lookup_find(TqTable *table, int64 task_id)
 {
-	TqLookup     *lookup = lookup_of(table);
-	MemoryContext mine = MemoryContextSwitchTo(table->context);
+	TqLookup     *lookup;
+	MemoryContext mine;
 	bool          found;
 
-	if (lookup->snapshot == tq_call_snapshots() && task_id >= lookup->first &&
-		task_id <= lookup->last)
+	if (!is_ahead(table->lookup, task_id) && find_running(table, task_id))
+		return true;
+	lookup = lookup_of(table);
+	mine = MemoryContextSwitchTo(table->context);
+	if (is_ahead(lookup, task_id))
 		found = find_ahead(table, lookup, task_id);
 	else
 	{
@@ -122,6 +137,49 @@ tq_lookup_end(TqTable *table)
 	table->lookup = NULL;
 }
 
+/* Was its entry read ahead, if it has one? */
+static bool
+is_ahead(const TqLookup *lookup, int64 task_id)
+{
+	return lookup != NULL && lookup->snapshot == tq_call_snapshots() &&
+		   task_id >= lookup->first && task_id <= lookup->last;
+}
+
+/* The row of a running task, where the registry says that it is. */
+static bool
+find_running(TqTable *table, int64 task_id)
+{
+	TqRunning running;
+	bool      isnull;
+
+	if (!tq_registry_find(task_id, &running) ||
+		!ItemPointerIsValid(&running.tid) ||
+		ItemPointerGetBlockNumber(&running.tid) >=
+			RelationGetNumberOfBlocks(table->rel))
+		return false;
+	make_slot(table);
+	if (!table_tuple_fetch_row_version(table->rel, &running.tid,
+									   GetActiveSnapshot(), table->slot))
+		return false;
+	if (DatumGetInt64(slot_getattr(table->slot, TQ_COL_TASK_ID, &isnull)) ==
+		task_id)
+		return true;
+	ExecClearTuple(table->slot);
+	return false;
+}
+
+static void
+make_slot(TqTable *table)
+{
+	MemoryContext caller;
+
+	if (table->slot != NULL)
+		return;
+	caller = MemoryContextSwitchTo(table->context);
+	table->slot = table_slot_create(table->rel, NULL);
+	MemoryContextSwitchTo(caller);
+}
+
 static TqLookup *
 lookup_of(TqTable *table)
 {
@@ -136,8 +194,7 @@ lookup_of(TqTable *table)
 		tq_catalog_open_index(tq_catalog()->task_pkey, AccessShareLock);
 	lookup->scan = tq_compat_index_beginscan(table->rel, lookup->index,
 											 GetActiveSnapshot(), 1);
-	if (table->slot == NULL)
-		table->slot = table_slot_create(table->rel, NULL);
+	make_slot(table);
 	table->lookup = lookup;
 	MemoryContextSwitchTo(mine);
 	return lookup;

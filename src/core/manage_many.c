@@ -15,13 +15,13 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/manage.h"
 #include "core/role.h"
@@ -118,7 +118,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	int           *places;
 	int            count;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	wanted.action = read_action(fcinfo, 0);
 	wanted.in_bulk = true;
 	wanted.message = tq_arg_message(fcinfo, 2);
@@ -155,8 +155,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 		if (!ok)
 			values[2] = CStringGetTextDatum(unpack_sql_state(entry->problem));
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }

@@ -14,7 +14,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
@@ -22,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/queue.h"
 #include "core/role.h"
@@ -129,7 +129,7 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 	char         **copies;
 	int            count;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	tq_queue_refresh();
 	all = tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
 	if (tq_metric_ready())
@@ -295,8 +295,7 @@ begin_row(Row *row, const char *name, const char *queue, Datum labels,
 static void
 put_row(ReturnSetInfo *result, Row *row)
 {
-	tuplestore_putvalues(result->setResult, result->setDesc, row->values,
-						 row->nulls);
+	tq_rows_add(result, row->values, row->nulls);
 }
 
 static Datum

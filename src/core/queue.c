@@ -50,6 +50,7 @@ typedef struct IdEntry
 static MemoryContext cache_context = NULL;
 static HTAB         *by_name = NULL;
 static HTAB         *by_id = NULL;
+static TqQueue      *last_found = NULL; /* asked for again and again */
 static uint64        cache_generation = 0;
 static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
 static char        **all_names = NULL;  /* of queues */
@@ -123,6 +124,7 @@ tq_queue_refresh(void)
 		cache_context = AllocSetContextCreate(TopMemoryContext, "taskq queues",
 											  ALLOCSET_DEFAULT_SIZES);
 	by_name = by_id = NULL;
+	last_found = NULL;
 	all_queues = NULL;
 	all_names = NULL;
 	bucket = -1;
@@ -146,11 +148,13 @@ tq_queue_find(const char *name)
 {
 	NameEntry *entry;
 
+	if (last_found != NULL && strcmp(name, last_found->name) == 0)
+		return last_found;
 	if (strlen(name) > TQ_MAX_NAME)
 		return NULL;
 	entry = hash_search(by_name, name, HASH_FIND, NULL);
 	if (entry != NULL)
-		return entry->queue;
+		return last_found = entry->queue;
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
 		return NULL;
 	return load(&stmt_by_name, CStringGetTextDatum(name));

@@ -13,6 +13,7 @@
 #include "utils/array.h"
 #include "utils/timestamp.h"
 
+#include "base/rows.h"
 #include "shared/range.h"
 
 PG_FUNCTION_INFO_V1(taskq_range_numbers);
@@ -86,7 +87,7 @@ taskq_debug_range_read(PG_FUNCTION_ARGS)
 	TqRange        ranges[TQ_RANGES];
 	int            count;
 
-	InitMaterializedSRF(fcinfo, 0);
+	tq_rows_begin(fcinfo);
 	count =
 		tq_range_read(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), ranges);
 	for (int i = 0; i < count; i++)
@@ -98,8 +99,7 @@ taskq_debug_range_read(PG_FUNCTION_ARGS)
 		values[1] = Int64GetDatum(ranges[i].lo.task_id);
 		values[2] = TimestampTzGetDatum(ranges[i].hi.at);
 		values[3] = Int64GetDatum(ranges[i].hi.task_id);
-		tuplestore_putvalues(result->setResult, result->setDesc, values,
-							 nulls);
+		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }

@@ -537,6 +537,7 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 		running.due_at = tq_state_running_until(queue, task);
 		running.worker_id = task->f.worker_id;
 		running.queue_id = task->f.queue_id;
+		running.tid = task->tid;
 		tq_xact_running(&running);
 	}
 	else if (from == TQ_STATE_RUNNING)

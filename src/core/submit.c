@@ -23,7 +23,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
@@ -33,6 +32,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/rows.h"
 #include "base/spi.h"
 #include "core/id.h"
 #include "core/large.h"
@@ -124,7 +124,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	MemoryContext  caller = CurrentMemoryContext;
 	MemoryContext  one;
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	tq_rows_begin(fcinfo);
 	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
 		tq_error_required("payloads");
 	payloads =
@@ -148,8 +148,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		isnull =
 			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
 		value = Int64GetDatum(task_id);
-		tuplestore_putvalues(result->setResult, result->setDesc, &value,
-							 &isnull);
+		tq_rows_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
@@ -174,7 +173,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	MemoryContext      caller = CurrentMemoryContext;
 	MemoryContext      one;
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	tq_rows_begin(fcinfo);
 	if (list == NULL)
 		tq_error_required("tasks");
 	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_IS_SCALAR(list))
@@ -206,8 +205,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		isnull = !submit_one(&call, &sub,
 							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
 		value = Int64GetDatum(task_id);
-		tuplestore_putvalues(result->setResult, result->setDesc, &value,
-							 &isnull);
+		tq_rows_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}

@@ -10,10 +10,10 @@
  * slot says is followed by sleep: then whatever comes later, lanes and queues
  * that are made included, ends the sleep.
  *
- * A sleep also ends at a time that the look has named, and after a minute in
- * any case: nothing is lost for good with the memory of waiters.  In between
- * the process wakes only to give a sign of life for a registered worker.
- * Without shared memory there is one look each second.
+ * A sleep also ends at a time that the look has named, and after five minutes
+ * in any case: nothing is lost for good with the memory of waiters.  In
+ * between the process wakes only to give a sign of life for a registered
+ * worker.  Without shared memory there is one look each second.
  *
  * Before a look that may claim the client is asked for: a task is not given
  * to a session that nobody listens to.
@@ -38,7 +38,7 @@
 #include "shared/shmem.h"
 #include "shared/slot.h"
 
-#define CEILING (60 * USECS_PER_SEC)
+#define CEILING (300 * USECS_PER_SEC)
 #define UNLOADED_PAUSE USECS_PER_SEC
 
 /* Tags of which all sets are named as lanes, whether they exist or not. */

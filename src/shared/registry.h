@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 #include "datatype/timestamp.h"
+#include "storage/itemptr.h"
 
 #define TQ_PROGRESS_MESSAGE 120
 
@@ -19,12 +20,13 @@
 
 typedef struct TqRunning
 {
-	int64       task_id;
-	int64       token;
-	int64       version; /* of the row that says so */
-	TimestampTz due_at;  /* lease or time limit ends; DT_NOEND: never */
-	int32       worker_id;
-	int32       queue_id;
+	int64           task_id;
+	int64           token;
+	int64           version; /* of the row that says so */
+	TimestampTz     due_at;  /* lease or time limit ends; DT_NOEND: never */
+	int32           worker_id;
+	int32           queue_id;
+	ItemPointerData tid; /* where that row is, or was */
 } TqRunning;
 
 extern Size tq_registry_size(void);

@@ -1,0 +1,19 @@
+/*
+ * rows.h
+ *		The rows that a function returns.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ROWS_H
+#define TQ_ROWS_H
+
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "nodes/execnodes.h"
+
+extern void tq_rows_begin(FunctionCallInfo fcinfo);
+extern void tq_rows_add(ReturnSetInfo *result, const Datum *values,
+						const bool *nulls);
+
+#endif /* TQ_ROWS_H */
