@@ -20,7 +20,7 @@ if [ "$PART" = quick ]; then
 fi
 [ "$PART" != all ] ||
 	PART='submit work backlog running held wake waiting idle lanes limit beat
-		cost disk empty lists bound'
+		cost disk empty lists bound keys'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
@@ -57,6 +57,10 @@ PRODUCERS=${PRODUCERS:-16}
 IDLE_WAITERS=${IDLE_WAITERS:-1000}
 IDLE_SECONDS=${IDLE_SECONDS:-60}
 BOUND_SAMPLES=${BOUND_SAMPLES:-100}
+KEYS=${KEYS:-10000}
+KEY_TASKS=${KEY_TASKS:-20}
+KEY_CLIENTS=${KEY_CLIENTS:-16}
+KEY_BEHIND=${KEY_BEHIND:-10000}
 
 LANES=${LANES:-500}
 LANE_TASKS=${LANE_TASKS:-20}

@@ -15,6 +15,8 @@
 #include "core/dead_letter.h"
 #include "core/entries.h"
 #include "core/xact.h"
+#include "ordered/insertion.h"
+#include "ordered/line.h"
 #include "process/process.h"
 #include "shared/shmem.h"
 
@@ -34,6 +36,8 @@ _PG_init(void)
 	tq_entries_init();
 	tq_xact_init();
 	tq_dead_letter_init();
+	tq_line_init();
+	tq_insertion_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

@@ -51,6 +51,7 @@ CREATE TABLE taskq.task (
     deadline timestamp with time zone,
     wake_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
+    suspended_at timestamp with time zone,
     workflow_id bigint,
     step_id integer,
     reference pg_catalog.text COLLATE "C",
@@ -92,11 +93,12 @@ COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.task.run_as IS 'Role that last decided what it runs';
 COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.task.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter';
+COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key';
 COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns that stand in taskq.large';
 COMMENT ON COLUMN taskq.task.deadline IS 'A waiting task is dead past it';
 COMMENT ON COLUMN taskq.task.wake_at IS 'Due time that a timer must watch';
 COMMENT ON COLUMN taskq.task.cancel_requested_at IS 'When a running task was asked to stop';
+COMMENT ON COLUMN taskq.task.suspended_at IS 'Since when it is suspended';
 COMMENT ON COLUMN taskq.task.workflow_id IS 'Workflow instance';
 COMMENT ON COLUMN taskq.task.step_id IS 'Step of it';
 COMMENT ON COLUMN taskq.task.reference IS 'Unique among the live tasks of the queue';
@@ -119,6 +121,8 @@ CREATE UNIQUE INDEX task_reference_idx ON taskq.task (queue_id, reference) WHERE
 COMMENT ON INDEX taskq.task_reference_idx IS 'One live task of a reference; look-up by reference';
 CREATE INDEX task_key_idx ON taskq.task (queue_id, key, task_id) WHERE key IS NOT NULL;
 COMMENT ON INDEX taskq.task_key_idx IS 'Tasks of a key, in their order';
+CREATE INDEX task_suspended_idx ON taskq.task (queue_id, key, task_id) WHERE suspended_at IS NOT NULL;
+COMMENT ON INDEX taskq.task_suspended_idx IS 'Suspended tasks of a key: do they hold it, releasing them';
 CREATE INDEX task_deadline_idx ON taskq.task (deadline) WHERE deadline IS NOT NULL;
 COMMENT ON INDEX taskq.task_deadline_idx IS 'The deadline duty';
 CREATE INDEX task_workflow_idx ON taskq.task (workflow_id) WHERE workflow_id IS NOT NULL;

@@ -33,6 +33,7 @@ CREATE TABLE taskq.archive (
     deadline timestamp with time zone,
     wake_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
+    suspended_at timestamp with time zone,
     workflow_id bigint,
     step_id integer,
     reference pg_catalog.text COLLATE "C",
@@ -72,11 +73,12 @@ COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last decided what it runs';
 COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.archive.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter';
+COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key';
 COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns that stand in taskq.large';
 COMMENT ON COLUMN taskq.archive.deadline IS 'A waiting task is dead past it';
 COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time that a timer must watch';
 COMMENT ON COLUMN taskq.archive.cancel_requested_at IS 'When a running task was asked to stop';
+COMMENT ON COLUMN taskq.archive.suspended_at IS 'Since when it is suspended';
 COMMENT ON COLUMN taskq.archive.workflow_id IS 'Workflow instance';
 COMMENT ON COLUMN taskq.archive.step_id IS 'Step of it';
 COMMENT ON COLUMN taskq.archive.reference IS 'Unique among the live tasks of the queue';
@@ -202,6 +204,8 @@ CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
 COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'The retention duty';
 CREATE INDEX archive_keep_worker_idx ON taskq.archive_keep (worker_id) WHERE worker_id OPERATOR(pg_catalog.<>) 0;
 COMMENT ON INDEX taskq.archive_keep_worker_idx IS 'Does a task still name the worker?';
+CREATE INDEX archive_keep_dead_idx ON taskq.archive_keep (queue_id, key, task_id) WHERE state OPERATOR(pg_catalog.=) 6;
+COMMENT ON INDEX taskq.archive_keep_dead_idx IS 'Dead tasks of a key: do they hold it';
 
 /* Where finishing goes; no row means leaf 0, never moved on. */
 CREATE TABLE taskq.archive_rotation (

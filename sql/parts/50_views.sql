@@ -154,3 +154,18 @@ SELECT s.name,
    -- known once the library is loaded, which this function sees to
    AND taskq.state_name(1::smallint) IS NOT NULL;
 COMMENT ON VIEW taskq.settings IS 'Settings of the extension';
+
+CREATE VIEW taskq.documents WITH (security_barrier) AS
+SELECT d.namespace COLLATE "default" AS namespace,
+       d.key COLLATE "default" AS key,
+       d.secondary_key COLLATE "default" AS secondary_key,
+       d.doc_id,
+       d.version,
+       CASE WHEN taskq.may_read_payload(coalesce(q.queue_id, 0)) THEN d.content END AS content,
+       d.worker,
+       d.lease_until
+  FROM taskq.doc d
+  LEFT JOIN taskq.queue q ON q.name OPERATOR(pg_catalog.=) d.namespace
+ WHERE taskq.may_read(coalesce(q.queue_id, 0));
+COMMENT ON VIEW taskq.documents IS
+    'Documents that current_user may read: those of a namespace with the name of a queue as its tasks, all others with the right on all queues';

@@ -192,6 +192,15 @@ SELECT p.problem, pg_catalog.concat('task ', t.task_id)
     SELECT 'task that does not run is asked to stop'
      WHERE t.state OPERATOR(pg_catalog.<>) 3 AND t.cancel_requested_at IS NOT NULL
     UNION ALL
+    SELECT 'time of suspension does not go with the state'
+     WHERE (t.state BETWEEN 1 AND 4
+            AND (t.state OPERATOR(pg_catalog.=) 4) OPERATOR(pg_catalog.<>) (t.suspended_at IS NOT NULL))
+     OR NOT pg_catalog.isfinite(t.suspended_at)
+    UNION ALL
+    SELECT 'task waits for others of a key that it does not have'
+     WHERE (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0
+     AND (t.state OPERATOR(pg_catalog.<>) 2 OR t.key IS NULL)
+    UNION ALL
     SELECT 'running task is held by an unknown worker'
      WHERE t.state OPERATOR(pg_catalog.=) 3 AND t.worker_id OPERATOR(pg_catalog.<>) 0
      AND t.worker_id NOT IN (SELECT w.worker_id FROM taskq.worker w)) p
@@ -225,6 +234,9 @@ SELECT 'two live tasks have one reference',
  WHERE t.reference IS NOT NULL
  GROUP BY t.queue_id, t.reference
 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1
+UNION ALL
+/* Keys */
+SELECT l.problem, l.detail FROM taskq.line_problem l
 UNION ALL
 /* Large parts */
 SELECT 'large part is of the wrong kind', pg_catalog.concat('task ', l.task_id, ', part ', l.part)

@@ -18,7 +18,7 @@ BEGIN
            AND (c.relkind OPERATOR(pg_catalog.=) 'S'
                 OR c.relname OPERATOR(pg_catalog.=) ANY (ARRAY[
                    'instance', 'role', 'queue', 'lane', 'queue_grant',
-                   'worker', 'task', 'large', 'archive_keep',
+                   'worker', 'task', 'key', 'doc', 'large', 'archive_keep',
                    'archive_00', 'archive_01', 'archive_02', 'archive_03',
                    'archive_04', 'archive_05', 'archive_06', 'archive_07',
                    'archive_08', 'archive_09', 'archive_10', 'archive_11',

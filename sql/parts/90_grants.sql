@@ -45,6 +45,15 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_retry_all', 8),
     ('taskq_manage_many', 8),
     ('taskq_update_task', 8),
+    ('taskq_junction', 8),
+    ('taskq_change', 3),
+    ('taskq_claim_one', 2),
+    ('taskq_claim_docs', 2),
+    ('taskq_recreate_all', 8),
+    ('taskq_reassign', 8),
+    ('taskq_count', 4),
+    ('taskq_sequence_at', 4),
+    ('taskq_worst_outcome', 15),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -80,7 +89,8 @@ $$;
 
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
-    taskq.workers, taskq.history, taskq.settings, taskq.metrics TO PUBLIC;
+    taskq.workers, taskq.history, taskq.documents, taskq.settings,
+    taskq.metrics TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
@@ -93,6 +103,9 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean),
     taskq_lineage(bigint),
     taskq_explain(bigint),
-    taskq_explain_claim(text, text, text[]) TO pg_monitor;
+    taskq_explain_claim(text, text, text[]),
+    taskq_count(text, text, text, text, text, bigint, bigint,
+        timestamp with time zone, timestamp with time zone),
+    taskq_sequence_at(timestamp with time zone, boolean) TO pg_monitor;
 GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;

@@ -26,7 +26,7 @@
 
 #include "base/catalog.h"
 
-#define TASK_COLUMNS 38 /* of the SQL that this library goes with */
+#define TASK_COLUMNS 39 /* of the SQL that this library goes with */
 
 static TqCatalog catalog;
 static bool      catalog_valid = false;
@@ -163,6 +163,11 @@ catalog_load(void)
 	found.task_wake = relation_oid(found.schema, "task_wake_idx");
 	found.task_dispatch = relation_oid(found.schema, "task_dispatch_idx");
 	found.task_reference = relation_oid(found.schema, "task_reference_idx");
+	found.task_key = relation_oid(found.schema, "task_key_idx");
+	found.task_suspended = relation_oid(found.schema, "task_suspended_idx");
+	found.keep_dead = relation_oid(found.schema, "archive_keep_dead_idx");
+	found.key = relation_oid(found.schema, "key");
+	found.key_pkey = relation_oid(found.schema, "key_pkey");
 	found.archive = relation_oid(found.schema, "archive");
 	for (int i = 0; i < TQ_LEAVES; i++)
 	{

@@ -24,9 +24,14 @@ typedef struct TqCatalog
 	Oid task_pkey;
 	Oid task_dispatch;
 	Oid task_reference;
+	Oid task_key;
+	Oid task_suspended;
 	Oid task_wake;
 	Oid archive;
 	Oid leaf[TQ_LEAVES + 1];
+	Oid keep_dead; /* index of the last one */
+	Oid key;
+	Oid key_pkey;
 	Oid queue_change;  /* empty; its invalidation announces queues,
 								 * lanes, grants */
 	Oid worker_change; /* empty; announces workers */

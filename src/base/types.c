@@ -97,6 +97,25 @@ tq_state_words(void)
 		   "filtered, redundant, recreated";
 }
 
+bool
+tq_insertion_parse(const char *word, TqInsertion *insertion)
+{
+	static const char *const words[] = {[TQ_INSERTION_APPEND] = "append",
+										[TQ_INSERTION_SUPERSEDE] = "supersede",
+										[TQ_INSERTION_REPLACE] = "replace",
+										[TQ_INSERTION_DELETE] = "delete"};
+
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (strcmp(word, words[i]) == 0)
+		{
+			*insertion = (TqInsertion) i;
+			return true;
+		}
+	}
+	return false;
+}
+
 const char *
 tq_reason_name(TqReason reason)
 {

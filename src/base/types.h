@@ -31,6 +31,15 @@ typedef enum TqState
 #define TQ_STATE_IS_VALID(s) ((s) >= TQ_STATE_FIRST && (s) <= TQ_STATE_LAST)
 #define TQ_STATE_IS_LIVE(s) ((s) <= TQ_STATE_SUSPENDED)
 
+/* What a submit does to earlier tasks of its key. */
+typedef enum TqInsertion
+{
+	TQ_INSERTION_APPEND,
+	TQ_INSERTION_SUPERSEDE,
+	TQ_INSERTION_REPLACE,
+	TQ_INSERTION_DELETE
+} TqInsertion;
+
 typedef enum TqReason
 {
 	TQ_REASON_NONE = 0,
@@ -73,6 +82,7 @@ typedef enum TqRight
 extern const char *tq_state_name(TqState state);
 extern bool        tq_state_parse(const char *word, TqState *state);
 extern const char *tq_state_words(void);
+extern bool tq_insertion_parse(const char *word, TqInsertion *insertion);
 extern const char *tq_reason_name(TqReason reason);
 extern const char *tq_reason_words(void);
 extern bool        tq_reason_parse(const char *word, TqReason *reason);

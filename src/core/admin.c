@@ -4,8 +4,10 @@
  *
  * Every change is announced to all sessions (base/catalog.c).  drop_queue
  * waits for submits in flight by the lock on taskq.queue_change that each
- * insertion of a task takes; it waits for 50 ms at a time, so that the
- * submits behind it never wait for long, and gives up after 5 s.
+ * insertion of a task takes, and alter_queue, when it changes how tasks of a
+ * key wait for each other, also for all that move tasks with keys.  They wait
+ * for 50 ms at a time, so that the submits behind them never wait for long,
+ * and give up after 5 s.
  *
  * taskq_grant is the one door to rights: it writes taskq.queue_grant and
  * grants EXECUTE on what the right needs.
@@ -44,6 +46,7 @@
 #include "core/queue.h"
 #include "core/role.h"
 #include "core/row.h"
+#include "core/state.h"
 #include "core/xact.h"
 #include "shared/counter.h"
 
@@ -133,6 +136,7 @@ static TqStmt stmt_drop_finished = {
 
 static TqStmt stmt_drop_rest = {
 	"WITH lanes AS (DELETE FROM taskq.lane WHERE queue_id = $1),"
+	" keys AS (DELETE FROM taskq.key WHERE queue_id = $1),"
 	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
 	"DELETE FROM taskq.queue WHERE queue_id = $1",
 	1,
@@ -193,6 +197,8 @@ static TqStmt stmt_functions = {
 	NULL};
 
 static int32 queue_to_change(const char *name, TqRight right);
+static bool  concerns_keys(Jsonb *changes);
+static void  rearrange(TqCall *call, int32 queue_id);
 static int32 row_of_all_queues(void);
 static void  check_dead_letter_queue(Jsonb *options);
 static void  lock_out_submits(Datum queue_id, bool force);
@@ -257,12 +263,16 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	MemoryContext mine;
 	bool          isnull;
 	bool          all = strcmp(name, TQ_QUEUE_ALL) == 0;
+	bool          moves_lines;
 
 	if (changes == NULL)
 		tq_error_required("options");
 	tq_call_begin(&call, "taskq_alter_queue()");
 	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
 	check_dead_letter_queue(changes);
+	moves_lines = concerns_keys(changes);
+	if (moves_lines)
+		lock_out_submits(args[0], false);
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_options, args, NULL, SPI_OK_SELECT, 0) == 0)
 		tq_error_no_such_queue(name);
@@ -282,6 +292,8 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	tq_catalog_announce_queue();
 	tq_xact_wake_queue(DatumGetInt32(args[0]));
 	tq_xact_rescan();
+	if (moves_lines)
+		rearrange(&call, DatumGetInt32(args[0]));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -452,6 +464,43 @@ check_dead_letter_queue(Jsonb *options)
 		tq_role_require(queue, TQ_RIGHT_SUBMIT);
 	else
 		tq_role_require_all(TQ_RIGHT_SUBMIT);
+}
+
+/* Do the changes say how tasks of the same key wait for each other? */
+static bool
+concerns_keys(Jsonb *changes)
+{
+	static const char *const names[] = {"key_policy", "max_running_per_key",
+										"order"};
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (getKeyJsonValueFromContainer(&changes->root, names[i],
+										 strlen(names[i]), NULL) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* Bring the tasks of a queue, or with 0 of all, into the order of now. */
+static void
+rearrange(TqCall *call, int32 queue_id)
+{
+	int    count = 1;
+	char **names = NULL;
+
+	tq_queue_refresh();
+	if (queue_id == 0)
+		names = tq_queue_names(&count);
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = queue_id == 0 ? tq_queue_find(names[i])
+									   : tq_queue_by_id(queue_id);
+
+		CHECK_FOR_INTERRUPTS();
+		if (queue != NULL)
+			tq_state_hooks.rearrange(call, queue);
+	}
 }
 
 static int32

@@ -25,6 +25,7 @@
 #include "core/claim.h"
 #include "core/failure.h"
 #include "core/finish.h"
+#include "core/key.h"
 #include "core/lookup.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete_many);
@@ -64,6 +65,7 @@ static void    check_decision(Entry *item, bool has_task, bool has_token,
 static void    decide_and_tell(FunctionCallInfo fcinfo, const char *function,
 							   EntryList *list, bool strict);
 static void    decide_all(TqCall *call, EntryList *list);
+static void    lock_keys(TqCall *call, const EntryList *list);
 static void    look_ahead(TqCall *call, EntryList *list, int at);
 static int     count_problems(const EntryList *list);
 static void    raise_conflict(const EntryList *list) pg_attribute_noreturn();
@@ -430,6 +432,7 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContext one = AllocSetContextCreate(caller, "taskq decisions",
 											  ALLOCSET_DEFAULT_SIZES);
 
+	lock_keys(call, list);
 	call->many = true;
 	for (int i = 0; i < list->count; i++)
 	{
@@ -447,6 +450,23 @@ decide_all(TqCall *call, EntryList *list)
 		MemoryContextReset(one);
 	}
 	MemoryContextDelete(one);
+}
+
+/* All keys before all tasks. */
+static void
+lock_keys(TqCall *call, const EntryList *list)
+{
+	int64 *ids = MemoryContextAllocHuge(CurrentMemoryContext,
+										sizeof(int64) * 2 * (list->count + 1));
+	int64 *tokens = ids + list->count;
+
+	for (int i = 0; i < list->count; i++)
+	{
+		ids[i] = list->items[i].task_id;
+		tokens[i] = list->items[i].token;
+	}
+	tq_key_lock_tasks(call, ids, tokens, list->count, TQ_RIGHT_WORK);
+	pfree(ids);
 }
 
 /* Tasks that were claimed together often have ids close to each other. */

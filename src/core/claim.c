@@ -62,9 +62,6 @@ enum
 	OUT_COLUMNS
 };
 
-/* How often a claim counts anew what keeps becoming unknown. */
-#define MAX_RECOUNTS 100
-
 /* A claim that waits. */
 typedef struct Claiming
 {
@@ -80,13 +77,11 @@ static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static bool find_worker(TqCall *call, const TqClaim *claim,
 						const TqQueue *queue, TqWorker *worker);
-static bool is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue);
 static bool begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
 						const char *queue_name, TqLimit *limit);
 static int  claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 					   const char *queue_name, int max_tasks,
 					   ReturnSetInfo *result);
-static const TqTags *tags_of(const TqClaim *claim, const TqWorker *worker);
 static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
 					  const TqVain *vain, const TqTask *claimed, int count);
 static void return_task(ReturnSetInfo *result, const TqQueue *queue,
@@ -242,7 +237,7 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 	if (claim->queue_name == NULL)
 		tq_worker_registered(name, worker);
 	else if (claim->wait != NULL && claim->wait->worker_id == 0 &&
-			 tq_worker_is_new(name) && !is_ready(call, claim, queue))
+			 tq_worker_is_new(name) && !tq_claim_is_ready(call, claim, queue))
 		return false;
 	else
 		tq_worker_for_claim(name, worker);
@@ -252,25 +247,35 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 }
 
 /*
- * Would a claim that waits, for nobody who is registered, get a task now?  If
- * not, says what it waits for.
+ * Would a claim get a task from the queue now?  Writes nothing; if it waits,
+ * says what for.
  */
-static bool
-is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
+bool
+tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 {
-	TqWorker nobody = {0};
-	TqVain   vain = {0};
-	int64    lane_id;
+	TqWorker      worker = {0};
+	TqVain        vain = {0};
+	const TqTags *tags;
+	int64         lane_id;
 
-	if (queue == NULL)
+	if (claim->worker_name != NULL && !tq_worker_is_new(claim->worker_name))
 	{
-		tq_wait_open(claim->wait);
-		return false;
+		tq_worker_for_claim(claim->worker_name, &worker);
+		if (claim->wait != NULL)
+			tq_wait_worker(claim->wait, claim->worker_name, &worker);
+		if (worker.draining)
+			return false;
 	}
-	if (tq_ready_task(call, queue, &claim->tags, &lane_id) &&
-		tq_ready_room(queue, &nobody, &vain))
+	tags = tq_claim_tags(claim, &worker);
+	if (queue != NULL && tq_ready_task(call, queue, tags, &lane_id) &&
+		tq_ready_room(queue, &worker, &vain))
 		return true;
-	tq_wait_queue(claim->wait, queue, &claim->tags, &vain);
+	if (claim->wait == NULL)
+		return false;
+	if (queue == NULL)
+		tq_wait_open(claim->wait);
+	else
+		tq_wait_queue(claim->wait, queue, tags, &vain);
 	return false;
 }
 
@@ -323,7 +328,8 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 
 	dispatch.max_tasks = max_tasks;
 	dispatch.lease = claim->lease;
-	for (int i = 0; i < MAX_RECOUNTS; i++)
+	dispatch.reach = claim->reach;
+	for (int i = 0; i < TQ_LIMIT_RECOUNTS; i++)
 	{
 		TqLimit limit;
 
@@ -331,7 +337,7 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 			break;
 		dispatch.worker_id = worker->worker_id;
 		dispatch.while_alive = worker->registered;
-		dispatch.tags = tags_of(claim, worker);
+		dispatch.tags = tq_claim_tags(claim, worker);
 		dispatch.queue = tq_queue_find(queue_name);
 		dispatch.limit = &limit;
 		dispatch.unknown = false;
@@ -354,16 +360,21 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	if (count > 0)
 		tq_counter_claimed(dispatch.queue->queue_id, claimed[0].f.claimed_at);
 	for (int i = 0; i < count; i++)
-		return_task(result, dispatch.queue, &claimed[i]);
+	{
+		if (claim->taken != NULL)
+			*claim->taken = claimed[i].f.task_id;
+		else
+			return_task(result, dispatch.queue, &claimed[i]);
+	}
 	if (claim->wait != NULL)
-		tell_wait(claim->wait, queue_name, tags_of(claim, worker), &vain,
+		tell_wait(claim->wait, queue_name, tq_claim_tags(claim, worker), &vain,
 				  claimed, count);
 	return count;
 }
 
 /* What the claim says, else what the worker has registered with. */
-static const TqTags *
-tags_of(const TqClaim *claim, const TqWorker *worker)
+const TqTags *
+tq_claim_tags(const TqClaim *claim, const TqWorker *worker)
 {
 	return claim->tags_given || !worker->registered ? &claim->tags
 													: &worker->tags;

@@ -26,12 +26,18 @@ typedef struct TqClaim
 	bool    tags_given;
 	bool    order_given;
 	TqOrder order;
-	TqWait *wait; /* NULL: it does not wait */
+	int     reach; /* of order random: among so many; 0: as queues do */
+	int64  *taken; /* the task's id comes here, and no rows; NULL: rows */
+	TqWait *wait;  /* NULL: it does not wait */
 	bool    has_turn;
 	uint32  turn; /* of all looks of one that waits */
 } TqClaim;
 
-extern int tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);
-extern int tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);
+extern int  tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+extern bool tq_claim_is_ready(TqCall *call, const TqClaim *claim,
+							  const TqQueue *queue);
+extern const TqTags *tq_claim_tags(const TqClaim  *claim,
+								   const TqWorker *worker);
 
 #endif /* TQ_CLAIM_H */

@@ -40,7 +40,7 @@ static TqStmt stmt_last_error = {
 	"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}, NULL};
 
 static void   note_death(TqCall *call, TqQueue *queue, TqTask *task,
-						 TqState from);
+						 TqState from, const TqMove *move);
 static void   copy_all(TqCall *call);
 static void   copy_guarded(int64 task_id);
 static void   copy_one(void *arg);
@@ -55,12 +55,13 @@ tq_dead_letter_init(void)
 
 /* A task has changed its state. */
 static void
-note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from)
+note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		   const TqMove *move)
 {
 	MemoryContext mine;
 	int64        *task_id;
 
-	if (task->f.state != TQ_STATE_DEAD ||
+	if (task->f.state != TQ_STATE_DEAD || from == TQ_STATE_DEAD ||
 		queue->options.dead_letter_queue == NULL ||
 		(task->f.flags & TQ_FLAG_DEAD_LETTER) != 0)
 		return;

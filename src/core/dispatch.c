@@ -37,6 +37,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
+#include "base/error.h"
 #include "core/dispatch.h"
 #include "core/scan.h"
 #include "core/xact.h"
@@ -149,6 +150,59 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 }
 
 /*
+ * Hand out this very task, which is pending and locked by the caller, if a
+ * claim might; else why not.
+ */
+const char *
+tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
+				 const TqWorker *worker, int64 lease)
+{
+	TqReserve reserved = TQ_RESERVE_UNKNOWN;
+
+	if (worker->draining)
+		return "its worker is drained";
+	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
+		return "its deadline is over";
+	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
+		return "its attempts are used up";
+	for (int i = 0; i < TQ_LIMIT_RECOUNTS && reserved == TQ_RESERVE_UNKNOWN;
+		 i++)
+	{
+		TqQueue now = *queue;
+		TqLimit limit = {0};
+		TqMove  move = {0};
+
+		limit.queue = &now;
+		limit.worker_id = worker->worker_id;
+		limit.worker_max = worker->max_running;
+		tq_limit_begin(&limit);
+		tq_queue_refresh();
+		now = *tq_queue_by_id(task->f.queue_id);
+		if (tq_queue_is_paused(&now))
+		{
+			tq_limit_end(&limit);
+			return "its queue is paused";
+		}
+		tq_limit_require(&limit);
+		reserved = tq_limit_reserve(&limit, task->f.task_id);
+		if (reserved == TQ_RESERVE_DONE)
+		{
+			move.to = TQ_STATE_RUNNING;
+			move.wanted = "claimed";
+			move.worker_id = worker->worker_id;
+			move.claimed_at = tq_clock_dispatch();
+			move.lease_until = move.claimed_at + lease;
+			if (!tq_state_enter(call, queue, task, &move))
+				tq_error_serialization();
+		}
+		tq_limit_end(&limit);
+		if (reserved == TQ_RESERVE_UNKNOWN)
+			tq_limit_know(&limit);
+	}
+	return reserved == TQ_RESERVE_DONE ? NULL : "a limit has no room for it";
+}
+
+/*
  * Since when the longest waiting task of a queue that can be claimed has
  * been able to be; false when there is none.
  */
@@ -180,17 +234,19 @@ tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
 {
 	TqDispatch dispatch = {.queue = (TqQueue *) queue,
 						   .tags = tags,
-						   .order = order == TQ_ORDER_LIFO ? order
-														   : TQ_ORDER_FIFO,
+						   .order = peek->reach > 0          ? TQ_ORDER_RANDOM
+									: order == TQ_ORDER_LIFO ? order
+															 : TQ_ORDER_FIFO,
+						   .reach = peek->reach,
 						   .max_tasks = 1};
 	Walk       walk;
-	bool       to_the_end = peek->to_the_end;
+	TqPeek     wanted = *peek;
 
 	walk_begin(&walk, call, &dispatch);
 	walk.peek = peek;
 	walk.way.jumps &= !IsolationUsesXactSnapshot();
 	walk.way.later = later;
-	walk.way.bounded = !to_the_end;
+	walk.way.bounded = !wanted.to_the_end;
 	/* once more without jumps: what others are changing lies in ranges */
 	for (int i = 0; i < 2; i++)
 	{
@@ -202,7 +258,7 @@ tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
 		else
 			walk_all(&walk);
 		peek->gave_up = walk.way.gave_up;
-		if (peek->found || later || to_the_end || !walk.way.jumps)
+		if (peek->found || later || wanted.to_the_end || !walk.way.jumps)
 			break;
 		walk.way.jumps = false;
 	}
@@ -487,23 +543,37 @@ leave_candidates(Walk *walk, Cursor *cursor)
 					 walk->call->ring_moment);
 }
 
-/* Hand out some of the first due tasks. */
+/*
+ * Hand out some of the first due tasks.  Of more than a window has room for,
+ * each is as likely as the others to be in it.
+ */
 static void
 walk_random(Walk *walk)
 {
 	TqTask *window = palloc(sizeof(TqTask) * RANDOM_WINDOW);
-	int     count;
+	int     reach = Max(walk->dispatch->reach, RANDOM_WINDOW);
+	int     seen;
 
 	do
 	{
 		Cursor *cursor;
+		int     count = 0;
 
-		count = 0;
-		while (count < RANDOM_WINDOW && (cursor = best_head(walk)) != NULL)
+		for (seen = 0; seen < reach && (cursor = best_head(walk)) != NULL;
+			 seen++)
 		{
+			int    place = count;
+			TqTask task;
+
 			cursor->has_head = false;
-			if (read_row(walk, tq_scan_slot(cursor->scan), &window[count]))
-				count++;
+			if (count == RANDOM_WINDOW)
+				place =
+					(int) pg_prng_uint64_range(&pg_global_prng_state, 0, seen);
+			if (place >= RANDOM_WINDOW ||
+				!read_row(walk, tq_scan_slot(cursor->scan), &task))
+				continue;
+			window[place] = task;
+			count = Max(count, place + 1);
 		}
 		for (int i = count - 1; i >= 0 && wants_more(walk); i--)
 		{
@@ -513,7 +583,7 @@ walk_random(Walk *walk)
 			(void) take(walk, &window[chosen]);
 			window[chosen] = window[i];
 		}
-	} while (count == RANDOM_WINDOW && wants_more(walk));
+	} while (seen == reach && wants_more(walk));
 	pfree(window);
 }
 

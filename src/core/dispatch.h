@@ -8,6 +8,7 @@
 #define TQ_DISPATCH_H
 
 #include "core/limit.h"
+#include "core/worker.h"
 #include "core/state.h"
 
 typedef struct TqDispatch
@@ -15,6 +16,8 @@ typedef struct TqDispatch
 	TqQueue      *queue;
 	const TqTags *tags; /* of the claimer */
 	TqOrder       order;
+	int           reach; /* of order random: chosen among so many of the
+						  * first; 0: as queues do it */
 	int           max_tasks;
 	int32         worker_id;
 	int64         lease;       /* microseconds; 0: not given, hence */
@@ -29,6 +32,7 @@ typedef struct TqDispatch
 typedef struct TqPeek
 {
 	bool   to_the_end; /* in: however many entries there are */
+	int    reach;      /* in: any one of so many; 0: the first one */
 	bool   found;
 	TqTask head;    /* the first one that it would get */
 	int    busy;    /* passed over: open transactions are changing them */
@@ -44,5 +48,8 @@ extern bool tq_dispatch_oldest(TqCall *call, const TqQueue *queue,
 extern void tq_dispatch_peek(TqCall *call, const TqQueue *queue,
 							 const TqTags *tags, TqOrder order, bool later,
 							 TqPeek *peek);
+
+extern const char *tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
+									const TqWorker *worker, int64 lease);
 
 #endif /* TQ_DISPATCH_H */

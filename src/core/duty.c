@@ -46,6 +46,7 @@
 #include "core/bound.h"
 #include "core/duty.h"
 #include "core/failure.h"
+#include "core/key.h"
 #include "core/finished.h"
 #include "core/forget.h"
 #include "core/orphan.h"
@@ -241,6 +242,10 @@ tq_duty_turn(TimestampTz told)
 				turn_of("large", tq_retention_large, tq_guc_retention_batch))
 				;
 			do
+				(void) turn_of("keys", tq_retention_keys,
+							   tq_guc_retention_batch);
+			while (!turn_failed && tq_retention_more_keys());
+			do
 				(void) turn_of("workers", tq_forget_workers,
 							   tq_guc_retention_batch);
 			while (!turn_failed && tq_forget_more());
@@ -331,6 +336,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
+				  {"keys", tq_retention_keys, 10 * BATCH, true},
 				  {"workers", tq_forget_workers, 10 * BATCH, true}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
@@ -519,6 +525,8 @@ duty_deadline(int limit)
 		TqQueue *queue;
 		TqMove   move = {0};
 
+		/* the end of the one before may have moved this one */
+		tq_call_snapshot();
 		if (!tq_row_find(&call, ids[i], &task) ||
 			(task.f.state != TQ_STATE_PENDING &&
 			 task.f.state != TQ_STATE_BLOCKED) ||
@@ -531,7 +539,8 @@ duty_deadline(int limit)
 		move.reason = TQ_REASON_DEADLINE;
 		move.wanted = "ended at its deadline";
 		move.no_wait = true;
-		if (tq_state_enter(&call, queue, &task, &move))
+		if (tq_key_try_task(&call, queue, &task) &&
+			tq_state_enter(&call, queue, &task, &move))
 			acted++;
 	}
 	tq_call_end(&call);
@@ -578,6 +587,10 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 		int count = tq_registry_of_workers(&worker_id, 1, found, TQ_MAX_CLAIM);
 
 		qsort(found, count, sizeof(TqRunning), compare_running);
+		ids = palloc(sizeof(int64) * (count + 1));
+		for (int i = 0; i < count; i++)
+			ids[i] = found[i].task_id;
+		tq_key_lock_tasks(call, ids, NULL, count, 0);
 		for (int i = 0; i < count; i++)
 		{
 			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
@@ -595,6 +608,7 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 	for (uint64 i = 0; i < rows; i++)
 		tokens[i] = tq_spi_int8(i, 2, 0);
 	tq_spi_leave(&spi);
+	tq_key_lock_tasks(call, ids, NULL, (int) rows, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge,
@@ -640,7 +654,8 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		queue = tq_queue_by_id(task.f.queue_id);
 		if (queue == NULL)
 			return false;
-		if (busy != NULL && tq_row_is_busy(call, &task))
+		if (busy != NULL && (tq_row_is_busy(call, &task) ||
+							 !tq_key_try_task(call, queue, &task)))
 		{
 			*busy = true;
 			return false;

@@ -11,8 +11,8 @@
  *
  * A plain index is a B-tree over columns alone, that is not deferred, with
  * no predicate, or one that a row's image answers: a column is not null, or
- * a column of small numbers is not a certain one.  When a table has another
- * index, which somebody has added, all of its indexes are the executor's
+ * a column of small numbers is, or is not, a certain one.  When a table has
+ * another index, which somebody has added, all of them are the executor's
  * (tq_entries_prepare).
  *
  * What was read is forgotten when the server says that the table, or one of
@@ -50,7 +50,8 @@ typedef enum Condition
 {
 	FOR_ALL,
 	FOR_NOT_NULL,
-	FOR_OTHER_THAN
+	FOR_OTHER_THAN,
+	FOR_NUMBER
 } Condition;
 
 /* What is to be known of an index. */
@@ -61,7 +62,7 @@ typedef struct KnownIndex
 	bool       unique;
 	Condition  condition;
 	AttrNumber column; /* of the condition */
-	int16      number; /* that it must not be */
+	int16      number; /* that it must not be, or must */
 	int        keys;   /* columns, included ones too */
 	AttrNumber key[MAX_KEYS];
 } KnownIndex;
@@ -124,6 +125,27 @@ tq_entries_insert(TqTable *table, TupleTableSlot **slots, int count)
 							   false, NULL, NIL);
 		ResetPerTupleExprContext(table->estate);
 	}
+}
+
+/*
+ * The row in the slot is a new version of one, and does not follow it in its
+ * page: so it has an entry in each index that it belongs to, or, if the server
+ * says so, only in those that summarize.
+ */
+void
+tq_entries_update(TqTable *table, TupleTableSlot *slot, TqIndexUpdate indexes)
+{
+	if (table->entries == NULL)
+		table->entries = begin(table);
+	if (table->entries->known.plain)
+	{
+		for (int i = 0; i < table->entries->known.count; i++)
+			insert_into(table, i, &slot, 1);
+		return;
+	}
+	tq_entries_prepare(table);
+	tq_compat_update_index(table->target, slot, table->estate, indexes);
+	ResetPerTupleExprContext(table->estate);
 }
 
 /* What the executor's functions need to maintain indexes. */
@@ -277,7 +299,8 @@ read_condition(List *predicate, KnownIndex *index)
 		index->column = ((Var *) test->arg)->varattno;
 		return index->column > 0;
 	}
-	if (IsA(node, OpExpr) && ((OpExpr *) node)->opfuncid == F_INT24NE)
+	if (IsA(node, OpExpr) && (((OpExpr *) node)->opfuncid == F_INT24NE ||
+							  ((OpExpr *) node)->opfuncid == F_INT24EQ))
 	{
 		Node *left = linitial(((OpExpr *) node)->args);
 		Node *right = lsecond(((OpExpr *) node)->args);
@@ -285,7 +308,9 @@ read_condition(List *predicate, KnownIndex *index)
 		if (!IsA(left, Var) || !IsA(right, Const) ||
 			((Const *) right)->constisnull)
 			return false;
-		index->condition = FOR_OTHER_THAN;
+		index->condition = ((OpExpr *) node)->opfuncid == F_INT24EQ
+							   ? FOR_NUMBER
+							   : FOR_OTHER_THAN;
 		index->column = ((Var *) left)->varattno;
 		index->number = (int16) DatumGetInt32(((Const *) right)->constvalue);
 		return index->column > 0 &&
@@ -341,6 +366,9 @@ belongs(const KnownIndex *index, HeapTuple tuple, TupleDesc desc)
 		case FOR_OTHER_THAN:
 			value = heap_getattr(tuple, index->column, desc, &isnull);
 			return !isnull && DatumGetInt16(value) != index->number;
+		case FOR_NUMBER:
+			value = heap_getattr(tuple, index->column, desc, &isnull);
+			return !isnull && DatumGetInt16(value) == index->number;
 	}
 	return true;
 }

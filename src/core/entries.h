@@ -12,6 +12,8 @@
 extern void tq_entries_init(void);
 extern void tq_entries_insert(TqTable *table, TupleTableSlot **slots,
 							  int count);
+extern void tq_entries_update(TqTable *table, TupleTableSlot *slot,
+							  TqIndexUpdate indexes);
 extern void tq_entries_prepare(TqTable *table);
 extern void tq_entries_end(TqTable *table);
 

@@ -84,6 +84,39 @@ static TqStmt stmt_change = {
 	{INT8OID, INT4OID},
 	NULL};
 
+/*
+ * Who holds the key, under policy $3 (TqKeyPolicy), or else who of the first
+ * ones in its line is open.
+ */
+static TqStmt stmt_in_line = {
+	"WITH holding AS ("
+	" (SELECT a.task_id, a.state FROM taskq.archive_keep a"
+	"   WHERE $3 >= 2 AND a.queue_id = $1 AND a.key = $2 AND a.state = 6"
+	"     AND a.reason <> 7 ORDER BY a.task_id LIMIT 1)"
+	" UNION ALL"
+	" (SELECT t.task_id, t.state FROM taskq.task t"
+	"   WHERE t.suspended_at IS NOT NULL AND t.queue_id = $1 AND t.key = $2"
+	"     AND ($3 = 3 OR ($3 = 2 AND t.reason = 4))"
+	"   ORDER BY t.task_id LIMIT 1)),"
+	" opened AS ("
+	"  SELECT f.task_id, f.state FROM"
+	"   ((SELECT t.task_id, t.state FROM taskq.task t"
+	"      WHERE t.queue_id = $1 AND t.key = $2"
+	"      ORDER BY t.task_id LIMIT 500)"
+	"     UNION"
+	"    (SELECT t.task_id, t.state FROM taskq.task t"
+	"      WHERE t.queue_id = $1 AND t.key = $2"
+	"      ORDER BY t.task_id DESC LIMIT 500)) f"
+	"   WHERE f.state IN (1, 3) ORDER BY f.task_id LIMIT 3)"
+	"SELECT h.task_id, h.state::integer, true FROM holding h"
+	" UNION ALL"
+	" SELECT o.task_id, o.state::integer, false FROM opened o"
+	"  WHERE NOT EXISTS (SELECT FROM holding)"
+	" ORDER BY 1",
+	3,
+	{INT4OID, TEXTOID, INT4OID},
+	NULL};
+
 static TqStmt stmt_last_error = {
 	"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}, NULL};
 
@@ -97,7 +130,10 @@ static bool  explain_lost(TqExplain *e, const TqTask *task,
 static void  explain_held(TqExplain *e, const TqTask *task,
 						  const Holder *holder, TimestampTz time_until);
 static void  explain_suspended(TqExplain *e, TqTask *task);
-static void  explain_blocked(TqExplain *e, const TqTask *task);
+static void  explain_blocked(TqExplain *e, const TqQueue *queue,
+							 const TqTask *task);
+static void  say_in_line(TqExplain *e, const TqQueue *queue,
+						 const TqTask *task);
 static void  explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task);
 static void  say_attempt(TqExplain *e, const TqTask *task);
 static void  say_whom(TqExplain *e, const Holder *holder);
@@ -144,7 +180,7 @@ taskq_explain(PG_FUNCTION_ARGS)
 			explain_suspended(&e, &task);
 			break;
 		case TQ_STATE_BLOCKED:
-			explain_blocked(&e, &task);
+			explain_blocked(&e, queue, &task);
 			break;
 		case TQ_STATE_PENDING:
 			explain_pending(&e, queue, &task);
@@ -479,17 +515,52 @@ explain_suspended(TqExplain *e, TqTask *task)
 }
 
 static void
-explain_blocked(TqExplain *e, const TqTask *task)
+explain_blocked(TqExplain *e, const TqQueue *queue, const TqTask *task)
 {
 	tq_explain_because(TQ_WHY_BLOCKED);
-	appendStringInfoString(&e->text, "is blocked: it waits for other tasks");
-	if (!task->isnull[TQ_COL_KEY])
+	if ((task->f.flags & TQ_FLAG_IN_LINE) != 0 && !task->isnull[TQ_COL_KEY])
+	{
+		char *key = TextDatumGetCString(task->value[TQ_COL_KEY]);
+
 		appendStringInfo(&e->text,
-						 ", such as an earlier one of its key \"%s\"",
-						 TextDatumGetCString(task->value[TQ_COL_KEY]));
-	appendStringInfoString(&e->text,
-						   ", and becomes pending when these are finished.");
+						 "is blocked: it waits for other tasks of its "
+						 "key \"%s\"",
+						 key);
+		say_in_line(e, queue, task);
+	}
+	else
+		appendStringInfoString(&e->text,
+							   "is blocked: it waits for other tasks, and "
+							   "becomes pending when these are finished.");
 	say_deadline(e, task);
+}
+
+/* Who of its key is in its way, and what ends that. */
+static void
+say_in_line(TqExplain *e, const TqQueue *queue, const TqTask *task)
+{
+	Datum  args[3];
+	uint64 rows;
+	TqSpi  spi;
+
+	args[0] = Int32GetDatum(queue->queue_id);
+	args[1] = task->value[TQ_COL_KEY];
+	args[2] = Int32GetDatum(queue->options.key_policy);
+	tq_spi_enter(&spi);
+	rows = tq_spi_read(&stmt_in_line, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+		appendStringInfo(&e->text, "%s task " INT64_FORMAT " is %s",
+						 i == 0 ? ":" : ",", tq_spi_int8(i, 1, 0),
+						 tq_state_name((TqState) tq_spi_int4(i, 2, 0)));
+	if (rows > 0 && tq_spi_bool(0, 3))
+		appendStringInfoString(&e->text,
+							   ", which holds all of the key until it is "
+							   "retried, resolved, poisoned or cancelled.");
+	else
+		appendStringInfoString(&e->text,
+							   "; when one of them has ended, the first "
+							   "one that waits becomes pending.");
+	tq_spi_leave(&spi);
 }
 
 static void

@@ -10,6 +10,9 @@
 #include "core/queue.h"
 #include "shared/counter.h"
 
+/* How often a claim counts anew what keeps becoming unknown. */
+#define TQ_LIMIT_RECOUNTS 100
+
 /* Who claims, and what holds for it. */
 typedef struct TqLimit
 {

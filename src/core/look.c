@@ -58,6 +58,7 @@ static bool     may_see(Look *look, const TqTask *task);
 static bool     has_submitted(const TqTask *task);
 static bool     may_see_progress(int64 task_id, bool *words);
 static bool     sees_workers(void);
+static bool     reads(int32 queue_id);
 static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
 								 TqFilter *filter);
 
@@ -251,29 +252,31 @@ read_list_filter(FunctionCallInfo fcinfo, Look *look, TqFilter *filter)
 Datum
 taskq_may_read(PG_FUNCTION_ARGS)
 {
-	TqQueue *queue;
-
-	if (PG_ARGISNULL(0))
-		PG_RETURN_BOOL(false);
-	tq_queue_refresh();
-	queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(
-		tq_role_is_monitor() ||
-		(queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0));
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
+				   (reads(PG_GETARG_INT32(0)) || tq_role_is_monitor()));
 }
 
 /* For views: and what they carry? */
 Datum
 taskq_may_read_payload(PG_FUNCTION_ARGS)
 {
-	TqQueue *queue;
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && reads(PG_GETARG_INT32(0)));
+}
 
-	if (PG_ARGISNULL(0))
-		PG_RETURN_BOOL(false);
+/* Has current_user the right to read a queue, or (0) all? */
+static bool
+reads(int32 queue_id)
+{
+	TqQueue *queue;
+	int      rights = 0;
+
 	tq_queue_refresh();
-	queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(queue != NULL &&
-				   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0);
+	queue = tq_queue_by_id(queue_id);
+	if (queue_id == 0)
+		rights = tq_role_rights_all();
+	else if (queue != NULL)
+		rights = tq_role_rights(queue);
+	return (rights & TQ_RIGHT_READ) != 0;
 }
 
 /*

@@ -25,6 +25,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "core/id.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/look.h"
 #include "core/manage.h"
@@ -85,7 +86,7 @@ static void prepare_retry(TqTask *task, TqState state, const TqWish *wish,
 						  TqMove *move);
 static bool recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
 static bool poison(TqCall *call, TqQueue *queue, TqTask *task);
-static void unpoison(TqCall *call, TqTask *task);
+static void unpoison(TqCall *call, TqQueue *queue, TqTask *task);
 static bool is_poison(const TqTask *task);
 
 Datum
@@ -117,7 +118,7 @@ taskq_recreate(PG_FUNCTION_ARGS)
 {
 	TqWish wish = {TQ_ACTION_RECREATE};
 
-	tq_submission_check_insertion(fcinfo, 1);
+	wish.insertion = tq_submission_insertion(fcinfo, 1);
 	act_alone(fcinfo, "taskq_recreate()", &wish);
 	PG_RETURN_INT64(wish.recreated_as);
 }
@@ -185,6 +186,8 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 		move.wanted = tq_state_name(to);
 		move.claimed_at = tq_clock_dispatch();
 		move.lease_until = DT_NOEND;
+		if (task.archived)
+			tq_key_lock_task(&call, queue, &task);
 		if (task.archived && !tq_row_take_archived(&task))
 			continue;
 		if (tq_state_enter(&call, queue, &task, &move))
@@ -240,6 +243,10 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
+	if (task->archived || wish->action == TQ_ACTION_RECREATE)
+		tq_key_lock_task(call, queue, task);
+	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
+		(void) tq_key_lock(call, queue->queue_id, task->value[TQ_COL_KEY]);
 	if (task->archived && !tq_row_take_archived(task))
 		return false;
 	return act(call, queue, task, wish);
@@ -321,12 +328,13 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		case TQ_ACTION_POISON:
 			return poison(call, queue, task);
 		case TQ_ACTION_UNPOISON:
-			unpoison(call, task);
+			unpoison(call, queue, task);
 			return true;
 		case TQ_ACTION_DELETE:
 			if (!task->archived)
-				return tq_state_remove(call, task);
+				return tq_state_remove(call, queue, task);
 			tq_large_remove_all(task->f.task_id);
+			tq_state_forget(call, queue, task);
 			return true;
 	}
 	return tq_state_enter(call, queue, task, &move);
@@ -414,8 +422,11 @@ recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 	move.to = TQ_STATE_RECREATED;
 	move.reason = TQ_REASON_MANUAL;
 	move.wanted = actions[TQ_ACTION_RECREATE].wanted;
+	if (wish->insertion != TQ_INSERTION_APPEND && sub.key == NULL)
+		tq_error_invalid("insertion", "needs a task with a key", NULL);
 	if (!tq_state_enter(call, queue, task, &move))
 		return false;
+	sub.insertion = wish->insertion;
 	tq_submit_again(call, &sub, payload);
 	wish->recreated_as = sub.task_id;
 	return true;
@@ -430,7 +441,7 @@ poison(TqCall *call, TqQueue *queue, TqTask *task)
 	{
 		if (!is_poison(task))
 			task->f.flags |= task->f.reason << TQ_FLAG_REASON_SHIFT;
-		tq_state_annotate(call, task, TQ_REASON_POISON);
+		tq_state_annotate(call, queue, task, TQ_REASON_POISON);
 		return true;
 	}
 	move.to = TQ_STATE_DEAD;
@@ -441,12 +452,12 @@ poison(TqCall *call, TqQueue *queue, TqTask *task)
 
 /* It died of something else before, or somebody has ended it so. */
 static void
-unpoison(TqCall *call, TqTask *task)
+unpoison(TqCall *call, TqQueue *queue, TqTask *task)
 {
 	int before = task->f.flags >> TQ_FLAG_REASON_SHIFT;
 
 	task->f.flags &= (1 << TQ_FLAG_REASON_SHIFT) - 1;
-	tq_state_annotate(call, task,
+	tq_state_annotate(call, queue, task,
 					  before == 0 ? TQ_REASON_MANUAL : (TqReason) before);
 }
 

@@ -24,15 +24,16 @@ typedef enum TqAction
 /* What the caller wants, beside the task. */
 typedef struct TqWish
 {
-	TqAction action;
-	char    *message; /* his words */
-	bool     force;
-	bool     in_bulk;      /* one of many: poison is passed over */
-	bool     reset_given;  /* of RETRY */
-	bool     reset;        /* begin with attempt 1 again? */
-	Jsonb   *result;       /* of RESOLVE */
-	bool     requested;    /* answer of CANCEL: asked to stop */
-	int64    recreated_as; /* answer of RECREATE */
+	TqAction    action;
+	char       *message; /* his words */
+	bool        force;
+	bool        in_bulk;      /* one of many: poison is passed over */
+	bool        reset_given;  /* of RETRY */
+	bool        reset;        /* begin with attempt 1 again? */
+	Jsonb      *result;       /* of RESOLVE */
+	bool        requested;    /* answer of CANCEL: asked to stop */
+	TqInsertion insertion;    /* of RECREATE */
+	int64       recreated_as; /* answer of RECREATE */
 } TqWish;
 
 extern TqQueue *tq_manage_find(TqCall *call, int64 task_id, TqTask *task);

@@ -23,6 +23,7 @@
 #include "base/guard.h"
 #include "base/rows.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/manage.h"
 #include "core/role.h"
 
@@ -80,11 +81,29 @@ static TqStmt stmt_finished = {
 	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
 	NULL};
 
+#define KEYS_TO_RETRY(table)                                                  \
+	"SELECT DISTINCT k.key FROM " table " k"                                  \
+	" WHERE k.key IS NOT NULL AND k.task_id IN (" TO_RETRY(table) ")"
+
+static TqStmt stmt_keys_suspended = {
+	KEYS_TO_RETRY("taskq.task"),
+	6,
+	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_keys_finished = {
+	KEYS_TO_RETRY("taskq.archive"),
+	6,
+	{INT4OID, INT4OID, INT4OID, INT8OID, INT8OID, INT8OID},
+	NULL};
+
 /* Which tasks of a list there are. */
 static TqStmt stmt_known = {
-	"SELECT t.task_id FROM taskq.task t WHERE t.task_id = ANY ($1)"
+	"SELECT t.task_id, t.queue_id, t.key FROM taskq.task t"
+	" WHERE t.task_id = ANY ($1)"
 	" UNION ALL"
-	" SELECT a.task_id FROM taskq.archive a WHERE a.task_id = ANY ($1)"
+	" SELECT a.task_id, a.queue_id, a.key FROM taskq.archive a"
+	"  WHERE a.task_id = ANY ($1)"
 	" ORDER BY 1",
 	1,
 	{INT8ARRAYOID},
@@ -96,8 +115,11 @@ static TqStmt stmt_taken = {
 	{INT4OID, TEXTOID},
 	NULL};
 
+static void     read_known(ArrayType *ids, Entry *entries, int count);
+static void     note_unknown(uint64 rows, Entry *entries, int count);
+static void     lock_known(TqCall *call, TqSpi *spi, uint64 rows);
+static void     lock_chosen(TqCall *call, const Choice *choice);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
-static void     note_unknown(ArrayType *ids, Entry *entries, int count);
 static void     act_guarded(Entry *entry, const TqWish *wanted);
 static void     act_on(void *arg);
 static bool     is_problem_of_task(int sqlstate);
@@ -136,7 +158,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	}
 	qsort(entries, count, sizeof(Entry), compare_entries);
 	if (count > 0)
-		note_unknown(PG_GETARG_ARRAYTYPE_P(1), entries, count);
+		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -182,6 +204,9 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	tq_role_require(choice.queue, TQ_RIGHT_MANAGE);
 	one = AllocSetContextCreate(caller, "taskq_retry_all",
 								ALLOCSET_DEFAULT_SIZES);
+	if (tq_key_is_ordered(choice.queue))
+		lock_chosen(&call, &choice);
+	call.lines_later = true;
 	do
 	{
 		tq_call_snapshot();
@@ -200,6 +225,115 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	tq_call_end(&call);
 	MemoryContextDelete(one);
 	PG_RETURN_INT64(retried);
+}
+
+/*
+ * Which tasks of the list there are: the others need not be looked for one by
+ * one.  The keys of all are locked before the first one is moved.
+ */
+static void
+read_known(ArrayType *ids, Entry *entries, int count)
+{
+	Datum  arg = PointerGetDatum(ids);
+	uint64 rows;
+	TqCall call;
+	TqSpi  spi;
+
+	tq_call_begin(&call, "taskq_manage_many()");
+	tq_queue_lock_insertions();
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
+	note_unknown(rows, entries, count);
+	if (count > 1 && tq_queue_any_ordered())
+		lock_known(&call, &spi, rows);
+	else
+		tq_spi_leave(&spi);
+	tq_call_end(&call);
+}
+
+/* Both are in the order of ids. */
+static void
+note_unknown(uint64 rows, Entry *entries, int count)
+{
+	uint64 row = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
+			row++;
+		if (row == rows || tq_spi_int8(row, 1, 0) != entries[i].task_id)
+			entries[i].problem = ERRCODE_TQ_NO_SUCH_TASK;
+	}
+}
+
+/* The keys of tasks that current_user may manage; leaves SPI. */
+static void
+lock_known(TqCall *call, TqSpi *spi, uint64 rows)
+{
+	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
+	TqKeyName    *names =
+		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
+	int named = 0;
+	int may = 0;
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool  isnull;
+		Datum key = tq_spi_get(i, 3, &isnull);
+
+		if (isnull)
+			continue;
+		names[named].queue_id = tq_spi_int4(i, 2, 0);
+		names[named++].key = DatumGetTextPCopy(key);
+	}
+	MemoryContextSwitchTo(mine);
+	tq_spi_leave(spi);
+	for (int i = 0; i < named; i++)
+	{
+		TqQueue *queue = tq_queue_by_id(names[i].queue_id);
+
+		if (queue != NULL && tq_key_is_ordered(queue) &&
+			(tq_role_rights(queue) & TQ_RIGHT_MANAGE) != 0)
+			names[may++] = names[i];
+	}
+	tq_key_lock_names(call, names, may);
+	pfree(names);
+}
+
+/* The keys of the tasks that are to be retried. */
+static void
+lock_chosen(TqCall *call, const Choice *choice)
+{
+	MemoryContext mine;
+	TqKeyName    *names;
+	Datum         args[6];
+	uint64        rows;
+	TqSpi         spi;
+
+	args[0] = Int32GetDatum(choice->queue->queue_id);
+	args[1] = Int32GetDatum(choice->state);
+	args[2] = Int32GetDatum(choice->reason);
+	args[3] = Int64GetDatum(choice->from_id);
+	args[4] = Int64GetDatum(choice->to_id);
+	args[5] = Int64GetDatum(choice->max);
+	tq_spi_enter(&spi);
+	rows = tq_spi_once(choice->state == TQ_STATE_SUSPENDED
+						   ? &stmt_keys_suspended
+						   : &stmt_keys_finished,
+					   args, NULL, true);
+	mine = MemoryContextSwitchTo(spi.caller);
+	names = palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool isnull;
+
+		names[i].queue_id = choice->queue->queue_id;
+		names[i].key = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
+	}
+	MemoryContextSwitchTo(mine);
+	tq_spi_leave(&spi);
+	tq_key_lock_names(call, names, (int) rows);
+	pfree(names);
 }
 
 static TqAction
@@ -222,33 +356,6 @@ read_action(FunctionCallInfo fcinfo, int n)
 	tq_error_invalid("action", "is unknown",
 					 "Allowed: cancel, retry, recreate, resolve, hold, "
 					 "poison, unpoison, delete.");
-}
-
-/*
- * What there is not need not be looked for one by one, in savepoints.  Both
- * lists are in the order of ids.
- */
-static void
-note_unknown(ArrayType *ids, Entry *entries, int count)
-{
-	Datum  arg = PointerGetDatum(ids);
-	uint64 rows;
-	uint64 row = 0;
-	TqCall call;
-	TqSpi  spi;
-
-	tq_call_begin(&call, "taskq_manage_many()");
-	tq_spi_enter(&spi);
-	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
-	for (int i = 0; i < count; i++)
-	{
-		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
-			row++;
-		if (row == rows || tq_spi_int8(row, 1, 0) != entries[i].task_id)
-			entries[i].problem = ERRCODE_TQ_NO_SUCH_TASK;
-	}
-	tq_spi_leave(&spi);
-	tq_call_end(&call);
 }
 
 /* In a savepoint, so that what is wrong with one task ends only that. */

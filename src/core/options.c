@@ -62,6 +62,10 @@ static void read_time_limit(TqOptions *options, const char *name,
 							JsonbValue *value);
 static void read_order(TqOptions *options, const char *name,
 					   JsonbValue *value);
+static void read_key_policy(TqOptions *options, const char *name,
+							JsonbValue *value);
+static void read_max_running_per_key(TqOptions *options, const char *name,
+									 JsonbValue *value);
 static void read_max_payload(TqOptions *options, const char *name,
 							 JsonbValue *value);
 static void read_retention(TqOptions *options, const char *name,
@@ -106,11 +110,12 @@ static const OptionDef option_defs[] = {
 	 read_time_limit, NULL, OF_BOTH},
 	{"order", "fifo, lifo, random", read_order, NULL, OF_QUEUE},
 	{"key_policy",
-	 "none, serial, serial_hold_on_failure, serial_until_success", NULL,
-	 "none", OF_QUEUE},
+	 "none, serial, serial_hold_on_failure, serial_until_success",
+	 read_key_policy, NULL, OF_QUEUE},
 	{"max_running", "an integer of at least 1", read_max_running, NULL,
 	 OF_QUEUE},
-	{"max_running_per_key", NULL, NULL, NULL, OF_QUEUE},
+	{"max_running_per_key", "an integer of at least 1",
+	 read_max_running_per_key, NULL, OF_QUEUE},
 	{"rate_limit",
 	 "an object such as {\"count\": 100, \"per\": \"1 s\"}, with a count of 1 "
 	 "to 1000000000",
@@ -484,6 +489,31 @@ read_order(TqOptions *options, const char *name, JsonbValue *value)
 		options->order = TQ_ORDER_RANDOM;
 	else
 		bad_value(name);
+}
+
+static void
+read_key_policy(TqOptions *options, const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+
+	if (strcmp(word, "none") == 0)
+		options->key_policy = TQ_KEY_NONE;
+	else if (strcmp(word, "serial") == 0)
+		options->key_policy = TQ_KEY_SERIAL;
+	else if (strcmp(word, "serial_hold_on_failure") == 0)
+		options->key_policy = TQ_KEY_HOLD_ON_FAILURE;
+	else if (strcmp(word, "serial_until_success") == 0)
+		options->key_policy = TQ_KEY_UNTIL_SUCCESS;
+	else
+		bad_value(name);
+}
+
+static void
+read_max_running_per_key(TqOptions *options, const char *name,
+						 JsonbValue *value)
+{
+	options->max_running_per_key =
+		(int) option_number(name, value, 1, PG_INT32_MAX, true);
 }
 
 static void

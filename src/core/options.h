@@ -35,6 +35,16 @@ typedef struct TqRetention
 	int64  span; /* microseconds, for TQ_KEEP_SPAN */
 } TqRetention;
 
+/* How tasks with the same key wait for each other; each does what the one
+ * before does, and more. */
+typedef enum TqKeyPolicy
+{
+	TQ_KEY_NONE,
+	TQ_KEY_SERIAL,
+	TQ_KEY_HOLD_ON_FAILURE,
+	TQ_KEY_UNTIL_SUCCESS
+} TqKeyPolicy;
+
 /* When a worker dies or a lease is lost. */
 typedef enum TqOnDeath
 {
@@ -56,10 +66,12 @@ typedef struct TqOptions
 	int         max_payload; /* bytes */
 	TqRetention retention;
 	TqRetention retention_dead;
-	int         max_running;      /* 0: any number */
-	TqRate      rate;             /* claims; count 0: any number */
-	int64       max_depth;        /* 0: any number */
-	int64       reference_window; /* microseconds, or TQ_FOREVER */
+	TqKeyPolicy key_policy;
+	int         max_running;         /* 0: any number */
+	int         max_running_per_key; /* 0: any number */
+	TqRate      rate;                /* claims; count 0: any number */
+	int64       max_depth;           /* 0: any number */
+	int64       reference_window;    /* microseconds, or TQ_FOREVER */
 	TqOnDeath   on_death;
 	char       *dead_letter_queue; /* NULL: none */
 	bool        notify;            /* also NOTIFY, by the worker */

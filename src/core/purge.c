@@ -19,6 +19,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/role.h"
 #include "core/state.h"
 
@@ -31,6 +32,7 @@ PG_FUNCTION_INFO_V1(taskq_purge);
 static TqStmt stmt_finished = {
 	"WITH chosen AS MATERIALIZED (SELECT bucket, task_id FROM taskq.archive"
 	"   WHERE queue_id = $1" STATES "     AND ($3 IS NULL OR finished_at < $3)"
+	"     AND NOT ($8 AND state = 6 AND reason <> 7 AND key IS NOT NULL)"
 	"   ORDER BY task_id LIMIT $7),"
 	" gone AS (DELETE FROM taskq.archive a USING chosen c"
 	"   WHERE a.bucket = c.bucket AND a.task_id = c.task_id"
@@ -38,9 +40,9 @@ static TqStmt stmt_finished = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-	7,
-	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
-	 INT8OID},
+	8,
+	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
+	 BOOLOID},
 	NULL};
 
 static TqStmt stmt_waiting = {
@@ -57,8 +59,8 @@ typedef struct Choice
 {
 	bool  named[TQ_STATE_LAST + 1];
 	bool  any_live;
-	Datum args[7];
-	bool  nulls[7];
+	Datum args[8];
+	bool  nulls[8];
 } Choice;
 
 static void  read_states(FunctionCallInfo fcinfo, int n, Choice *choice);
@@ -78,6 +80,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	int64       max = PG_INT64_MAX;
 	TimestampTz before;
 	TqQueue    *queue;
+	TqKeyRule   rule;
 	TqCall      call;
 
 	read_states(fcinfo, 1, &choice);
@@ -108,6 +111,9 @@ taskq_purge(PG_FUNCTION_ARGS)
 		tq_error_no_such_queue(name);
 	tq_role_require(queue, TQ_RIGHT_MANAGE);
 	choice.args[0] = Int32GetDatum(queue->queue_id);
+	choice.args[7] =
+		BoolGetDatum(tq_key_rule(queue, &rule) && rule.held_by_dead);
+	tq_call_snapshot();
 	choice.args[6] = Int64GetDatum(max);
 	if (choice.any_live)
 		removed = remove_waiting(&call, &choice);
@@ -192,9 +198,12 @@ remove_waiting(TqCall *call, Choice *choice)
 	for (uint64 i = 0; i < rows; i++)
 		ids[i] = tq_spi_int8(i, 1, 0);
 	tq_spi_leave(&spi);
+	tq_key_lock_tasks(call, ids, NULL, (int) rows, TQ_RIGHT_MANAGE);
+	call->lines_later = true;
 	for (uint64 i = 0; i < rows; i++)
 	{
-		CHECK_FOR_INTERRUPTS();
+		/* the end of the one before may have moved this one */
+		tq_call_snapshot();
 		if (remove_task(call, ids[i], choice))
 			removed++;
 	}
@@ -207,12 +216,16 @@ remove_task(TqCall *call, int64 task_id, const Choice *choice)
 {
 	for (;; tq_call_snapshot())
 	{
-		TqTask task;
+		TqTask   task;
+		TqQueue *queue;
 
 		if (!tq_row_find(call, task_id, &task) ||
 			!TQ_STATE_IS_VALID(task.f.state) || !choice->named[task.f.state])
 			return false;
-		if (tq_state_remove(call, &task))
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		if (tq_state_remove(call, queue, &task))
 			return true;
 	}
 }

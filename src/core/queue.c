@@ -56,6 +56,7 @@ static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
 static char        **all_names = NULL;  /* of queues */
 static int           all_names_count = 0;
 static int           bucket = -1; /* leaf of the archive being filled */
+static int           any_ordered = -1;
 
 #define QUEUE_COLUMNS                                                         \
 	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
@@ -88,6 +89,20 @@ static TqStmt stmt_add_queue = {
 	" ON CONFLICT (name) DO NOTHING",
 	3,
 	{TEXTOID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_options = {"SELECT q.options, a.options FROM taskq.queue q"
+							  "  LEFT JOIN taskq.queue a ON a.queue_id = 0"
+							  " WHERE q.queue_id = $1",
+							  1,
+							  {INT4OID},
+							  NULL};
+
+static TqStmt stmt_ordered = {
+	"SELECT FROM taskq.queue"
+	" WHERE options ?| ARRAY['key_policy', 'max_running_per_key']",
+	0,
+	{0},
 	NULL};
 
 static TqStmt stmt_names = {
@@ -127,7 +142,7 @@ tq_queue_refresh(void)
 	last_found = NULL;
 	all_queues = NULL;
 	all_names = NULL;
-	bucket = -1;
+	bucket = any_ordered = -1;
 	MemoryContextReset(cache_context);
 	ctl.hcxt = cache_context;
 	ctl.keysize = TQ_MAX_NAME + 1;
@@ -282,6 +297,55 @@ const TqOptions *
 tq_queue_defaults(void)
 {
 	return &all_queues->options;
+}
+
+/*
+ * A queue's options as they are by now, for who has read announcements since
+ * the call began: the queue itself is kept as it was.
+ */
+const TqOptions *
+tq_queue_options_now(const TqQueue *queue)
+{
+	Datum      arg = Int32GetDatum(queue->queue_id);
+	TqOptions *options;
+	TqSpi      spi;
+
+	if (tq_catalog_queue_generation() == cache_generation)
+		return &queue->options;
+	options = palloc(sizeof(TqOptions));
+	tq_options_default(options);
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_options, &arg, NULL, 1) > 0)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		for (int column = 2; column >= 1; column--)
+		{
+			bool  isnull;
+			Datum value = tq_spi_get(0, column, &isnull);
+
+			if (!isnull)
+				tq_options_read(options, DatumGetJsonbPCopy(value));
+		}
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	return options;
+}
+
+/* Does any queue let tasks wait for others of their key? */
+bool
+tq_queue_any_ordered(void)
+{
+	TqSpi spi;
+
+	if (any_ordered < 0)
+	{
+		tq_spi_enter(&spi);
+		any_ordered = tq_spi_look(&stmt_ordered, NULL, NULL, 1) > 0;
+		tq_spi_leave(&spi);
+	}
+	return any_ordered > 0;
 }
 
 /* Neither the queue nor all queues may be paused. */

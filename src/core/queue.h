@@ -52,6 +52,8 @@ extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
 extern void     tq_queue_lock_insertions(void);
 extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);
+extern const TqOptions *tq_queue_options_now(const TqQueue *queue);
+extern bool             tq_queue_any_ordered(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
 extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
 extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);

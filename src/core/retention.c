@@ -25,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -47,6 +48,15 @@ static TqStmt stmt_expired = {
 	"WITH gone AS (DELETE FROM taskq.archive_keep k"
 	"   WHERE k.task_id = ANY (ARRAY(SELECT e.task_id"
 	"             FROM taskq.archive_keep e WHERE e.expires_at <= $1"
+	"              AND NOT (e.state = 6 AND e.reason <> 7"
+	"                       AND e.key IS NOT NULL"
+	"                       AND e.queue_id = ANY (ARRAY("
+	"                       SELECT q.queue_id FROM taskq.queue q"
+	"                         LEFT JOIN taskq.queue d ON d.queue_id = 0"
+	"                        WHERE coalesce(q.options ->> 'key_policy',"
+	"                                       d.options ->> 'key_policy')"
+	"                              IN ('serial_hold_on_failure',"
+	"                                  'serial_until_success'))))"
 	"            ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))"
 	" RETURNING k.task_id, k.large, k.queue_id),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
@@ -94,8 +104,35 @@ static TqStmt stmt_large = {
 	{INT8OID, INT4OID},
 	NULL};
 
+static TqStmt stmt_keys = {
+	"WITH looked AS MATERIALIZED (SELECT k.queue_id, k.key FROM taskq.key k"
+	"   WHERE (k.queue_id, k.key) > ($1, $2)"
+	"   ORDER BY k.queue_id, k.key LIMIT $3),"
+	" idle AS MATERIALIZED (SELECT l.queue_id, l.key FROM looked l"
+	"   WHERE NOT EXISTS (SELECT FROM taskq.task t"
+	"                      WHERE t.queue_id = l.queue_id AND t.key = l.key)),"
+	" locked AS MATERIALIZED (SELECT k.queue_id, k.key FROM taskq.key k"
+	"   JOIN idle i USING (queue_id, key) WHERE k.astray IS NULL"
+	"    FOR UPDATE OF k SKIP LOCKED),"
+	" gone AS (DELETE FROM taskq.key k USING locked l"
+	"   WHERE k.queue_id = l.queue_id AND k.key = l.key"
+	"     AND k.astray IS NULL RETURNING 1)"
+	"SELECT (SELECT count(*) FROM gone),"
+	"       coalesce(n.queue_id, 0), coalesce(n.key, '')"
+	"  FROM (SELECT max(l.queue_id) AS queue_id,"
+	"               (SELECT m.key FROM looked m"
+	"                 ORDER BY m.queue_id DESC, m.key DESC LIMIT 1) AS key"
+	"          FROM looked l) n",
+	3,
+	{INT4OID, TEXTOID, INT4OID},
+	NULL};
+
 /* The sweep of taskq.large goes on after this id. */
 static int64 large_after = 0;
+
+/* And the one of taskq.key after this one. */
+static int32 keys_after_queue = 0;
+static char  keys_after[TQ_MAX_KEY + 1] = "";
 
 static bool newest_in(int bucket, TimestampTz *newest);
 static bool settle_numbers(int bucket);
@@ -111,6 +148,10 @@ tq_retention_expired(int limit)
 	int64  removed = 0;
 	uint64 rows;
 
+	/* a key_policy that makes dead tasks hold others comes before, or after */
+	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
+									RowExclusiveLock))
+		return 0;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
 	args[1] = Int32GetDatum(limit);
@@ -209,6 +250,39 @@ tq_retention_large(int limit)
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	return looked;
+}
+
+/*
+ * Keys of which no task is live; whoever needs one again makes it.  That none
+ * is live may change while we look, which does no harm: the lock is the
+ * row's, and a row that has something to tell is left.
+ */
+int64
+tq_retention_keys(int limit)
+{
+	TqSpi spi;
+	Datum args[3];
+	int64 removed;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	args[0] = Int32GetDatum(keys_after_queue);
+	args[1] = CStringGetTextDatum(keys_after);
+	args[2] = Int32GetDatum(limit);
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_keys, args, NULL, SPI_OK_SELECT, 0);
+	removed = tq_spi_int8(0, 1, 0);
+	keys_after_queue = tq_spi_int4(0, 2, 0);
+	strlcpy(keys_after, tq_spi_text(&spi, 0, 3), sizeof(keys_after));
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	return removed;
+}
+
+/* Has the last sweep of keys not come to their end? */
+bool
+tq_retention_more_keys(void)
+{
+	return keys_after_queue != 0;
 }
 
 /* When the newest task of a leaf finished; false when it is empty. */

@@ -13,5 +13,7 @@
 extern int64 tq_retention_expired(int limit);
 extern int64 tq_retention_rotate(int limit);
 extern int64 tq_retention_large(int limit);
+extern int64 tq_retention_keys(int limit);
+extern bool  tq_retention_more_keys(void);
 
 #endif /* TQ_RETENTION_H */

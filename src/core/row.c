@@ -59,6 +59,7 @@
 #include "core/batch.h"
 #include "core/entries.h"
 #include "core/image.h"
+#include "core/key.h"
 #include "core/lookup.h"
 #include "core/queue.h"
 #include "core/row.h"
@@ -80,24 +81,24 @@ static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 static List *reference_indexes(ResultRelInfo *target);
 static void  holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 					   TqState *holder_state);
-static bool  read_archived(TqStmt *stmt, int64 task_id, int expected,
-						   TqTask *task);
+static bool  read_archived(TqStmt *stmt, int64 task_id, int64 version,
+						   int expected, TqTask *task);
 
 #define ALL_COLUMNS                                                           \
 	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
 	" claimed_at, lease_until, worker_id, attempt, state, priority,"          \
 	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags,"  \
-	" large, deadline, wake_at, cancel_requested_at, workflow_id, step_id,"   \
-	" reference, key, correlation_id, tags, options, payload, data,"          \
-	" headers, result, checkpoint, errors, message, bucket, finished_at,"     \
-	" expires_at, recreated_as"
+	" large, deadline, wake_at, cancel_requested_at, suspended_at,"           \
+	" workflow_id, step_id, reference, key, correlation_id, tags, options,"   \
+	" payload, data, headers, result, checkpoint, errors, message, bucket,"   \
+	" finished_at, expires_at, recreated_as"
 
 /* By leaf: a deletion from all of them costs many times as much. */
 #define TAKE_FROM(leaf)                                                       \
 	{                                                                         \
 		"DELETE FROM taskq.archive_" leaf                                     \
-		" WHERE task_id = $1 RETURNING " ALL_COLUMNS,                         \
-			1, {INT8OID}, NULL                                                \
+		" WHERE task_id = $1 AND version = $2 RETURNING " ALL_COLUMNS,        \
+			2, {INT8OID, INT8OID}, NULL                                       \
 	}
 
 static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
@@ -173,6 +174,25 @@ tq_call_renew(TqCall *call)
 	call->ring_moment = ring_moment;
 }
 
+/*
+ * See what has been committed by now, whatever the level of isolation, and
+ * what this call did, until tq_call_pop.
+ */
+void
+tq_call_push_latest(void)
+{
+	CommandCounterIncrement();
+	snapshots++;
+	PushActiveSnapshot(GetLatestSnapshot());
+}
+
+void
+tq_call_pop(void)
+{
+	snapshots++;
+	PopActiveSnapshot();
+}
+
 /* How many there were: has a new one been taken since? */
 uint64
 tq_call_snapshots(void)
@@ -185,8 +205,12 @@ tq_call_end(TqCall *call)
 {
 	tq_row_flush(call);
 	call->many = false;
+	call->lines_later = false;
+	if (call->unsettled != NULL)
+		call->settle(call);
 	if (call->at_end != NULL)
 		call->at_end(call);
+	tq_key_end(call);
 	table_end(&call->leaf);
 	table_end(&call->task);
 	PopActiveSnapshot();
@@ -235,6 +259,9 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	if (desc->natts == TQ_TASK_COLUMNS)
 		task->image = copy;
 	tq_task_place(task);
+	task->queue_before = task->f.queue_id;
+	task->key_before = task->isnull[TQ_COL_KEY] ? (Datum) 0
+												: task->value[TQ_COL_KEY];
 }
 
 /*
@@ -276,15 +303,44 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 	{
 		task->tid = slot->tts_tid;
 		if (indexes != TQ_INDEX_UPDATE_NONE)
-		{
-			tq_entries_prepare(table);
-			tq_compat_update_index(table->target, slot, table->estate,
-								   indexes);
-			ResetPerTupleExprContext(table->estate);
-		}
+			tq_entries_update(table, slot, indexes);
 	}
 	ExecClearTuple(slot);
 	return done;
+}
+
+/*
+ * Keep the row of a task that was just read, or what has become of it
+ * meanwhile, from being changed by others, or let them only do the same;
+ * waits for who is changing it, and reads it again.  False when it is gone.
+ */
+bool
+tq_row_lock(TqCall *call, TqTask *task, bool shared)
+{
+	Relation        rel = call->task.rel;
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	ItemPointerData tid = task->tid;
+	TM_FailureData  failure;
+	TM_Result       result;
+	bool            should_free;
+
+	result = table_tuple_lock(
+		rel, &tid, GetActiveSnapshot(), slot, GetCurrentCommandId(true),
+		shared ? LockTupleShare : LockTupleExclusive, LockWaitBlock,
+		IsolationUsesXactSnapshot() ? 0 : TUPLE_LOCK_FLAG_FIND_LAST_VERSION,
+		&failure);
+	if (result == TM_Ok)
+	{
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(rel), task);
+		task->tid = slot->tts_tid;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	if (result == TM_Ok)
+		return true;
+	if (result != TM_Deleted || IsolationUsesXactSnapshot())
+		tq_error_serialization();
+	return false;
 }
 
 /* Remove the row that was read; false as with tq_row_update. */
@@ -364,7 +420,8 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 
 /*
  * Take a finished task, just read, out of the archive, waiting for whoever
- * is doing the same; false when it is not where it was read any more.
+ * is doing the same; false when it is not where it was read any more, or not
+ * as it was read.
  */
 bool
 tq_row_take_archived(TqTask *task)
@@ -373,24 +430,25 @@ tq_row_take_archived(TqTask *task)
 
 	Assert(task->archived && leaf >= 0 && leaf <= TQ_LEAF_KEEP);
 	return read_archived(&stmt_take_archived[leaf], task->f.task_id,
-						 SPI_OK_DELETE_RETURNING, task);
+						 task->f.version, SPI_OK_DELETE_RETURNING, task);
 }
 
 bool
 tq_row_find_archived(int64 task_id, TqTask *task)
 {
-	return read_archived(&stmt_find_archived, task_id, SPI_OK_SELECT, task);
+	return read_archived(&stmt_find_archived, task_id, 0, SPI_OK_SELECT, task);
 }
 
 static bool
-read_archived(TqStmt *stmt, int64 task_id, int expected, TqTask *task)
+read_archived(TqStmt *stmt, int64 task_id, int64 version, int expected,
+			  TqTask *task)
 {
-	Datum arg = Int64GetDatum(task_id);
+	Datum args[2] = {Int64GetDatum(task_id), Int64GetDatum(version)};
 	TqSpi spi;
 	bool  found;
 
 	tq_spi_enter(&spi);
-	found = tq_spi_run(stmt, &arg, NULL, expected, 0) > 0;
+	found = tq_spi_run(stmt, args, NULL, expected, 0) > 0;
 	if (found)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(spi.caller);

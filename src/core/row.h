@@ -15,6 +15,7 @@
 
 typedef struct TqBatch   TqBatch;
 typedef struct TqEntries TqEntries;
+typedef struct TqKeys    TqKeys;
 typedef struct TqLookup  TqLookup;
 
 /* A table opened for one call; what follows is made when it is needed. */
@@ -40,14 +41,20 @@ typedef struct TqCall
 	MemoryContext context;
 	TqRangeMoment moment; /* not after the active snapshot was taken */
 	uint64        ring_moment;
-	bool          many; /* rows may be inserted later, with others */
-	List         *dead; /* tasks that died, for at_end */
+	bool          many;        /* rows may be inserted later, with others */
+	TqKeys       *keys;        /* that were locked */
+	bool          lines_later; /* they are settled at the end, once each */
+	struct TqKey *unsettled;
+	void (*settle)(struct TqCall *call);
+	List *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);
 } TqCall;
 
 extern void   tq_call_begin(TqCall *call, const char *function);
 extern void   tq_call_begin_look(TqCall *call);
 extern void   tq_call_snapshot(void);
+extern void   tq_call_push_latest(void);
+extern void   tq_call_pop(void);
 extern uint64 tq_call_snapshots(void);
 extern void   tq_call_renew(TqCall *call);
 extern void   tq_call_end(TqCall *call);
@@ -61,6 +68,7 @@ extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 						  int64 *holder, TqState *holder_state);
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
 extern bool tq_row_take_archived(TqTask *task);
+extern bool tq_row_lock(TqCall *call, TqTask *task, bool shared);
 extern bool tq_row_is_busy(TqCall *call, TqTask *task);
 extern bool tq_row_is_written(TupleTableSlot *slot, TransactionId *writer);
 extern bool tq_row_is_others(TqCall *call, ItemPointer tid);

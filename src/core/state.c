@@ -17,7 +17,9 @@
  */
 #include "base/compat.h"
 
+#include "catalog/pg_collation_d.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
@@ -78,8 +80,17 @@ static const int moves[] = {
 	[TQ_STATE_REDUNDANT] = 0,
 	[TQ_STATE_RECREATED] = 0};
 
-TqStateHooks tq_state_hooks = {NULL, NULL};
+TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
 
+static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+static void not_entered(TqCall *call, TqQueue *queue, TqTask *task,
+						const TqMove *move);
+static void replace(TqCall *call, TqQueue *queue, TqTask *task,
+					TimestampTz due_at, TqMove *move);
+static void replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					 const TqMove *move);
 static void enter_live(TqTask *task, const TqMove *move, TimestampTz now);
 static void enter_running(TqTask *task, const TqMove *move);
 static bool enter_finished(const TqQueue *queue, TqTask *task,
@@ -115,8 +126,9 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 
 	if (!tq_state_is_legal(from, move.to))
 		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
-	if (tq_state_hooks.entering != NULL)
-		tq_state_hooks.entering(call, task, &move);
+	entering(call, queue, task, &move);
+	if (move.refused)
+		return false;
 
 	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
 		task->f.descent = (int16) from;
@@ -125,6 +137,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	if (move.to == TQ_STATE_CANCELLED && move.reason == TQ_REASON_NONE)
 		move.reason = TQ_REASON_MANUAL;
 	task->f.reason = (int16) move.reason;
+	task->f.flags &= ~TQ_FLAG_IN_LINE;
 	if (move.to == TQ_STATE_RUNNING)
 		enter_running(task, &move);
 	else if (TQ_STATE_IS_LIVE(move.to))
@@ -139,6 +152,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	if (!write_row(call, task, &move, was_live, leaves_trace))
 	{
 		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
 		return false;
 	}
 	TQ_FAULT_POINT("state_after_write");
@@ -147,8 +161,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	note_intents(queue, task, from, held_by);
 	if (queue->options.history)
 		tq_history_write(task, from);
-	if (tq_state_hooks.entered != NULL)
-		tq_state_hooks.entered(call, queue, task, from);
+	entered(call, queue, task, from, &move);
 	return true;
 }
 
@@ -174,22 +187,29 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 
 /*
  * Write a waiting task whose payload and settings have been replaced; a
- * pending one is due at due_at (0: now).  The state stays.
+ * pending one is due at due_at (0: now).  It stays suspended, or becomes
+ * pending or blocked as its key wants it.
  */
 bool
 tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 				 TimestampTz due_at)
 {
-	TqMove move = {0};
+	TqState from = (TqState) task->f.state;
+	TqMove  move;
 
-	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
-		   task->f.state != TQ_STATE_RUNNING);
-	move.to = (TqState) task->f.state;
-	move.due_at = due_at;
-	enter_live(task, &move, tq_clock_dispatch());
-	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
-		task->f.run_at = due_at;
-	return tq_state_touch(call, queue, task);
+	replace(call, queue, task, due_at, &move);
+	tq_large_plan(task);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_update(call, task, true))
+	{
+		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
+		return false;
+	}
+	tq_large_write(task);
+	replaced(call, queue, task, from, &move);
+	return true;
 }
 
 /*
@@ -200,24 +220,18 @@ bool
 tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 				  TimestampTz due_at)
 {
-	TqMove  move = {0};
-	int32   queue_before = task->f.queue_id;
+	TqState from = (TqState) task->f.state;
+	TqMove  move;
 	int64   holder;
 	TqState holder_state;
 
-	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
-		   task->f.state != TQ_STATE_RUNNING);
-	move.to = (TqState) task->f.state;
-	move.due_at = due_at;
-	enter_live(task, &move, tq_clock_dispatch());
-	if (task->f.state != TQ_STATE_PENDING && due_at != 0)
-		task->f.run_at = due_at;
-	task->f.version++;
+	replace(call, queue, task, due_at, &move);
 	tq_xact_begin();
 	tq_places_taking(task);
 	if (!tq_row_delete(call, task, true))
 	{
 		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
 		return false;
 	}
 	task->f.queue_id = queue->queue_id;
@@ -227,9 +241,7 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 		tq_error_reference_exists(
 			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
 			holder_state);
-	tq_xact_count(queue_before, task->f.state, 0);
-	tq_xact_count(queue->queue_id, 0, task->f.state);
-	note_intents(queue, task, (TqState) task->f.state, 0);
+	replaced(call, queue, task, from, &move);
 	return true;
 }
 
@@ -238,23 +250,29 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
  * archive, and what else of it he has changed.  State and place stay.
  */
 void
-tq_state_annotate(TqCall *call, TqTask *task, TqReason reason)
+tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
 {
+	TqMove move = {0};
+
+	move.to = (TqState) task->f.state;
 	task->f.version++;
 	task->f.reason = (int16) reason;
 	tq_large_store(task);
 	tq_xact_begin();
 	tq_row_insert_archive(call, task);
+	entered(call, queue, task, move.to, &move);
 }
 
 /*
  * Take a waiting task away, which is no move; false when it has changed.
  */
 bool
-tq_state_remove(TqCall *call, TqTask *task)
+tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 {
 	TqState from = (TqState) task->f.state;
+	TqMove  move = {0};
 
+	entering(call, queue, task, &move);
 	tq_xact_begin();
 	tq_places_taking(task);
 	if (!tq_row_delete(call, task, true))
@@ -268,7 +286,19 @@ tq_state_remove(TqCall *call, TqTask *task)
 		tq_large_remove_all(task->f.task_id);
 	tq_xact_count(task->f.queue_id, from, 0);
 	tq_xact_ended(task->f.task_id, 0);
+	entered(call, queue, task, from, &move);
 	return true;
+}
+
+/* A finished task was taken out of the archive, for good. */
+void
+tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqState from = (TqState) task->f.state;
+	TqMove  move = {0};
+
+	task->f.state = 0;
+	entered(call, queue, task, from, &move);
 }
 
 /*
@@ -285,10 +315,10 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 
 	move.to = state;
 	move.due_at = task->f.run_at;
+	move.is_new = true;
 	if (task->f.run_at == 0)
 		task->f.run_at = now;
-	if (tq_state_hooks.entering != NULL)
-		tq_state_hooks.entering(call, task, &move);
+	entering(call, queue, task, &move);
 	enter_live(task, &move, now);
 	task->f.state = (int16) move.to;
 	tq_large_plan(task);
@@ -297,6 +327,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
 	{
 		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
 		return false;
 	}
 	tq_large_write(task);
@@ -305,6 +336,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history)
 		tq_history_write(task, 0);
+	entered(call, queue, task, 0, &move);
 	return true;
 }
 
@@ -350,6 +382,70 @@ tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
 	return room;
 }
 
+/* Let the line of its key say where a task goes. */
+static void
+entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	if (tq_state_hooks.entering != NULL)
+		tq_state_hooks.entering(call, queue, task, move);
+}
+
+static void
+entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		const TqMove *move)
+{
+	if (tq_state_hooks.entered != NULL)
+		tq_state_hooks.entered(call, queue, task, from, move);
+}
+
+/* The row was not written: nobody has to make way for it. */
+static void
+not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
+{
+	if (tq_state_hooks.left != NULL && !move->in_line &&
+		(move->to == TQ_STATE_PENDING || move->cleared) &&
+		!task->isnull[TQ_COL_KEY])
+		tq_state_hooks.left(call, queue, task->value[TQ_COL_KEY]);
+}
+
+/* What tq_state_rewrite and tq_state_relocate do before they write. */
+static void
+replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
+		TqMove *move)
+{
+	memset(move, 0, sizeof(*move));
+	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
+		   task->f.state != TQ_STATE_RUNNING);
+	move->to = (TqState) task->f.state;
+	if (task->f.flags & TQ_FLAG_IN_LINE)
+		move->to = TQ_STATE_PENDING;
+	move->due_at = due_at;
+	entering(call, queue, task, move);
+	task->f.flags &= ~TQ_FLAG_IN_LINE;
+	enter_live(task, move, tq_clock_dispatch());
+	task->f.state = (int16) move->to;
+	task->f.version++;
+}
+
+/* And what they do afterwards. */
+static void
+replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		 const TqMove *move)
+{
+	Datum key = task->isnull[TQ_COL_KEY] ? (Datum) 0 : task->value[TQ_COL_KEY];
+
+	tq_xact_count(task->queue_before, from, 0);
+	tq_xact_count(queue->queue_id, 0, task->f.state);
+	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
+	entered(call, queue, task, from, move);
+	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&
+		(task->queue_before != queue->queue_id || key == (Datum) 0 ||
+		 !DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, key,
+											   task->key_before))))
+		tq_state_hooks.left(call, tq_queue_by_id(task->queue_before),
+							task->key_before);
+}
+
 /* Pending, blocked or suspended: nobody holds it. */
 static void
 enter_live(TqTask *task, const TqMove *move, TimestampTz now)
@@ -359,6 +455,11 @@ enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 	task->f.worker_id = 0;
 	tq_task_clear(task, TQ_COL_WAKE_AT);
 	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
+	if (move->to != TQ_STATE_SUSPENDED)
+		tq_task_clear(task, TQ_COL_SUSPENDED_AT);
+	else if (task->isnull[TQ_COL_SUSPENDED_AT])
+		tq_task_set(task, TQ_COL_SUSPENDED_AT,
+					TimestampTzGetDatum(tq_clock_wall()));
 	if (move->to == TQ_STATE_PENDING)
 	{
 		task->f.run_at = move->due_at != 0 ? move->due_at : now;
@@ -366,9 +467,13 @@ enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 		if (task->f.run_at > now)
 			tq_task_set(task, TQ_COL_WAKE_AT,
 						TimestampTzGetDatum(task->f.run_at));
+		return;
 	}
-	else
-		task->f.available_at = DT_NOEND;
+	if (move->due_at != 0)
+		task->f.run_at = move->due_at;
+	if (move->waits)
+		task->f.flags |= TQ_FLAG_IN_LINE;
+	task->f.available_at = DT_NOEND;
 }
 
 static void
@@ -439,6 +544,7 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	}
 
 	task->f.lease_until = DT_NOEND;
+	tq_task_clear(task, TQ_COL_SUSPENDED_AT);
 	tq_task_set(task, TQ_COL_FINISHED_AT, TimestampTzGetDatum(now));
 	tq_task_clear(task, TQ_COL_EXPIRES_AT);
 	if (retention.keep == TQ_KEEP_DEFAULT)

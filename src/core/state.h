@@ -33,6 +33,13 @@ typedef struct TqMove
 	/* to pending */
 	TimestampTz due_at; /* 0: now */
 
+	/* of the line of its key */
+	bool is_new;  /* a task that was not there before */
+	bool in_line; /* the line itself moves it */
+	bool waits;   /* to blocked, by others of its key */
+	bool refused; /* would have to wait for somebody */
+	bool cleared; /* others of the key were moved back for it */
+
 	/* to a finished state */
 	TqTrace trace;
 
@@ -46,10 +53,18 @@ typedef struct TqMove
  */
 typedef struct TqStateHooks
 {
-	/* may turn a move to pending into one to blocked */
-	void (*entering)(TqCall *call, TqTask *task, TqMove *move);
+	/* may turn a move to pending into one to blocked; to 0: taken away */
+	void (*entering)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 	/* after the row is written, in the same transaction */
-	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from);
+	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+	/* a task of the key is to be submitted so; the key is locked */
+	void (*inserting)(TqCall *call, TqQueue *queue, Datum key,
+					  TqInsertion insertion);
+	/* another rule holds for its keys; nobody else changes its tasks */
+	void (*rearrange)(TqCall *call, TqQueue *queue);
+	/* it has another queue or key than before, or none */
+	void (*left)(TqCall *call, TqQueue *queue, Datum key);
 } TqStateHooks;
 
 extern PGDLLIMPORT TqStateHooks tq_state_hooks;
@@ -65,8 +80,10 @@ extern bool tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 							 TimestampTz due_at);
 extern bool tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 							  TimestampTz due_at);
-extern void tq_state_annotate(TqCall *call, TqTask *task, TqReason reason);
-extern bool tq_state_remove(TqCall *call, TqTask *task);
+extern void tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task,
+							  TqReason reason);
+extern bool tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task);
+extern void tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task);
 extern TimestampTz      tq_state_running_until(const TqQueue *queue,
 											   const TqTask  *task);
 extern const TqOptions *tq_state_options(const TqQueue *queue,

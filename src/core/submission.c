@@ -161,22 +161,22 @@ read_words(FunctionCallInfo fcinfo, TqSubmission *sub)
 		tq_error_invalid("on_conflict", "has an unknown value",
 						 "Allowed: error, return, skip, update, merge.");
 
-	tq_submission_check_insertion(fcinfo, TQ_SUBMIT_INSERTION);
+	sub->insertion = tq_submission_insertion(fcinfo, TQ_SUBMIT_INSERTION);
+	if (sub->insertion != TQ_INSERTION_APPEND && sub->key == NULL)
+		tq_error_invalid("insertion", "needs a key",
+						 "Give key, or insertion => 'append'.");
 }
 
-/* The only insertion that there is yet is append. */
-void
-tq_submission_check_insertion(FunctionCallInfo fcinfo, int n)
+TqInsertion
+tq_submission_insertion(FunctionCallInfo fcinfo, int n)
 {
-	char *word = tq_arg_keyword(fcinfo, n, "insertion");
+	char       *word = tq_arg_keyword(fcinfo, n, "insertion");
+	TqInsertion insertion = TQ_INSERTION_APPEND;
 
-	if (word == NULL || strcmp(word, "append") == 0)
-		return;
-	if (strcmp(word, "supersede") == 0 || strcmp(word, "replace") == 0 ||
-		strcmp(word, "delete") == 0)
-		tq_error_not_built(psprintf("insertion => '%s'", word));
-	tq_error_invalid("insertion", "has an unknown value",
-					 "Allowed: append, supersede, replace, delete.");
+	if (word != NULL && !tq_insertion_parse(word, &insertion))
+		tq_error_invalid("insertion", "has an unknown value",
+						 "Allowed: append, supersede, replace, delete.");
+	return insertion;
 }
 
 /* Find or make the queue; what it says where the caller said nothing. */

@@ -37,6 +37,7 @@ typedef struct TqSubmission
 	TimestampTz  deadline;
 	TqTags       tags;
 	char        *key;
+	TqInsertion  insertion;
 	char        *reference;
 	TqOnConflict on_conflict;
 	Jsonb       *headers;
@@ -80,11 +81,11 @@ extern void tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,
 extern void tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub);
 extern void tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 									 const char *list, bool *named);
-extern Jsonb *tq_submission_carried(TqSubmission *sub, TqTask *origin);
-extern Jsonb *tq_submission_again(TqSubmission *sub, TqQueue *queue,
-								  TqTask *origin);
-extern void   tq_submission_check_insertion(FunctionCallInfo fcinfo, int n);
-extern void   tq_submission_check_size(const TqQueue *queue, const char *what,
-									   int64 size);
+extern Jsonb      *tq_submission_carried(TqSubmission *sub, TqTask *origin);
+extern Jsonb      *tq_submission_again(TqSubmission *sub, TqQueue *queue,
+									   TqTask *origin);
+extern TqInsertion tq_submission_insertion(FunctionCallInfo fcinfo, int n);
+extern void tq_submission_check_size(const TqQueue *queue, const char *what,
+									 int64 size);
 
 #endif /* TQ_SUBMISSION_H */

@@ -35,6 +35,7 @@
 #include "base/rows.h"
 #include "base/spi.h"
 #include "core/id.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/limit.h"
 #include "core/metrics.h"
@@ -50,6 +51,22 @@ typedef struct Holder
 	TqState state;
 } Holder;
 
+/* What an entry of a list says of its key. */
+typedef struct ListKey
+{
+	char       *queue_name;
+	char       *key; /* NULL: none */
+	TqInsertion insertion;
+	bool        may_be_kept_out; /* somebody may have its reference */
+	bool        deleted;         /* by a later one */
+} ListKey;
+
+typedef struct ListKeys
+{
+	ListKey *all;
+	int      count;
+} ListKeys;
+
 PG_FUNCTION_INFO_V1(taskq_submit);
 PG_FUNCTION_INFO_V1(taskq_submit_many);
 PG_FUNCTION_INFO_V1(taskq_submit_tasks);
@@ -63,15 +80,30 @@ static TqStmt stmt_window = {
 	{INT4OID, TEXTOID},
 	NULL};
 
-static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
-					   int64 *task_id);
-static void fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task);
-static void replace_settings(const TqSubmission *sub, Jsonb *payload,
-							 TqTask *task);
-static bool insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
-						int64 *task_id, Holder *holder);
-static bool change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
-						  const Holder *holder);
+static TqStmt stmt_holder = {
+	"SELECT task_id, state::integer, key FROM taskq.task"
+	" WHERE queue_id = $1 AND reference = $2",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static bool  submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						int64 *task_id);
+static void  lock_key(TqCall *call, const TqSubmission *sub);
+static text *key_of_holder(const TqSubmission *sub);
+static bool  make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
+static void  read_keys(Jsonb *list, ListKeys *keys);
+static void  note_deletions(ListKeys *keys);
+static int   compare_list_keys(const void *a, const void *b);
+static void  lock_entries(TqCall *call, const ListKeys *keys);
+static char *word_of(const JsonbValue *entry, const char *name);
+static void  fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task);
+static void  replace_settings(const TqSubmission *sub, Jsonb *payload,
+							  TqTask *task);
+static bool  insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						 int64 *task_id, Holder *holder);
+static bool  change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						   const Holder *holder);
 
 Datum
 taskq_submit(PG_FUNCTION_ARGS)
@@ -132,6 +164,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	tq_submission_read(fcinfo, &sub, NULL);
 	tq_call_begin(&call, "taskq_submit_many()");
 	call.many = true;
+	call.lines_later = true;
 	tq_submission_resolve(fcinfo, &sub);
 	one = AllocSetContextCreate(caller, "taskq_submit_many",
 								ALLOCSET_DEFAULT_SIZES);
@@ -145,7 +178,9 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(one);
 		if (i > 0 && sub.reference != NULL)
 			tq_call_snapshot();
+		/* the next one would delete it */
 		isnull =
+			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
 			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
 		value = Int64GetDatum(task_id);
 		tq_rows_add(result, &value, &isnull);
@@ -169,6 +204,8 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	JsonbIterator     *it;
 	JsonbValue         entry;
 	JsonbIteratorToken token;
+	ListKeys           keys;
+	int                place = 0;
 	TqCall             call;
 	MemoryContext      caller = CurrentMemoryContext;
 	MemoryContext      one;
@@ -181,6 +218,9 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	one = AllocSetContextCreate(caller, "taskq_submit_tasks",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_begin(&call, "taskq_submit_tasks()");
+	call.lines_later = true;
+	read_keys(list, &keys);
+	lock_entries(&call, &keys);
 	call.many = true;
 	it = JsonbIteratorInit(&list->root);
 	token = JsonbIteratorNext(&it, &entry, false);
@@ -202,7 +242,8 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_submission_resolve(inner, &sub);
 		if (sub.reference != NULL)
 			tq_call_snapshot();
-		isnull = !submit_one(&call, &sub,
+		isnull = keys.all[place++].deleted ||
+				 !submit_one(&call, &sub,
 							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
 		value = Int64GetDatum(task_id);
 		tq_rows_add(result, &value, &isnull);
@@ -212,6 +253,137 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	tq_call_end(&call);
 	MemoryContextDelete(one);
 	return (Datum) 0;
+}
+
+/* What the entries of a list say of their keys; what is wrong with one is
+ * said when its turn comes. */
+static void
+read_keys(Jsonb *list, ListKeys *keys)
+{
+	JsonbIterator *it;
+	JsonbValue     entry;
+
+	keys->all = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(ListKey) * (JB_ROOT_COUNT(list) + 1));
+	keys->count = 0;
+	it = JsonbIteratorInit(&list->root);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
+	{
+		ListKey *key = &keys->all[keys->count++];
+		char    *insertion = word_of(&entry, "insertion");
+
+		CHECK_FOR_INTERRUPTS();
+		key->key = word_of(&entry, "key");
+		key->queue_name = word_of(&entry, "queue");
+		if (key->queue_name == NULL)
+			key->queue_name = pstrdup("default");
+		if (insertion == NULL ||
+			!tq_insertion_parse(insertion, &key->insertion))
+			key->insertion = TQ_INSERTION_APPEND;
+		key->may_be_kept_out = word_of(&entry, "reference") != NULL &&
+							   word_of(&entry, "on_conflict") != NULL;
+	}
+	note_deletions(keys);
+}
+
+/*
+ * For each entry: does a later one delete all of its key?  One that may be
+ * kept out by its reference deletes when its turn comes.
+ */
+static void
+note_deletions(ListKeys *keys)
+{
+	ListKey **sorted = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(ListKey *) * (keys->count + 1));
+	bool deleted = false;
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		sorted[i] = &keys->all[i];
+		keys->all[i].deleted = false;
+	}
+	qsort(sorted, keys->count, sizeof(ListKey *), compare_list_keys);
+	for (int i = keys->count - 1; i >= 0; i--)
+	{
+		ListKey *later = i + 1 < keys->count ? sorted[i + 1] : NULL;
+
+		if (sorted[i]->key == NULL)
+			break;
+		if (later == NULL || strcmp(later->key, sorted[i]->key) != 0 ||
+			strcmp(later->queue_name, sorted[i]->queue_name) != 0)
+			deleted = false;
+		sorted[i]->deleted = deleted;
+		deleted = deleted || (sorted[i]->insertion == TQ_INSERTION_DELETE &&
+							  !sorted[i]->may_be_kept_out);
+	}
+	pfree(sorted);
+}
+
+/* By queue and key, those without key first; then in the list's order. */
+static int
+compare_list_keys(const void *a, const void *b)
+{
+	const ListKey *x = *(ListKey *const *) a;
+	const ListKey *y = *(ListKey *const *) b;
+	int            order;
+
+	if ((x->key == NULL) != (y->key == NULL))
+		return x->key == NULL ? -1 : 1;
+	if (x->key != NULL)
+	{
+		order = strcmp(x->queue_name, y->queue_name);
+		if (order == 0)
+			order = strcmp(x->key, y->key);
+		if (order != 0)
+			return order;
+	}
+	return x < y ? -1 : x > y;
+}
+
+/* All keys of a list, before its first task. */
+static void
+lock_entries(TqCall *call, const ListKeys *keys)
+{
+	TqKeyName *names = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqKeyName) * (keys->count + 1));
+	int named = 0;
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		ListKey *key = &keys->all[i];
+		TqQueue *queue;
+
+		if (key->key == NULL || strlen(key->key) > TQ_MAX_KEY)
+			continue;
+		if (named == 0)
+			tq_queue_lock_insertions();
+		queue = tq_queue_find(key->queue_name);
+		if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
+			(key->insertion == TQ_INSERTION_APPEND &&
+			 !tq_key_is_ordered(queue)))
+			continue;
+		names[named].queue_id = queue->queue_id;
+		names[named++].key = cstring_to_text(key->key);
+	}
+	tq_key_lock_names(call, names, named);
+	pfree(names);
+}
+
+/* A member that is a string; NULL: there is none. */
+static char *
+word_of(const JsonbValue *entry, const char *name)
+{
+	JsonbValue *value;
+
+	if (entry->type != jbvBinary ||
+		!JsonContainerIsObject(entry->val.binary.data))
+		return NULL;
+	value = getKeyJsonValueFromContainer(entry->val.binary.data, name,
+										 strlen(name), NULL);
+	if (value == NULL || value->type != jbvString)
+		return NULL;
+	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
 /*
@@ -256,6 +428,44 @@ submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 	}
 }
 
+/* The same, but that a conflict is told: false. */
+bool
+tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
+			  int64 *holder, TqState *holder_state)
+{
+	Holder other = {0};
+	bool   done;
+
+	if (payload != NULL)
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
+	done = insert_task(call, sub, payload, task_id, &other);
+	*holder = other.task_id;
+	*holder_state = other.state;
+	return done;
+}
+
+/* Does a task have the reference, live or within its window? */
+bool
+tq_submit_is_held(const TqQueue *queue, const char *reference, int64 *task_id,
+				  TqState *state)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id),
+					 CStringGetTextDatum(reference)};
+	bool  held;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	held = tq_spi_look(&stmt_holder, args, NULL, 1) > 0;
+	if (held)
+	{
+		*task_id = tq_spi_int8(0, 1, 0);
+		*state = (TqState) tq_spi_int4(0, 2, 0);
+	}
+	tq_spi_leave(&spi);
+	return held ||
+		   tq_submit_is_held_by_finished(queue, reference, task_id, state);
+}
+
 /* Insert the task, unless another one has its reference. */
 static bool
 insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
@@ -263,6 +473,9 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 {
 	TqTask task = {{0}};
 
+	lock_key(call, sub);
+	if (sub->insertion != TQ_INSERTION_APPEND && !make_way(call, sub, holder))
+		return false;
 	/* looked up first, so that the usual conflict leaves no dead row */
 	if (sub->reference != NULL && sub->likely_taken &&
 		tq_submit_is_held_by_finished(sub->queue, sub->reference,
@@ -287,7 +500,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		if (tq_submit_is_held_by_finished(sub->queue, sub->reference,
 										  &holder->task_id, &holder->state))
 		{
-			if (!tq_state_remove(call, &task))
+			if (!tq_state_remove(call, sub->queue, &task))
 				elog(ERROR, "could not take back a task just inserted");
 			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
 			return false;
@@ -297,6 +510,82 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 	if (!sub->any_depth)
 		tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
+	return true;
+}
+
+/*
+ * Before the id is drawn: in the line of a key ids rise in the order in which
+ * its lock was had.  Of a holder that will be changed, too.
+ */
+static void
+lock_key(TqCall *call, const TqSubmission *sub)
+{
+	TqKeyName names[2];
+	int       count = 0;
+	bool      ordered;
+
+	if (sub->key == NULL &&
+		(sub->reference == NULL || !tq_queue_any_ordered()))
+		return;
+	ordered = tq_key_is_ordered(sub->queue);
+	if (sub->key != NULL && (ordered || sub->insertion != TQ_INSERTION_APPEND))
+		names[count++].key = cstring_to_text(sub->key);
+	if (ordered && sub->reference != NULL &&
+		(sub->on_conflict == TQ_CONFLICT_UPDATE ||
+		 sub->on_conflict == TQ_CONFLICT_MERGE))
+	{
+		names[count].key = key_of_holder(sub);
+		if (names[count].key != NULL)
+			count++;
+	}
+	for (int i = 0; i < count; i++)
+		names[i].queue_id = sub->queue->queue_id;
+	tq_key_lock_names(call, names, count);
+}
+
+/* NULL: it has none, or there is no holder. */
+static text *
+key_of_holder(const TqSubmission *sub)
+{
+	Datum args[2];
+	text *key = NULL;
+	TqSpi spi;
+
+	args[0] = Int32GetDatum(sub->queue->queue_id);
+	args[1] = CStringGetTextDatum(sub->reference);
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_holder, args, NULL, 1) > 0)
+	{
+		char *word = tq_spi_text(&spi, 0, 3);
+
+		if (word != NULL)
+		{
+			MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+			key = cstring_to_text(word);
+			MemoryContextSwitchTo(mine);
+		}
+	}
+	tq_spi_leave(&spi);
+	return key;
+}
+
+/*
+ * Move earlier tasks of the key out of the new one's way.  False, and nothing
+ * is moved: another task has the reference, and the caller wants something
+ * else than an error then.  A holder that comes only now, when they have been
+ * moved, is 40001.
+ */
+static bool
+make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
+{
+	Datum key = CStringGetTextDatum(sub->key);
+
+	if (sub->reference != NULL && sub->on_conflict != TQ_CONFLICT_ERROR &&
+		tq_submit_is_held(sub->queue, sub->reference, &holder->task_id,
+						  &holder->state))
+		return false;
+	tq_state_hooks.inserting(call, sub->queue, key, sub->insertion);
 	return true;
 }
 
@@ -464,6 +753,7 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 	sub.lane_id = tq_queue_lane(sub.queue, &sub.tags);
 	sub.headers = headers;
 	sub.dead_letter = true;
+	lock_key(call, &sub);
 	fill_task(&sub, payload, &task);
 	task.f.run_as = origin->f.run_as;
 	TQ_FAULT_POINT("dead_letter");

@@ -10,6 +10,11 @@
 #include "core/row.h"
 #include "core/submission.h"
 
+extern bool  tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						   int64 *task_id, int64 *holder,
+						   TqState *holder_state);
+extern bool  tq_submit_is_held(const TqQueue *queue, const char *reference,
+							   int64 *task_id, TqState *state);
 extern int64 tq_submit_plain(char *queue_name, Jsonb *payload);
 extern void  tq_submit_dead_letter(TqCall *call, const char *queue_name,
 								   TqTask *origin, Jsonb *headers);

@@ -72,6 +72,7 @@ typedef enum TqColumn
 	TQ_COL_DEADLINE,
 	TQ_COL_WAKE_AT,
 	TQ_COL_CANCEL_REQUESTED_AT,
+	TQ_COL_SUSPENDED_AT,
 	TQ_COL_WORKFLOW_ID,
 	TQ_COL_STEP_ID,
 	TQ_COL_REFERENCE,
@@ -107,6 +108,7 @@ typedef enum TqColumn
 #define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
 #define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
 #define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
+#define TQ_FLAG_IN_LINE 8     /* blocked by other tasks of its key */
 /* above these: why a task was dead that is poison now */
 #define TQ_FLAG_REASON_SHIFT 8
 
@@ -133,6 +135,8 @@ typedef struct TqTask
 	ItemPointerData tid;         /* where a live one was read */
 	bool            stood;       /* it was pending when it was read, at */
 	TqPlace         place;
+	int32           queue_before; /* when it was read */
+	Datum           key_before;   /* the same; NULL for none */
 } TqTask;
 
 #define TQ_TASK_TIME(task, col, if_null)                                      \

@@ -19,53 +19,46 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/limit.h"
 #include "core/manage.h"
 #include "core/role.h"
 #include "core/submit.h"
+#include "core/update.h"
 
 PG_FUNCTION_INFO_V1(taskq_update_task);
 
-/* What is to change; values of members that are null are not given. */
-typedef struct Changes
-{
-	TqSubmission sub;
-	bool         named[TQ_SUBMIT_COUNT];
-	bool         any;
-	Jsonb       *payload;
-	int64        version; /* that the caller has seen */
-	bool         has_version;
-} Changes;
-
-static void     read_changes(FunctionCallInfo fcinfo, FunctionCallInfo inner,
-							 Changes *changes);
-static void     refuse_members(const Changes *changes);
-static TqQueue *target_queue(const TqTask *task, const Changes *changes);
+static void     refuse_members(const TqChanges *changes);
+static TqQueue *target_queue(const TqTask *task, const TqChanges *changes);
 static void     set_numbers(TqTask *task, const TqQueue *queue,
-							FunctionCallInfo inner, const Changes *changes);
-static void     set_words(TqTask *task, Changes *changes);
+							const TqChanges *changes);
+static void     set_words(TqTask *task, const TqChanges *changes);
 static void     set_documents(TqTask *task, const TqQueue *queue,
-							  const Changes *changes);
+							  const TqChanges *changes);
 static void     set_times(TqTask *task, const TqQueue *queue,
-						  const Changes *changes, TimestampTz *due_at);
+						  const TqChanges *changes, TimestampTz *due_at);
 static void put_or_drop(TqTask *task, TqColumn col, bool given, Datum value);
-static bool write_task(TqCall *call, TqQueue *queue, TqTask *task,
-					   const Changes *changes, TimestampTz due_at);
 
 Datum
 taskq_update_task(PG_FUNCTION_ARGS)
 {
-	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
-	int64   task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	Changes changes = {0};
-	TqCall  call;
+	int64      task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	Jsonb     *doc = tq_arg_jsonb(fcinfo, 1);
+	bool       has_version = !PG_ARGISNULL(2);
+	int64      version = has_version ? PG_GETARG_INT64(2) : 0;
+	TqChanges  changes = {0};
+	JsonbValue entry;
+	TqCall     call;
 
-	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
-							 NULL);
-	changes.has_version = !PG_ARGISNULL(2);
-	changes.version = changes.has_version ? PG_GETARG_INT64(2) : 0;
-	read_changes(fcinfo, inner, &changes);
+	if (doc == NULL)
+		tq_error_required("changes");
+	if (!JB_ROOT_IS_OBJECT(doc))
+		tq_error_invalid("changes", "must be a JSON object", NULL);
+	entry.type = jbvBinary;
+	entry.val.binary.data = &doc->root;
+	entry.val.binary.len = VARSIZE_ANY_EXHDR(doc);
+	tq_update_read(&entry, "changes", &changes);
 	tq_call_begin(&call, "taskq_update_task()");
 	for (tq_queue_lock_insertions();;)
 	{
@@ -79,48 +72,59 @@ taskq_update_task(PG_FUNCTION_ARGS)
 			task.f.state == TQ_STATE_RUNNING)
 			tq_error_invalid_transition(task_id, (TqState) task.f.state,
 										"changed");
-		if (changes.has_version && changes.version != task.f.version)
-			tq_error_version(task_id, changes.version, task.f.version);
+		if (has_version && version != task.f.version)
+			tq_error_version(task_id, version, task.f.version);
 		if (!changes.any)
 			break;
-		queue = target_queue(&task, &changes);
-		set_numbers(&task, queue, inner, &changes);
-		set_words(&task, &changes);
-		set_documents(&task, queue, &changes);
-		set_times(&task, queue, &changes, &due_at);
-		if (write_task(&call, queue, &task, &changes, due_at))
+		queue = tq_update_apply(&task, &changes, &due_at);
+		tq_key_lock_change(&call, &task, queue);
+		if (tq_update_write(&call, queue, &task, &changes, due_at))
 			break;
 	}
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
 
-static void
-read_changes(FunctionCallInfo fcinfo, FunctionCallInfo inner, Changes *changes)
+/* An object with the settings of a task that are to change. */
+void
+tq_update_read(JsonbValue *entry, const char *list, TqChanges *changes)
 {
-	Jsonb     *doc = tq_arg_jsonb(fcinfo, 1);
-	JsonbValue entry;
+	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
 
-	if (doc == NULL)
-		tq_error_required("changes");
-	if (!JB_ROOT_IS_OBJECT(doc))
-		tq_error_invalid("changes", "must be a JSON object", NULL);
-	entry.type = jbvBinary;
-	entry.val.binary.data = &doc->root;
-	entry.val.binary.len = VARSIZE_ANY_EXHDR(doc);
-	tq_submission_read_entry(inner, &entry, "changes", changes->named);
+	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
+							 NULL);
+	tq_submission_read_entry(inner, entry, list, changes->named);
 	refuse_members(changes);
 	if (changes->named[TQ_SUBMIT_QUEUE] && inner->args[TQ_SUBMIT_QUEUE].isnull)
 		tq_error_required("queue");
 	tq_submission_read(inner, &changes->sub, "default");
 	changes->payload = tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD);
 	for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
+	{
+		changes->null[i] = inner->args[i].isnull;
 		changes->any = changes->any || changes->named[i];
+	}
+}
+
+/*
+ * The task with what is to change, in memory; the queue that it will be in,
+ * and when it will be due.
+ */
+TqQueue *
+tq_update_apply(TqTask *task, TqChanges *changes, TimestampTz *due_at)
+{
+	TqQueue *queue = target_queue(task, changes);
+
+	set_numbers(task, queue, changes);
+	set_words(task, changes);
+	set_documents(task, queue, changes);
+	set_times(task, queue, changes, due_at);
+	return queue;
 }
 
 /* Members that say how to submit, not what. */
 static void
-refuse_members(const Changes *changes)
+refuse_members(const TqChanges *changes)
 {
 	if (changes->named[TQ_SUBMIT_ON_CONFLICT])
 		tq_error_invalid("on_conflict", "is not a setting of a task", NULL);
@@ -133,7 +137,7 @@ refuse_members(const Changes *changes)
 
 /* The queue that the task will be in; TQ003 and 42501 as for a submit. */
 static TqQueue *
-target_queue(const TqTask *task, const Changes *changes)
+target_queue(const TqTask *task, const TqChanges *changes)
 {
 	TqQueue *now = tq_queue_by_id(task->f.queue_id);
 
@@ -144,16 +148,15 @@ target_queue(const TqTask *task, const Changes *changes)
 }
 
 static void
-set_numbers(TqTask *task, const TqQueue *queue, FunctionCallInfo inner,
-			const Changes *changes)
+set_numbers(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 {
 	if (changes->named[TQ_SUBMIT_PRIORITY])
-		task->f.priority = (int16) (inner->args[TQ_SUBMIT_PRIORITY].isnull
+		task->f.priority = (int16) (changes->null[TQ_SUBMIT_PRIORITY]
 										? queue->options.priority
 										: changes->sub.priority);
 	if (changes->named[TQ_SUBMIT_MAX_ATTEMPTS])
 	{
-		task->f.max_attempts = inner->args[TQ_SUBMIT_MAX_ATTEMPTS].isnull
+		task->f.max_attempts = changes->null[TQ_SUBMIT_MAX_ATTEMPTS]
 								   ? queue->options.max_attempts
 								   : changes->sub.max_attempts;
 		if (task->f.max_attempts != -1 &&
@@ -167,7 +170,7 @@ set_numbers(TqTask *task, const TqQueue *queue, FunctionCallInfo inner,
 }
 
 static void
-set_words(TqTask *task, Changes *changes)
+set_words(TqTask *task, const TqChanges *changes)
 {
 	const TqSubmission *sub = &changes->sub;
 
@@ -193,7 +196,7 @@ set_words(TqTask *task, Changes *changes)
 
 /* Who changes what is to be done, or where, is the one it is done for. */
 static void
-set_documents(TqTask *task, const TqQueue *queue, const Changes *changes)
+set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 {
 	const TqSubmission *sub = &changes->sub;
 
@@ -226,7 +229,7 @@ set_documents(TqTask *task, const TqQueue *queue, const Changes *changes)
  * counts from this change.
  */
 static void
-set_times(TqTask *task, const TqQueue *queue, const Changes *changes,
+set_times(TqTask *task, const TqQueue *queue, const TqChanges *changes,
 		  TimestampTz *due_at)
 {
 	const TqSubmission *sub = &changes->sub;
@@ -274,10 +277,13 @@ put_or_drop(TqTask *task, TqColumn col, bool given, Datum value)
 		tq_large_drop(task, col);
 }
 
-/* False when the row has changed since it was read. */
-static bool
-write_task(TqCall *call, TqQueue *queue, TqTask *task, const Changes *changes,
-		   TimestampTz due_at)
+/*
+ * Write a waiting task that tq_update_apply has changed; false when the row
+ * has changed since it was read.
+ */
+bool
+tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
+				const TqChanges *changes, TimestampTz due_at)
 {
 	bool    moves = task->f.queue_id != queue->queue_id;
 	TqTags  tags = {0};

@@ -61,6 +61,7 @@ typedef enum IntentKind
 	INTENT_WAKE_QUEUE,
 	INTENT_WAKE_WORKER,
 	INTENT_WAKE_MADE,
+	INTENT_HEAD,
 	INTENT_RING
 } IntentKind;
 
@@ -73,11 +74,18 @@ typedef struct Intent
 								 * WORKER_GONE, WAKE_WORKER; queue_id of
 								 * QUEUE_GONE, WAKE_QUEUE, RING */
 	Oid              database; /* of VISIT */
-	int64            taken_at; /* of RESERVED: from a bucket; 0: not */
 	TqState          ended;    /* of STOPPED, ENDED: 0: it goes on, or nobody
 								* knows */
-	uint64           queue_epoch;
-	uint64           worker_epoch;
+	union
+	{
+		struct /* of RESERVED */
+		{
+			int64  taken_at; /* from a bucket; 0: not */
+			uint64 queue_epoch;
+			uint64 worker_epoch;
+		};
+		TqHeadFound head; /* of HEAD */
+	};
 } Intent;
 
 /* Changes of the number of a queue's live tasks. */
@@ -105,6 +113,8 @@ static bool armed = false;
 
 /* This transaction made a number or name that sessions keep. */
 static bool session_cache_changed = false;
+
+static uint64 epoch = 1;
 
 static Intent *add_intent(IntentKind kind);
 static Intent *last_intent(IntentKind kind);
@@ -262,6 +272,29 @@ tq_xact_ended(int64 task_id, TqState state)
 		last->running.task_id = task_id;
 	}
 	last->ended = state;
+}
+
+/* Where the line of a key begins, with what this transaction did. */
+void
+tq_xact_head(const TqHeadFound *found)
+{
+	Intent *last = last_intent(INTENT_HEAD);
+
+	if (last == NULL || last->head.of.hash != found->of.hash ||
+		last->head.of.queue_id != found->of.queue_id)
+		last = add_intent(INTENT_HEAD);
+	last->head = *found;
+}
+
+/*
+ * Another number after the transaction's end, and after a savepoint was
+ * rolled back: what was seen of own changes, or under own locks, may not be so
+ * any more.
+ */
+uint64
+tq_xact_epoch(void)
+{
+	return epoch;
 }
 
 /* A queue was dropped. */
@@ -520,6 +553,9 @@ carry_out(const Intent *intent)
 			/* it may be one with option notify */
 			tq_station_wake();
 			break;
+		case INTENT_HEAD:
+			tq_head_put(&intent->head);
+			break;
 		case INTENT_RING:
 			tq_bell_ring(intent->running.queue_id);
 			break;
@@ -589,6 +625,7 @@ forget_all(void)
 	intent_count = 0;
 	deltas = NULL;
 	delta_count = 0;
+	epoch++;
 	tq_metrics_forget();
 	tq_places_forget();
 }
@@ -691,6 +728,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
+		epoch++;
 		while (intent_count > 0 && intents[intent_count - 1].subid >= mine)
 		{
 			intent_count--;

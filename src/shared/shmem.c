@@ -23,6 +23,7 @@
 #include "shared/bind.h"
 #include "shared/bell.h"
 #include "shared/counter.h"
+#include "shared/head.h"
 #include "shared/pulse.h"
 #include "shared/range.h"
 #include "shared/metric.h"
@@ -58,6 +59,7 @@ static const Part parts[] = {
 	{tq_bell_size, tq_bell_init, NULL, tq_bell_wipe, NULL, NULL},
 	{tq_counter_size, tq_counter_init, tq_counter_request, tq_counter_wipe,
 	 "taskq.max_counters", &tq_guc_max_counters},
+	{tq_head_size, tq_head_init, NULL, tq_head_wipe, NULL, NULL},
 	{tq_pulse_size, tq_pulse_init, NULL, NULL, NULL, NULL},
 	{tq_range_size, tq_range_init, tq_range_request, tq_range_wipe, NULL,
 	 NULL},
@@ -130,6 +132,7 @@ tq_shmem_forget_database(Oid database)
 	tq_range_forget_database(database);
 	tq_metric_forget_database(database);
 	tq_ring_wipe();
+	tq_head_wipe();
 	tq_registry_forget_database(database);
 	tq_slot_forget_database(database);
 	tq_waiter_forget_database(database);

@@ -103,6 +103,19 @@ complete_after_undo(const Task *task)
 	return complete_so(task, END_COMMIT, true);
 }
 
+/* A change deletes it, in the version in which it was claimed. */
+Outcome
+complete_by_change(const Task *task)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql),
+			 "count(*) FROM taskq_change('%s', deletes => '[{\"task_id\": "
+			 "%" PRId64 ", \"version\": %" PRId64 "}]')",
+			 name, task->task_id, task->version);
+	return step(task, END_COMMIT, has_effect(task), false, "complete", sql);
+}
+
 Outcome
 fail(const Task *task)
 {
@@ -193,7 +206,7 @@ step(const Task *task, End end, bool effect, bool undo, const char *what,
 	outcome = tx_end(end, outcome);
 	/* not ended, and not taken from us: a registered worker would keep it */
 	if (outcome != OK && strcmp(code, "TQ001") != 0 &&
-		strcmp(code, "rollback") != 0)
+		strcmp(code, "TQ010") != 0 && strcmp(code, "rollback") != 0)
 		need_register |= registers;
 	return end_op(op, outcome, "-");
 }

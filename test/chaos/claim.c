@@ -15,6 +15,7 @@
 static const char *draw_order(void);
 static Outcome     run_claim(PGresult **res, const char *queue, int want,
 							 int lease_ms, int wait_ms, const char *order);
+static int         claim_one(Task *task, const char *queue);
 static int  claim_from(Task *tasks, const char *queue, int want, int lease_ms,
 					   int wait_ms, End end, bool undo);
 static bool wait_ready(const char *queue, int wait_ms);
@@ -43,6 +44,8 @@ read_claim(PGresult *res, const char *queue, char *words, size_t size,
 			continue;
 		tasks[i].task_id = atoll(PQgetvalue(res, i, 0));
 		tasks[i].token = atoll(PQgetvalue(res, i, 1));
+		tasks[i].version = PQnfields(res) > 7 ? atoll(PQgetvalue(res, i, 7))
+											  : 0;
 		snprintf(tasks[i].key, sizeof(tasks[0].key), "%s",
 				 PQgetvalue(res, i, 5));
 		snprintf(tasks[i].queue, sizeof(tasks[0].queue), "%s",
@@ -127,6 +130,10 @@ claim(Task *tasks)
 	ensure_connection();
 	if (bound && need_register)
 		return 0;
+	/* it has no argument for tags */
+	if (!draining && percent(10) && (registers || own_tags[0] == '\0') &&
+		strcmp(queue, "tied") != 0)
+		return claim_one(tasks, queue);
 	count = claim_from(tasks, queue, want, lease_ms, wait_ms, end, undo);
 	productive = count > 0 ? queue : NULL;
 	return count;
@@ -151,6 +158,29 @@ sleep_and_claim(Task *tasks)
 	if (!wait_ready(queue, LONG_WAIT_MS))
 		return 0;
 	return claim_from(tasks, queue, want, 0, 0, END_AUTO, false);
+}
+
+/* Any one task, by taskq_claim_one. */
+static int
+claim_one(Task *task, const char *queue)
+{
+	char      words[TEXT] = "-";
+	int       count = 0;
+	int       lease_ms = 300 + draw(900);
+	long      op = begin_claim(queue, 1, lease_ms, 0, END_AUTO, "random");
+	PGresult *res;
+	Outcome   outcome =
+		run(&res,
+			"SELECT task_id, token, attempt, max_attempts, priority,"
+			" payload->>'key', queue, version"
+			" FROM taskq_claim_one('%s', '{%s}', interval '%d ms')",
+			name, queue, lease_ms);
+
+	if (outcome == OK)
+		count = read_claim(res, queue, words, sizeof(words), task);
+	end_op(op, outcome, "tasks=%s void=-", words);
+	note_claim(outcome);
+	return outcome == OK ? count : 0;
 }
 
 /*

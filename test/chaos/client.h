@@ -3,8 +3,8 @@
  *		What the files of the client share.
  *
  * main.c reads what the process is to be and runs it: a producer, a caller,
- * a worker, a sleeper, or a session that holds a snapshot.  produce.c and
- * work.c draw what is done; calls.c and lists.c make the calls of a worker,
+ * a grouper, a worker, a sleeper, or a session that holds a snapshot.
+ * produce.c, group.c and work.c draw what is done; calls.c and lists.c make the calls of a worker,
  * claim.c claims and waits; connect.c has the connection and transactions,
  * log.c time, chance and the log.
  *
@@ -49,6 +49,7 @@ typedef struct Task
 {
 	int64_t task_id;
 	int64_t token;
+	int64_t version; /* 0: not known */
 	char    queue[64];
 	char    key[64];
 } Task;
@@ -96,6 +97,9 @@ extern Outcome tx_end(End end, Outcome outcome);
 extern void produce(void);
 extern void call_and_wait(void);
 
+/* group.c */
+extern void group_parts(void);
+
 /* calls.c: of a worker, about itself or one task */
 extern bool    draining;
 extern bool    has_effect(const Task *task);
@@ -104,6 +108,7 @@ extern bool    beat_if_due(void);
 extern void    leave(void);
 extern Outcome complete(const Task *task, End end);
 extern Outcome complete_after_undo(const Task *task);
+extern Outcome complete_by_change(const Task *task);
 extern Outcome fail(const Task *task);
 extern Outcome release(const Task *task);
 extern Outcome extend(const Task *task);

@@ -1,7 +1,7 @@
 /*
  * main.c
  *		A client of the chaos test, one process each: a producer, a caller, a
- *		worker, a sleeper, or a session that holds a snapshot.
+ *		grouper, a worker, a sleeper, or a session that holds a snapshot.
  *
  * It works at random, drawn from a seed, and writes what it does to a log of
  * its own (log.c).  doc/testing.md lists the operations.
@@ -48,6 +48,8 @@ main(int argc, char **argv)
 		produce();
 	else if (strcmp(role, "caller") == 0)
 		call_and_wait();
+	else if (strcmp(role, "grouper") == 0)
+		group_parts();
 	else if (strcmp(role, "snapshot") == 0)
 		hold_snapshot(rate);
 	else

@@ -36,6 +36,8 @@ typedef struct Submission
 	char        reference[64];
 	Form        form;
 	End         end;
+	int         line; /* of queue "serial": the key of the tasks; 0: none */
+	bool        supersedes;
 	int         kept; /* keys that are to stay */
 	int  dropped;     /* keys submitted in a savepoint that is rolled back */
 	char key[MAX_TASKS][64];
@@ -176,12 +178,14 @@ carry_out(Submission *sub)
 	join_keys(sub, 0, sub->kept, keys, sizeof(keys));
 	join_keys(sub, sub->kept, sub->dropped, dropped, sizeof(dropped));
 	op = begin_op("submit q=%s keys=%s void=%s end=%s prio=%d delay=%d "
-				  "deadline=%d max=%d tags=%s ref=%s conflict=%s many=%d",
+				  "deadline=%d max=%d tags=%s ref=%s conflict=%s many=%d "
+				  "line=k%d how=%s",
 				  sub->queue, keys, dropped, end_word[sub->end], sub->priority,
 				  sub->delay_ms * 1000, sub->deadline_ms * 1000,
 				  sub->max_attempts, sub->tags[0] ? sub->tags : "-",
 				  sub->reference[0] ? sub->reference : "-", sub->conflict,
-				  sub->form != BY_ONE);
+				  sub->form != BY_ONE, sub->line,
+				  sub->supersedes ? "supersede" : "append");
 	outcome = tx_begin(sub->end);
 	if (outcome == OK && sub->dropped > 0)
 		outcome = submit_dropped(sub);
@@ -228,7 +232,12 @@ draw_submission(Submission *sub)
 	for (int i = 0; i < sub->kept + sub->dropped; i++)
 		snprintf(sub->key[i], sizeof(sub->key[0]), "%s-%ld", name,
 				 ++key_count);
-	if (sub->form == BY_ONE && sub->kept == 1 && sub->dropped == 0)
+	if (strcmp(sub->queue, "serial") == 0)
+	{
+		sub->line = 1 + draw(8);
+		sub->supersedes = sub->form == BY_ONE && sub->kept == 1 && percent(15);
+	}
+	else if (sub->form == BY_ONE && sub->kept == 1 && sub->dropped == 0)
 		draw_reference(sub);
 }
 
@@ -386,8 +395,11 @@ submit_list(Submission *sub, int first, int count)
 		n += snprintf(settings + n, sizeof(settings) - n,
 					  ", 'max_attempts', %d", sub->max_attempts);
 	if (sub->tags[0] != '\0')
-		snprintf(settings + n, sizeof(settings) - n,
-				 ", 'tags', string_to_array('%s', ',')", sub->tags);
+		n += snprintf(settings + n, sizeof(settings) - n,
+					  ", 'tags', string_to_array('%s', ',')", sub->tags);
+	if (sub->line > 0)
+		snprintf(settings + n, sizeof(settings) - n, ", 'key', 'k%d'",
+				 sub->line);
 	join_keys(sub, first, count, keys, sizeof(keys));
 	outcome =
 		run(&res,
@@ -444,6 +456,9 @@ settings_of(const Submission *sub, char *text, size_t size)
 					  sub->max_attempts);
 	if (sub->tags[0] != '\0')
 		n += snprintf(text + n, size - n, ", tags => '{%s}'", sub->tags);
+	if (sub->line > 0)
+		n += snprintf(text + n, size - n, ", key => 'k%d'%s", sub->line,
+					  sub->supersedes ? ", insertion => 'supersede'" : "");
 	if (sub->reference[0] != '\0')
 		snprintf(text + n, size - n,
 				 ", reference => '%s', on_conflict => '%s'", sub->reference,

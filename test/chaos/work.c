@@ -113,9 +113,10 @@ do_task(const Task *task, bool *die_now)
 		return;
 	}
 	take_time(task);
-	if (percent(6))
+	/* not in another version than the one that we know */
+	if (task->version == 0 && percent(6))
 		extend(task);
-	if (percent(3))
+	if (task->version == 0 && percent(3))
 		checkpoint(task);
 	end_task(task, die_now);
 }
@@ -173,6 +174,8 @@ end_task(const Task *task, bool *die_now)
 		*die_now = true;
 	else if (n < 230)
 		complete_after_undo(task);
+	else if (task->version > 0 && percent(70))
+		complete_by_change(task);
 	else
 	{
 		if (complete(task, end) == UNKNOWN && percent(70))

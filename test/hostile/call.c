@@ -56,7 +56,6 @@ static const struct
 	{"task_id", NULL, NULL, "TQ002"},
 	{"queue", NULL, NULL, "TQ003"},
 	{"options", NULL, NULL, "TQ004 0A000 22023"},
-	{"insertion", NULL, NULL, "0A000"},
 	{"wait", NULL, NULL, "0A000 25001"},
 	{"worker", NULL, NULL, "TQ007"},
 	{"reference", NULL, "taskq_submit*", "TQ006"},
@@ -74,6 +73,13 @@ static const struct
 	{NULL, NULL, "taskq_poison", "TQ005"},
 	{NULL, NULL, "taskq_unpoison", "TQ005"},
 	{NULL, NULL, "taskq_update_task", "TQ004"},
+	{NULL, NULL, "taskq_junction", "TQ004"},
+	{NULL, NULL, "taskq_reassign", "TQ005"},
+	{NULL, NULL, "taskq_change",
+	 "TQ003 TQ004 TQ006 TQ008 TQ010 0A000 22003 22007 22008 22009 22015 "
+	 "22P02"},
+	{NULL, NULL, "taskq_claim_one", "TQ003 TQ010 22003"},
+	{NULL, NULL, "taskq_claim_docs", "TQ010"},
 };
 
 /* Errors of the way it is called. */

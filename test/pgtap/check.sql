@@ -1,6 +1,6 @@
 -- taskq_check() finds what somebody who may write the tables did to them.
 BEGIN;
-SELECT plan(139);
+SELECT plan(143);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
@@ -19,7 +19,10 @@ SELECT lives_ok($$
     SELECT taskq_submit('check', reference => 'done', priority => 9);
     SELECT taskq_complete(id, token) FROM pg_temp.claim_id();
     SELECT taskq_submit('check', reference => 'dead', priority => 9);
-    SELECT taskq_fail(id, token, 'no', retryable => false) FROM pg_temp.claim_id()$$,
+    SELECT taskq_fail(id, token, 'no', retryable => false) FROM pg_temp.claim_id();
+    SELECT taskq_create_queue('check lines', '{"key_policy": "serial_hold_on_failure"}');
+    SELECT taskq_submit('check lines', reference => 'first of k', key => 'k');
+    SELECT taskq_submit('check lines', reference => 'second of k', key => 'k')$$,
     'tasks of every kind');
 SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
 SELECT results_eq($$
@@ -273,7 +276,16 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'UPDATE pg_index SET indisready = false WHERE indexrelid = ''taskq.task_reference_idx''::regclass;'
      'INSERT INTO taskq.task SELECT (jsonb_populate_record(t, ''{"task_id": 0}'')).* FROM taskq.task t WHERE t.task_id = {id};'
      'UPDATE pg_index SET indisready = true WHERE indexrelid = ''taskq.task_reference_idx''::regclass',
-     'two live tasks have one reference: tasks 0 and %');
+     'two live tasks have one reference: tasks 0 and %'),
+    -- tasks of one key
+    ('first of k', 'UPDATE taskq.task SET state = 2, available_at = ''infinity'', flags = flags | 8::smallint WHERE task_id = {id}',
+     'task waits for others of its key, and none is in its way: queue %, key k'),
+    ('second of k', 'UPDATE taskq.task SET state = 1, available_at = now(), flags = flags & ~8::smallint WHERE task_id = {id}',
+     'more tasks of a key are pending than may be: queue %, key k'),
+    ('dead', 'UPDATE taskq.archive_keep SET key = ''k'', queue_id = (SELECT queue_id FROM taskq.queue WHERE name = ''check lines'') WHERE task_id = {id}',
+     'task of a key that is held is pending: queue %, key k'),
+    ('second of k', 'UPDATE taskq.task SET state = 3 - state, flags = flags # 8::smallint WHERE key = ''k''',
+     'task comes before others of its key, and is not known to: task {id}');
 
 CREATE FUNCTION pg_temp.is_found(reference text, wrong text, problem text)
 RETURNS SETOF text LANGUAGE sql AS $$

@@ -22,7 +22,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM member WHERE proconfig IS NOT NUL
 SELECT is_empty($$
     SELECT oid::regprocedure FROM member
      WHERE schema <> 'taskq' AND provolatile <> 'v'
-       AND proname <> 'taskq_version'$$,
+       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome')$$,
     'public functions are VOLATILE');
 SELECT is_empty($$
     SELECT m.oid::regprocedure, n.name
@@ -52,12 +52,12 @@ SELECT set_eq($$
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
-          'history SELECT', 'metrics SELECT'],
+          'history SELECT', 'metrics SELECT', 'documents SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c
      WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'v'
-       AND c.relname IN ('tasks', 'queues', 'workers', 'metrics')
+       AND c.relname IN ('tasks', 'queues', 'workers', 'metrics', 'documents')
        AND NOT coalesce(c.reloptions @> ARRAY['security_barrier=true']
                         OR c.reloptions @> ARRAY['security_barrier'], false)$$,
     'views filtered by rights are security barriers');

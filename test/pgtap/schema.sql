@@ -5,7 +5,7 @@ SELECT plan(31);
 -- Tables.
 SELECT tables_are('taskq', ARRAY[
     'instance', 'role', 'queue_change', 'queue', 'lane', 'queue_grant',
-    'worker_change', 'worker', 'worker_sign', 'task_sign', 'task', 'large', 'archive',
+    'worker_change', 'worker', 'worker_sign', 'task_sign', 'task', 'key', 'doc', 'large', 'archive',
     'archive_00', 'archive_01', 'archive_02', 'archive_03', 'archive_04',
     'archive_05', 'archive_06', 'archive_07', 'archive_08', 'archive_09',
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
@@ -18,14 +18,14 @@ SELECT tables_are('taskq', ARRAY[
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
     'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
-    'metrics', 'table_problem', 'known_role']);
+    'metrics', 'documents', 'table_problem', 'line_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',
     'version', 'claimed_at', 'lease_until', 'worker_id', 'attempt', 'state',
     'priority', 'queue_id', 'max_attempts', 'submitted_by', 'run_as',
     'reason', 'descent', 'flags', 'large', 'deadline', 'wake_at',
-    'cancel_requested_at', 'workflow_id', 'step_id', 'reference', 'key',
+    'cancel_requested_at', 'suspended_at', 'workflow_id', 'step_id', 'reference', 'key',
     'correlation_id', 'tags', 'options', 'payload', 'data', 'headers',
     'result', 'checkpoint', 'errors', 'message']);
 
@@ -61,20 +61,21 @@ SELECT results_eq('task_columns', $$VALUES
     (22, 'deadline', 'timestamp with time zone', false),
     (23, 'wake_at', 'timestamp with time zone', false),
     (24, 'cancel_requested_at', 'timestamp with time zone', false),
-    (25, 'workflow_id', 'bigint', false),
-    (26, 'step_id', 'integer', false),
-    (27, 'reference', 'text', false),
-    (28, 'key', 'text', false),
-    (29, 'correlation_id', 'text', false),
-    (30, 'tags', 'text[]', false),
-    (31, 'options', 'jsonb', false),
-    (32, 'payload', 'jsonb', false),
-    (33, 'data', 'bytea', false),
-    (34, 'headers', 'jsonb', false),
-    (35, 'result', 'jsonb', false),
-    (36, 'checkpoint', 'jsonb', false),
-    (37, 'errors', 'jsonb', false),
-    (38, 'message', 'text', false)$$,
+    (25, 'suspended_at', 'timestamp with time zone', false),
+    (26, 'workflow_id', 'bigint', false),
+    (27, 'step_id', 'integer', false),
+    (28, 'reference', 'text', false),
+    (29, 'key', 'text', false),
+    (30, 'correlation_id', 'text', false),
+    (31, 'tags', 'text[]', false),
+    (32, 'options', 'jsonb', false),
+    (33, 'payload', 'jsonb', false),
+    (34, 'data', 'bytea', false),
+    (35, 'headers', 'jsonb', false),
+    (36, 'result', 'jsonb', false),
+    (37, 'checkpoint', 'jsonb', false),
+    (38, 'errors', 'jsonb', false),
+    (39, 'message', 'text', false)$$,
     'columns of taskq.task stand in their order, with their types');
 
 -- What a claim changes: side by side, of fixed width, not null.
@@ -158,7 +159,8 @@ SELECT set_eq($$
     'CREATE INDEX task_deadline_idx ON taskq.task USING btree (deadline) WHERE (deadline IS NOT NULL)',
     'CREATE INDEX task_workflow_idx ON taskq.task USING btree (workflow_id) WHERE (workflow_id IS NOT NULL)',
     'CREATE INDEX task_correlation_idx ON taskq.task USING btree (correlation_id) WHERE (correlation_id IS NOT NULL)',
-    'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) INCLUDE (queue_id) WHERE (wake_at IS NOT NULL)'],
+    'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) INCLUDE (queue_id) WHERE (wake_at IS NOT NULL)',
+    'CREATE INDEX task_suspended_idx ON taskq.task USING btree (queue_id, key, task_id) WHERE (suspended_at IS NOT NULL)'],
     'taskq.task has these indexes and no other');
 SELECT set_eq($$
     SELECT unnest(reloptions) FROM pg_class
@@ -182,7 +184,7 @@ SELECT is(pg_stat_get_xact_tuples_hot_updated('taskq.task'::regclass),
 SELECT results_eq($$
     SELECT a.attname, a.atttypid, a.attnotnull, a.attcollation
       FROM pg_attribute a
-     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum BETWEEN 1 AND 38
+     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum BETWEEN 1 AND 39
      ORDER BY a.attnum$$, $$
     SELECT a.attname, a.atttypid, a.attnotnull, a.attcollation
       FROM pg_attribute a
@@ -193,7 +195,7 @@ SELECT results_eq($$
     SELECT a.attname::text COLLATE "default",
            format_type(a.atttypid, NULL), a.attnotnull
       FROM pg_attribute a
-     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum > 38
+     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum > 39
      ORDER BY a.attnum$$, $$VALUES
     ('bucket', 'smallint', true),
     ('finished_at', 'timestamp with time zone', true),

@@ -25,13 +25,13 @@ $$;
 ALTER TABLE taskq.task SET (autovacuum_enabled = off);
 \timing on
 INSERT INTO taskq.task (task_id, lane_id, available_at, run_at, created_at, token, version, claimed_at, lease_until, worker_id, attempt, state, priority, queue_id,
-       max_attempts, submitted_by, run_as, reason, descent, flags, large, wake_at, reference, key, correlation_id, payload)
+       max_attempts, submitted_by, run_as, reason, descent, flags, large, wake_at, suspended_at, reference, key, correlation_id, payload)
 SELECT :base + i, f.lane_id,
        CASE WHEN s.state IN (2, 4) THEN 'infinity' ELSE s.due END, s.due, s.at,
        (s.state = 3)::int, 1, CASE WHEN s.state = 3 THEN clock_timestamp() ELSE '-infinity' END,
        CASE WHEN s.state = 3 THEN clock_timestamp() + interval '1 d' ELSE 'infinity' END,
        CASE WHEN s.state = 3 THEN w.worker_id ELSE 0 END, (s.state = 3)::int, s.state, 0, f.queue_id, 3, :role_id, :role_id, 0, 0, 0, 0,
-       CASE WHEN s.state = 1 AND s.due > now() THEN s.due END,
+       CASE WHEN s.state = 1 AND s.due > now() THEN s.due END, CASE WHEN s.state = 4 THEN s.at END,
        CASE WHEN s.n % 10 = 1 THEN 'reference ' || i END, CASE WHEN s.n % 10 = 2 THEN 'key ' || i % 1009 END,
        CASE WHEN s.n % 10 = 3 THEN 'correlation ' || i % 1013 END, jsonb_build_object('n', i)
   FROM (SELECT i, i / :step AS n, CASE i / :step % 100 WHEN 1 THEN 3 WHEN 2 THEN 2 WHEN 3 THEN 4 WHEN 4 THEN 4 ELSE 1 END::smallint AS state,

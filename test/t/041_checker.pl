@@ -18,6 +18,8 @@ S dead_threshold=1200000 reaper_interval=300000 slack=5000 recovery=1000000 late
 Q name=q max=3 retry=fixed base=100000 lease=1000000
 Q name=none max=3 retry=fixed base=100000 lease=1000000 retention=none
 Q name=two max=3 retry=fixed base=100000 lease=1000000 running=2
+Q name=line max=3 retry=fixed base=100000 lease=1000000 serial=1
+Q name=group max=3 retry=fixed base=100000 lease=1000000 group=1
 Q name=rated max=3 retry=fixed base=100000 lease=1000000 rate=3 per=1000000
 Q name=timed max=3 retry=linear base=100000 cap=1000000 lease=1000000 time_limit=300000
 TEXT
@@ -365,6 +367,40 @@ reports('the audit says so', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  t
 clean('the audit has looked', "R at=1 audited=5 repaired=0\n");
 reports('taskq_check reports something', '19', "K live tasks are not those of memory queue q\n");
 is(Chaos::Report::audited({ audits => [ map { { at => $_->[0], audited => $_->[1] } } [ 9, 4 ], [ 1, 5 ], [ 2, 9 ], [ 8, 2 ] ] }), 13, 'what the audit has read, over two starts');
+
+# --- 20: a and b have one key; a was submitted first, and comes first
+sub in_line { my ($key, $id, $t0, $t1, %more) = @_; return (submit($key, $id, $t0, $t1, q => 'line', line => 'k1', %more), outbox($key)); }
+sub from_line { my ($w, $id, $key, $t0, $t1) = @_; return claim($w, $t0, $t1, [ [ $id, 1, 1, 0, $key ] ], q => 'line'); }
+sub done_line
+{
+	my ($w, $id, $key, $t0, $t1) = @_;
+	return (answer('complete', $w, $id, 1, $t0, $t1, 'ok -', effect => 1, end => 'commit', q => 'line'), effect($id, 1), task($id, $key, 'done', q => 'line'));
+}
+my @line = (in_line('a', 1, 0, 5), in_line('b', 2, 10, 15));
+clean('one after the other', @line, from_line('w', 1, 'a', 20, 25), done_line('w', 1, 'a', 30, 35), from_line('v', 2, 'b', 36, 40), done_line('v', 2, 'b', 50, 55));
+clean('the end may have come first', @line, from_line('w', 1, 'a', 20, 25), done_line('w', 1, 'a', 30, 40), from_line('v', 2, 'b', 32, 42), done_line('v', 2, 'b', 50, 55));
+reports('both run', '20', @line, from_line('w', 1, 'a', 20, 25), from_line('v', 2, 'b', 30, 35), done_line('w', 1, 'a', 40, 45), done_line('v', 2, 'b', 50, 55));
+reports('the later one is overtaken', '20', @line, from_line('v', 2, 'b', 20, 25), done_line('v', 2, 'b', 30, 35), from_line('w', 1, 'a', 40, 45), done_line('w', 1, 'a', 50, 55));
+clean('it may not have been there yet', in_line('a', 1, 0, 22), in_line('b', 2, 10, 15), from_line('v', 2, 'b', 20, 25), done_line('v', 2, 'b', 30, 35),
+	from_line('w', 1, 'a', 40, 45), done_line('w', 1, 'a', 50, 55));
+clean('another key', in_line('a', 1, 0, 5), in_line('b', 2, 10, 15, line => 'k2'), from_line('v', 2, 'b', 20, 25), done_line('v', 2, 'b', 30, 35),
+	from_line('w', 1, 'a', 40, 45), done_line('w', 1, 'a', 50, 55));
+
+# --- 21: group 1 has the parts g and h
+sub part { my ($key, $id, $t0, $t1) = @_; return submit($key, $id, $t0, $t1, q => 'group', line => "1/$key", box => 0); }
+sub junction { my ($t0, $t1, $outcome) = @_; return op($t0, $t1, 'junction q=group g=1', $outcome); }
+my @parts = (part('g', 1, 0, 5), part('h', 2, 10, 15));
+my @worked = map { (claim('w', 50, 55, [ [ $_->[0], 1, 1, 0, $_->[1] ] ], q => 'group'),
+	answer('complete', 'w', $_->[0], 1, 60, 65, 'ok -', effect => 1, end => 'commit', q => 'group'), effect($_->[0], 1), task($_->[0], $_->[1], 'done', q => 'group')) }
+  [ 1, 'g' ], [ 2, 'h' ];
+clean('released by the later one', @parts, junction(6, 8, 'ok released=-'), junction(20, 25, 'ok released=1,2'), @worked);
+clean('nobody knows by whom', @parts, junction(6, 8, 'ok released=-'), junction(20, 25, 'unknown -'), junction(30, 35, 'ok released=-'), @worked);
+reports('released twice', '21', @parts, junction(20, 25, 'ok released=1,2'), junction(30, 35, 'ok released=1,2'), @worked);
+reports('half of it', '21', @parts, junction(20, 25, 'ok released=1'), @worked);
+reports('before all was there', '21', @parts, junction(6, 8, 'ok released=1,2'), @worked);
+reports('never, and it is stuck', '4 21', @parts, junction(6, 8, 'ok released=-'), junction(20, 25, 'ok released=-'),
+	task(1, 'g', 'suspended', q => 'group'), task(2, 'h', 'suspended', q => 'group'));
+reports('handed out before', '21', @parts, junction(56, 58, 'ok released=1,2'), @worked);
 
 # --- the plan of a seed is always the same, and another one's is another
 sub plan_text { return join ' ', map { join ':', @$_ } Chaos::Run::plan(@_); }

@@ -33,7 +33,7 @@ my @empty = map { /^(\w+)\|0\|/ ? $1 : () } split /\n/, $contents;
 is("@empty", join(' ', (map { "archive_$_" } '01', '02', '04' .. '14'), (map { "transition_$_" } '01', '02', '04' .. '14')),
 	'all tables but those of the leaves not in use have rows');
 is($source->safe_psql('postgres', 'SELECT string_agg(DISTINCT state, \' \' ORDER BY state) FROM taskq.tasks'),
-	'cancelled dead done filtered pending running suspended', 'there are tasks in every state');
+	'blocked cancelled dead done filtered pending running suspended', 'there are tasks in every state');
 
 sub dump_to
 {

@@ -150,7 +150,8 @@ SQL
 agree('rows of functions and views, and their columns',
 	{ map { @$_ } rows(sprintf $columns, "replace(c.relname, '__', '.')", 'reference', 'true') },
 	{ map { @$_ } rows(sprintf $columns, "'taskq.' || c.relname", 'taskq',
-			"(c.relkind = 'c' OR has_table_privilege('public', c.oid, 'SELECT'))") });
+			"(c.relkind = 'c' OR has_table_privilege('public', c.oid, 'SELECT')
+			  OR c.reltype IN (SELECT prorettype FROM pg_proc WHERE proname ~ '^taskq_'))") });
 
 # Words.
 

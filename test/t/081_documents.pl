@@ -8,7 +8,8 @@
 #   ":" a block without a language shows the lines.  Columns are divided by
 #   " | ", NULLs at the end of a line are left out, "…" stands for anything.
 #   (SQLSTATE `X`) tells that of the last error.
-# - A block without "→" may print anything, but raises no error.
+# - A block without "→" may print anything.  No block raises an error that the
+#   page does not tell of.
 # - "Wait two seconds" and "after a second" are waited for.
 #
 # doc/runbook.md, whose statements mean something only when there is an
@@ -28,7 +29,8 @@ my $top = "$FindBin::Bin/../..";
 # Pages, and what they take for granted besides a server
 my %pages = (
 	'README.md' => 'CREATE ROLE shop; CREATE ROLE mailer; CREATE ROLE operator;',
-	'doc/guide.md' => '');
+	'doc/guide.md' => '',
+	'doc/ledger.md' => '');
 
 # pieces(TEXT): what a page consists of: [line, 'code', language, text] or
 # [line, 'text', paragraph]
@@ -116,6 +118,7 @@ sub run_page
 	my $node = start_node($page =~ s/\W/_/gr);
 	my @pieces = pieces($page);
 	my ($blocks, $compared, @hidden) = (0, 0);
+	my $error = qr/^(?:psql:\S+ )?(?:ERROR|FATAL):/;
 	my $statement = qr/(?:SELECT|CALL|INSERT|UPDATE|DELETE|BEGIN|CREATE|ALTER)\b.*;/;
 
 	$node->safe_psql('postgres', "CREATE DATABASE page; $pages{$page}");
@@ -135,10 +138,11 @@ sub run_page
 		}
 		my ($wanted, $wanted_state) = expected(@pieces[ $i + 1, $i + 2 ]);
 		my ($got, $state) = run_block($node, $sql);
-		my $good = $wanted
-		  ? @$got == @$wanted && !grep { !matches($got->[$_], $wanted->[$_]) } 0 .. $#$got
-		  : !grep { /^(?:ERROR|FATAL):/ } @$got;
+		my $good = !$wanted
+		  || @$got == @$wanted && !grep { !matches($got->[$_], $wanted->[$_]) } 0 .. $#$got;
+		my $said = $wanted_state || grep { /$error/ } @{ $wanted // [] };
 
+		$good = 0 if !$said && grep { /$error/ } @$got;
 		$blocks++;
 		$compared++ if $wanted;
 		ok($good, "$page:$number: runs" . ($wanted ? ', and prints what the page says' : ''))

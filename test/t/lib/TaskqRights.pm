@@ -141,6 +141,7 @@ BEGIN
     SELECT * INTO one FROM m.task t WHERE t.queue = q AND t.what = 'done';
     PERFORM taskq_complete(one.task_id, one.token, to_jsonb(word));
     PERFORM m.submit(q, 'waiting', 0);
+    PERFORM taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', q, 'key', 'mark of ' || q, 'content', word)));
 END
 $$;
 SELECT m.fill(q) FROM unnest(ARRAY['q1', 'q2', 'q3']) q;
@@ -396,7 +397,7 @@ sub run_views
 			my $word = $m->{views}{$view}{$class};
 			my %of = map { $_ => 1 } split /\+/, $word;
 			my @wanted = grep {
-				$word eq 'all' || $word eq 'seen' || ($word eq 'own' ? $mine{ $_->{role} } : $of{ $_->{queue} // '' })
+				$word eq 'all' || $word eq 'seen' || ($word eq 'own' ? $mine{ $_->{role} } : $of{ $_->{queue} // $_->{namespace} // '' })
 			} @{ $all->{$view} // [] };
 			if ($word eq 'seen')
 			{

@@ -457,6 +457,14 @@ sub maybe_completed
 	return scalar grep { maybe($_) } @{ $self->{completions}{$id} // [] };
 }
 
+# May a task of the queue wait for others, though its time has come?
+sub waits_for_others
+{
+	my ($self, $queue) = @_;
+	my $options = $self->{queues}{$queue} // {};
+	return $options->{serial} || $options->{group};
+}
+
 sub leaves_nothing
 {
 	my ($self, $queue) = @_;

@@ -62,10 +62,11 @@ sub counts
 	my ($h) = @_;
 	my %n = map { $_ => 0 }
 	  qw(acknowledged unknown holders died claims completions refused redeliveries crashes restarts wipes frozen
-	  waits slept woken awaited lists bound checks);
+	  waits slept woken awaited lists bound checks ordered released);
 
 	$n{acknowledged} = grep { $_->{sure} } values %{ $h->{submits} };
 	$n{claims} = @{ $h->{claims} };
+	$n{ordered} = grep { ($h->{queues}{ $_->{q} } // {})->{serial} } @{ $h->{claims} };
 	$n{redeliveries} += @$_ - 1 for values %{ $h->{claims_of} // {} };
 	for my $op (@{ $h->{ops} })
 	{
@@ -85,6 +86,7 @@ sub counts
 		$n{lists}++ if $op->{many} && $op->{outcome} eq 'ok';
 		$n{checks}++ if $what eq 'check' && $op->{outcome} eq 'ok';
 		$n{bound}++ if $what eq 'kill_worker' && held_by_connection($h, $op->{of}, $op->{t0});
+		$n{released}++ if $what eq 'junction' && $op->{outcome} eq 'ok' && $op->{released} ne '-';
 		$n{awaited}++ if $what =~ /^(await|call)$/ && $op->{outcome} eq 'ok' && $op->{state} =~ /^(done|dead)$/;
 		if ($op->{wait} && $op->{outcome} eq 'ok')
 		{
@@ -117,6 +119,7 @@ sub count_lines
 			@$n{qw(waits slept woken awaited lists)}),
 		"$n->{bound} bound workers killed with tasks; the audit has looked at $n->{audited} entries and mended $n->{repaired};"
 		  . " $n->{checks} runs of taskq_check under way",
+		"$n->{ordered} claims of tasks with keys in order, $n->{released} groups released",
 		"errors: " . ($errors eq '' ? 'none' : $errors));
 }
 

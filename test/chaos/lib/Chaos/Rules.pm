@@ -1,4 +1,4 @@
-# Chaos::Rules: the nineteen rules, one function each; two that are about
+# Chaos::Rules: the twenty-one rules, one function each; two that are about
 # time are in Chaos::Liveness.
 #
 # Each takes a history (Chaos::History) and returns the violations as texts.
@@ -33,7 +33,9 @@ our @rules = (
 	[ 16, 'no lost wake-up', \&Chaos::Liveness::no_lost_wake ],
 	[ 17, 'bound workers', \&Chaos::Liveness::bound_workers ],
 	[ 18, 'the audit finds nothing', \&audit ],
-	[ 19, 'taskq_check is silent', \&check ]);
+	[ 19, 'taskq_check is silent', \&check ],
+	[ 20, 'order of a key', \&order_of_key ],
+	[ 21, 'groups', \&groups ]);
 
 my %finished = map { $_ => 1 } qw(done dead cancelled filtered redundant recreated);
 
@@ -407,6 +409,7 @@ sub waiting_tasks
 		my ($claim) = @{ $h->{claims_of}{ $submit->{id} } // [] };
 
 		next unless $claim && $claim->{attempt} == 1;
+		next if $h->waits_for_others($op->{q});
 		my $till = min($first, $op->{deadline} ? $op->{t0} + $op->{deadline} - $h->slack : FOREVER);
 		my $since = $op->{t1} + $op->{delay} + $h->slack;
 		push @{ $waiting{ $op->{q} }{ $op->{prio} }{ $op->{tags} } }, [ $since, $till ] if $since < $till;
@@ -512,6 +515,7 @@ sub bounded_recovery
 		{
 			my ($claim, $next) = @claims[ $i, $i + 1 ];
 			next if $claim->{own_end} != FOREVER || $next->{attempt} != $claim->{attempt} + 1;
+			next if $h->waits_for_others($claim->{q});
 			# somebody had it in between, and rolled back
 			next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{$id} };
 			# the ways back: since when, and what has to pass then, which begins
@@ -584,6 +588,79 @@ sub check
 {
 	my ($h) = @_;
 	return @{ $h->{problems} };
+}
+
+# Of the tasks of a key one runs at a time, and none was handed out while an
+# earlier one surely waited, which was completed only later.
+sub order_of_key
+{
+	my ($h) = @_;
+	my (@bad, %line);
+
+	for my $submit (grep { $_->{sure} && ($h->{queues}{ $_->{op}{q} } // {})->{serial} } values %{ $h->{submits} })
+	{
+		push @{ $line{"$submit->{op}{q} $submit->{op}{line}"} }, $submit;
+	}
+	for my $line (sort keys %line)
+	{
+		my @tasks = sort { $a->{id} <=> $b->{id} } @{ $line{$line} };
+		my ($most, $when) = most_alive(map { @{ $h->{claims_of}{ $_->{id} } // [] } } @tasks);
+		my @earlier;
+
+		push @bad, "key $line: $most claims were alive at $when" if $most > 1;
+		for my $task (@tasks)
+		{
+			my @claims = @{ $h->{claims_of}{ $task->{id} } // [] };
+			my ($done) = map { $_->{t0} } grep { ok($_) } @{ $h->{completions}{ $task->{id} } // [] };
+
+			@earlier = grep { $_->{done} > $claims[0]{t1} } @earlier if @claims;
+			for my $claim (@claims)
+			{
+				my ($other) = grep { $_->{since} < $claim->{t0} && $_->{done} > $claim->{t1} } @earlier;
+				push @bad, "key $line: task $claim->{id} was handed out while task $other->{id} waited" if $other;
+			}
+			push @earlier, { id => $task->{id}, since => $task->{op}{t1}, done => $done } if defined $done;
+		}
+	}
+	return @bad;
+}
+
+# The parts of a group are let go together, when both are there, and once; no
+# release is lost; no part is handed out before.
+sub groups
+{
+	my ($h) = @_;
+	my (@bad, %part, %of_group, %released);
+
+	for my $submit (grep { ($h->{queues}{ $_->{op}{q} // '' } // {})->{group} } values %{ $h->{submits} })
+	{
+		my ($group) = split m{/}, $submit->{op}{line};
+		push @{ $part{$group} }, $submit;
+	}
+	push @{ $of_group{ $_->{g} } }, $_ for grep { $_->{op} eq 'junction' && maybe($_) } @{ $h->{ops} };
+	for my $group (sort { $a <=> $b } keys %of_group)
+	{
+		my @parts = @{ $part{$group} // [] };
+		my @calls = @{ $of_group{$group} };
+		my @successful = grep { ok($_) && $_->{released} ne '-' } @calls;
+
+		for my $call (@successful)
+		{
+			my @ids = Chaos::History::words($call->{released});
+			my $there = grep { $_->{may} && $_->{op}{t0} < $call->{t1} } @parts;
+
+			push @bad, "group $group: " . @ids . ' parts were released' if @ids != 2;
+			push @bad, "group $group was released when $there of its parts were there" if $there < 2;
+			push @bad, map { "group $group: task $_ was released twice" } grep { $released{$_}++ } @ids;
+		}
+		my $all = max(map { $_->{sure} ? $_->{op}{t1} : FOREVER } @parts);
+		push @bad, "group $group was not released when all of it was there"
+		  if @parts == 2 && !@successful && !(grep { !ok($_) } @calls) && grep { $_->{t0} > $all } @calls;
+		my $first = min(map { $_->{t0} } grep { !ok($_) || $_->{released} ne '-' } @calls) // FOREVER;
+		push @bad, map { "group $group: task $_->{id} was handed out before it was released" }
+		  grep { $_->{t1} < $first } map { @{ $h->{claims_of}{ $_->{id} // '' } // [] } } @parts;
+	}
+	return @bad;
 }
 
 # The most claims surely alive at once, and the first time it was so

@@ -20,7 +20,8 @@ my %interval = (dead_threshold => 3000, reaper_interval => 300);
 
 # The queues: what the server is told, and what the checker knows of it
 # (times in microseconds).  Completions in "bare" write no effects; "tied" has
-# tasks that bound workers hold long; "idle", "pile" and "stack" are served by
+# tasks that bound workers hold long; those of "serial" have keys, those of
+# "group" wait for each other; "idle", "pile" and "stack" are served by
 # sleepers alone.
 my @queues = (
 	[ plain => '"notify": true, "max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
@@ -41,6 +42,10 @@ my @queues = (
 		'max=6 retry=fixed base=50000 lease=800000 rate=4 per=250000' ],
 	[ tied => '"max_attempts": 9, "retry": "fixed", "retry_base": "50 ms", "lease": "2 s"',
 		'max=9 retry=fixed base=50000 lease=2000000' ],
+	[ serial => '"key_policy": "serial", "max_attempts": 6, "retry": "fixed", "retry_base": "30 ms", "lease": "800 ms"',
+		'max=6 retry=fixed base=30000 lease=800000 serial=1' ],
+	[ group => '"max_attempts": 9, "retry": "fixed", "retry_base": "50 ms", "lease": "1 s", "reference_window": "1 d"',
+		'max=9 retry=fixed base=50000 lease=1000000 group=1' ],
 	[ idle => '"max_attempts": 9, "retry": "fixed", "retry_base": "200 ms", "lease": "2 s"',
 		'max=9 retry=fixed base=200000 lease=2000000' ],
 	[ pile => '"max_attempts": 9, "order": "lifo", "notify": true, "retry": "fixed", "retry_base": "150 ms", "lease": "2 s"',
@@ -53,21 +58,23 @@ my %asleep = map { $_ => 1 } qw(idle pile stack);
 # The clients: role, name, queues, tags, and for workers how they hold tasks
 # and how many they may hold (0 = any); for producers, their rate.
 my @clients = (
-	[ 'producer', 'p1', 'plain,lease,few' ],
+	[ 'producer', 'p1', 'plain,lease,few,serial,serial' ],
 	[ 'producer', 'p2', 'random,timed,bare,plain' ],
 	[ 'producer', 'p3', 'five,five,five,five,rated,lease,bare,plain,bare' ],
 	[ 'producer', 'p4', 'idle,pile,stack,tied', '', '', 6 ],
+	[ 'grouper', 'g1', 'group' ],
+	[ 'grouper', 'g2', 'group' ],
 	[ 'caller', 'c1', 'few,bare,tied' ],
 	[ 'worker', 'w1', 'plain,few,tied', '', 'bound', 0 ],
-	[ 'worker', 'w2', 'plain,random,five', 'a', 'registered', 0 ],
-	[ 'worker', 'w3', 'random,timed,few,five', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w2', 'plain,random,five,serial,group', 'a', 'registered', 0 ],
+	[ 'worker', 'w3', 'random,timed,few,five,serial', 'a,b', 'registered', 0 ],
 	[ 'worker', 'w4', 'five,bare,plain', 'b', 'bound', 4 ],
-	[ 'worker', 'w5', 'timed,random,rated,plain', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w5', 'timed,random,rated,plain,serial,group', 'a,b', 'registered', 0 ],
 	[ 'worker', 'w6', 'tied,tied,tied,bare', 'a,b', 'bound', 0 ],
-	[ 'worker', 'u1', 'lease,few', 'a', 'lease', 0 ],
-	[ 'worker', 'u2', 'lease,rated,bare,five', 'a,b', 'lease', 0 ],
-	[ 'worker', 'u3', 'lease,timed,plain,five', '', 'lease', 0 ],
-	[ 'worker', 'u4', 'lease,random,few,tied', 'b', 'lease', 0 ],
+	[ 'worker', 'u1', 'lease,few,serial', 'a', 'lease', 0 ],
+	[ 'worker', 'u2', 'lease,rated,bare,five,serial', 'a,b', 'lease', 0 ],
+	[ 'worker', 'u3', 'lease,timed,plain,five,group', '', 'lease', 0 ],
+	[ 'worker', 'u4', 'lease,random,few,tied,serial', 'b', 'lease', 0 ],
 	[ 'sleeper', 's1', 'idle', 'a', 'lease', 0 ],
 	[ 'sleeper', 's2', 'idle,pile', 'b', 'registered', 0 ],
 	[ 'sleeper', 's3', 'stack', 'a', 'bound', 0 ],
@@ -340,7 +347,7 @@ sub look_after_clients
 	return;
 }
 
-sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller)$/; }
+sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller|grouper)$/; }
 
 # Producers leave out queues that have enough to do for now, so that the
 # drain of a long run is no longer than that of a short one.  What the audit

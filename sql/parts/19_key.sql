@@ -1,0 +1,19 @@
+/*
+ * 19_key: the keys of tasks whose order matters.
+ *
+ * A row is the mutex of its key: locked by whoever puts a task of the key
+ * into the line or takes one out of it, never by a claim.  core/key.c tells
+ * about it, ordered/line.c about the line.
+ */
+CREATE TABLE taskq.key (
+    queue_id integer NOT NULL,
+    key pg_catalog.text NOT NULL COLLATE "C",
+    astray bigint[],
+    CONSTRAINT key_pkey PRIMARY KEY (queue_id, key)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE taskq.key IS 'Keys whose tasks wait for each other; a row is locked, seldom changed';
+COMMENT ON COLUMN taskq.key.queue_id IS 'The queue';
+COMMENT ON COLUMN taskq.key.key IS 'The key';
+COMMENT ON COLUMN taskq.key.astray IS
+    'Tasks that may be pending or running although a blocked one comes before them';
+COMMENT ON CONSTRAINT key_pkey ON taskq.key IS 'The row of a key';

@@ -1,0 +1,32 @@
+/*
+ * 21_doc: documents that tasks share.
+ *
+ * ordered/doc.c tells about them.
+ */
+CREATE TABLE taskq.doc (
+    namespace pg_catalog.text NOT NULL COLLATE "C",
+    key pg_catalog.text NOT NULL COLLATE "C",
+    secondary_key pg_catalog.text NOT NULL COLLATE "C",
+    doc_id bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 1,
+    content jsonb,
+    worker pg_catalog.text,
+    lease_until timestamp with time zone,
+    CONSTRAINT doc_pkey PRIMARY KEY (doc_id),
+    CONSTRAINT doc_name_key UNIQUE (namespace, key, secondary_key),
+    CONSTRAINT doc_version_check CHECK (version OPERATOR(pg_catalog.>) 0),
+    CONSTRAINT doc_lease_check CHECK ((worker IS NULL) OPERATOR(pg_catalog.=) (lease_until IS NULL))
+);
+COMMENT ON TABLE taskq.doc IS 'Documents that are changed together with tasks';
+COMMENT ON COLUMN taskq.doc.namespace IS 'Whose it is: of a queue of that name, or of nobody';
+COMMENT ON COLUMN taskq.doc.key IS 'Documents of one key are claimed together';
+COMMENT ON COLUMN taskq.doc.secondary_key IS 'Which of the key, or empty';
+COMMENT ON COLUMN taskq.doc.doc_id IS 'Of the numbers of tasks';
+COMMENT ON COLUMN taskq.doc.version IS 'Raised by every change';
+COMMENT ON COLUMN taskq.doc.content IS 'What it says';
+COMMENT ON COLUMN taskq.doc.worker IS 'Who holds it, or held it last';
+COMMENT ON COLUMN taskq.doc.lease_until IS 'Until when';
+COMMENT ON CONSTRAINT doc_pkey ON taskq.doc IS 'One row for each document';
+COMMENT ON CONSTRAINT doc_name_key ON taskq.doc IS 'One document of a name';
+COMMENT ON CONSTRAINT doc_version_check ON taskq.doc IS 'Versions begin with 1';
+COMMENT ON CONSTRAINT doc_lease_check ON taskq.doc IS 'A claim has an end';

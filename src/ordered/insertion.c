@@ -1,0 +1,305 @@
+/*
+ * insertion.c
+ *		What a submit does to earlier tasks of its key.
+ *
+ *	supersede	pending and blocked ones become redundant
+ *	replace		suspended ones, too, and finished ones that are done, dead or
+ *				filtered
+ *	delete		all but running ones are removed, from the archive too
+ *
+ * The caller has the key's lock, and has not drawn the new task's id yet: so
+ * every task of the key that is found here is an earlier one.  In a queue
+ * that orders tasks by their keys nobody else can be making one of the key.
+ * In the others an append takes no lock: one that is under way is waited for,
+ * since it may have come first, and one that begins now counts as later.
+ *
+ * Those that others are claiming or ending are waited for, and looked at
+ * again; who is running then stays.
+ *
+ * The tasks are taken from the end of the line, so that none of them is let
+ * go because the one before it is gone.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/xact.h"
+#include "catalog/pg_collation_d.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/key.h"
+#include "core/large.h"
+#include "core/state.h"
+#include "ordered/insertion.h"
+
+#define IN(state) (1 << (state))
+#define WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))
+
+/* States of live tasks, and of finished ones, that are touched. */
+static const struct
+{
+	int live;
+	int finished;
+} touched[] = {[TQ_INSERTION_APPEND] = {0, 0},
+			   [TQ_INSERTION_SUPERSEDE] = {WAITING, 0},
+			   [TQ_INSERTION_REPLACE] = {WAITING | IN(TQ_STATE_SUSPENDED),
+										 IN(TQ_STATE_DONE) |
+											 IN(TQ_STATE_DEAD) |
+											 IN(TQ_STATE_FILTERED)},
+			   [TQ_INSERTION_DELETE] = {WAITING | IN(TQ_STATE_SUSPENDED), ~0}};
+
+typedef struct TaskIds
+{
+	int64 *ids;
+	int    count;
+	int    room;
+} TaskIds;
+
+static TqStmt stmt_replaced = {
+	"SELECT task_id FROM taskq.archive"
+	" WHERE queue_id = $1 AND key = $2 AND state IN (5, 6, 8)"
+	" ORDER BY task_id",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_finished = {
+	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_delete = {
+	"WITH gone AS (DELETE FROM taskq.archive"
+	"               WHERE queue_id = $1 AND key = $2"
+	"           RETURNING task_id, large),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
+	"SELECT count(*) FROM gone",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static void          inserting(TqCall *call, TqQueue *queue, Datum key,
+							   TqInsertion insertion);
+static TransactionId find_live(TqCall *call, const TqQueue *queue, Datum key,
+							   bool lifo, TaskIds *found);
+static void          add_id(TaskIds *found, int64 task_id);
+static void          touch_live(TqCall *call, TqQueue *queue, int64 task_id,
+								TqInsertion insertion);
+static void          require_all_seen(const TqQueue *queue, Datum key);
+static void          replace_finished(TqCall *call, TqQueue *queue, Datum key);
+static void          delete_finished(TqCall *call, TqQueue *queue, Datum key);
+
+void
+tq_insertion_init(void)
+{
+	tq_state_hooks.inserting = inserting;
+}
+
+static void
+inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion)
+{
+	TqKeyRule     rule;
+	TaskIds       found = {0};
+	TransactionId other;
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
+
+	(void) tq_key_rule(queue, &rule);
+	tq_row_flush(call);
+	while (TransactionIdIsValid(
+		other = find_live(call, queue, key, rule.lifo, &found)))
+	{
+		XactLockTableWait(other, NULL, NULL, XLTW_None);
+		CHECK_FOR_INTERRUPTS();
+	}
+	one = AllocSetContextCreate(caller, "taskq insertion",
+								ALLOCSET_DEFAULT_SIZES);
+	tq_call_push_latest();
+	for (int i = found.count - 1; i >= 0; i--)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		touch_live(call, queue, found.ids[i], insertion);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	if (touched[insertion].finished != 0 && IsolationUsesXactSnapshot())
+		require_all_seen(queue, key);
+	if (insertion == TQ_INSERTION_REPLACE)
+		replace_finished(call, queue, key);
+	if (insertion == TQ_INSERTION_DELETE)
+		delete_finished(call, queue, key);
+	tq_call_pop();
+	MemoryContextDelete(one);
+}
+
+/*
+ * The live tasks of the key, in the order of its line; or the transaction
+ * that is making one, or moving one.
+ */
+static TransactionId
+find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
+		  TaskIds *found)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_key, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	TransactionId   other = InvalidTransactionId;
+	SnapshotData    dirty;
+	ScanKeyData     keys[2];
+	IndexScanDesc   scan;
+
+	InitDirtySnapshot(dirty);
+	CommandCounterIncrement();
+	found->count = 0;
+	scan = tq_compat_index_beginscan(call->task.rel, index, &dirty, 2);
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(queue->queue_id));
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, key);
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (index_getnext_slot(
+		scan, lifo ? BackwardScanDirection : ForwardScanDirection, slot))
+	{
+		bool               should_free;
+		const TqTaskFixed *row = (const TqTaskFixed *) GETSTRUCT(
+			ExecFetchSlotHeapTuple(slot, false, &should_free));
+
+		CHECK_FOR_INTERRUPTS();
+		if (TransactionIdIsValid(dirty.xmin))
+			other = dirty.xmin;
+		else if (TransactionIdIsValid(dirty.xmax))
+			other = dirty.xmax;
+		if (TransactionIdIsValid(other))
+			break;
+		add_id(found, row->task_id);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return other;
+}
+
+static void
+add_id(TaskIds *found, int64 task_id)
+{
+	if (found->count == found->room)
+	{
+		found->room = found->room == 0 ? 16 : found->room * 2;
+		found->ids =
+			found->ids == NULL
+				? palloc(sizeof(int64) * found->room)
+				: repalloc_huge(found->ids, sizeof(int64) * found->room);
+	}
+	found->ids[found->count++] = task_id;
+}
+
+/* Unless it is gone, or running, by now. */
+static void
+touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
+{
+	for (;;)
+	{
+		TqTask task;
+		TqMove move = {0};
+		bool   done;
+
+		if (!tq_row_find(call, task_id, &task) ||
+			(touched[insertion].live & IN(task.f.state)) == 0)
+			return;
+		TQ_DEBUG_POINT("insertion_found");
+		move.to = TQ_STATE_REDUNDANT;
+		move.wanted = "superseded";
+		done = insertion == TQ_INSERTION_DELETE
+				   ? tq_state_remove(call, queue, &task)
+				   : tq_state_enter(call, queue, &task, &move);
+		tq_call_pop();
+		tq_call_push_latest();
+		if (done)
+			return;
+	}
+}
+
+/* 40001 when a task of the key has ended after the snapshot was taken. */
+static void
+require_all_seen(const TqQueue *queue, Datum key)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	int64 seen;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_finished, args, NULL, SPI_OK_SELECT, 0);
+	seen = tq_spi_int8(0, 1, 0);
+	(void) tq_spi_look(&stmt_finished, args, NULL, 0);
+	if (seen != tq_spi_int8(0, 1, 0))
+		tq_error_serialization();
+	tq_spi_leave(&spi);
+}
+
+static void
+replace_finished(TqCall *call, TqQueue *queue, Datum key)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "taskq insertion",
+											  ALLOCSET_DEFAULT_SIZES);
+	Datum         args[2] = {Int32GetDatum(queue->queue_id), key};
+	int64        *ids;
+	uint64        rows;
+	TqSpi         spi;
+
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_replaced, args, NULL, 0);
+	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqTask task;
+
+		MemoryContextSwitchTo(one);
+		/* somebody may be moving it, where that takes no lock of the key */
+		while (tq_row_find_archived(ids[i], &task) &&
+			   (touched[TQ_INSERTION_REPLACE].finished & IN(task.f.state)) !=
+				   0)
+		{
+			TqMove move = {0};
+
+			CHECK_FOR_INTERRUPTS();
+			move.to = TQ_STATE_REDUNDANT;
+			move.wanted = "replaced";
+			if (tq_row_take_archived(&task) &&
+				tq_state_enter(call, queue, &task, &move))
+				break;
+		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+	pfree(ids);
+}
+
+static void
+delete_finished(TqCall *call, TqQueue *queue, Datum key)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	TqSpi spi;
+
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_SELECT, 0);
+	tq_spi_leave(&spi);
+}

@@ -1,0 +1,84 @@
+-- Lines of keys: what one call does with several tasks of a key, and what a
+-- policy finds that comes later.
+CREATE FUNCTION pg_temp.line(q text) RETURNS TABLE (payload jsonb, state text) LANGUAGE sql AS
+    $$ SELECT payload, state FROM taskq.tasks WHERE queue = q ORDER BY task_id $$;
+
+-- Deadlines of several tasks of a key, and of others, at once.
+SELECT taskq_create_queue('late', '{"key_policy": "serial", "retention": "7 d"}');
+SELECT count(taskq_submit('late', to_jsonb(n), key => CASE WHEN n < 4 THEN 'k' END, deadline => clock_timestamp() + interval '0.5 s')) FROM generate_series(1, 4) n;
+SELECT taskq_submit('late', '5', key => 'k') > 0;
+DO $$
+BEGIN
+    FOR i IN 1 .. 600 LOOP
+        PERFORM taskq_run_reapers();
+        EXIT WHEN NOT EXISTS (SELECT FROM taskq.tasks WHERE queue = 'late' AND deadline IS NOT NULL AND state <> 'dead');
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+END $$;
+SELECT * FROM pg_temp.line('late');
+-- A purge of several, and of what they leave.
+SELECT count(taskq_submit('late', to_jsonb(n), key => 'k')) FROM generate_series(6, 8) n;
+SELECT taskq_purge('late', '{pending,blocked}', max_tasks => 2);
+SELECT * FROM pg_temp.line('late') WHERE state <> 'dead';
+SELECT taskq_drop_queue('late', true);
+
+-- A task revived while there was no policy comes first again with the next one.
+SELECT taskq_create_queue('again', '{"key_policy": "serial", "retention": "7 d"}');
+SELECT count(taskq_submit('again', to_jsonb(n), key => 'k')) FROM generate_series(1, 4) n;
+SELECT count(taskq_complete(c.task_id, c.token)) FROM generate_series(1, 2) n, LATERAL taskq_claim('again', wait => (n * 0)::text::interval) c;
+SELECT taskq_alter_queue('again', '{"key_policy": null}');
+SELECT taskq_reassign('again', 'done', 'suspended', task_ids => ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'again' AND payload = '1'));
+SELECT taskq_retry(task_id) FROM taskq.tasks WHERE queue = 'again' AND payload = '1';
+SELECT taskq_alter_queue('again', '{"key_policy": "serial"}');
+SELECT payload FROM taskq_claim('again');
+SELECT taskq_submit('again', '5', key => 'k') > 0;
+SELECT taskq_hold(task_id) FROM taskq.tasks WHERE queue = 'again' AND payload = '3';
+SELECT * FROM pg_temp.line('again');
+SELECT taskq_drop_queue('again', true);
+
+-- More are running than a later rule allows: none goes on before all have ended.
+SELECT taskq_create_queue('many', '{"retention": "7 d"}');
+SELECT taskq_submit('many', '0', key => 'k', suspended => true) > 0;
+SELECT count(taskq_submit('many', to_jsonb(n), key => 'k')) FROM generate_series(1, 3) n;
+SELECT count(*) FROM taskq_claim('many', max_tasks => 3);
+SELECT taskq_alter_queue('many', '{"key_policy": "serial"}');
+SELECT taskq_submit('many', '4', key => 'k') > 0;
+SELECT taskq_retry(task_id) FROM taskq.tasks WHERE queue = 'many' AND payload = '0';
+SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'many' AND payload = '1';
+SELECT * FROM pg_temp.line('many');
+SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'many' AND payload IN ('2', '3');
+SELECT * FROM pg_temp.line('many');
+-- By hand a task that waits for others is not let go.
+SELECT taskq_reassign('many', 'blocked', 'pending');
+-- What is noted of a key ends with its tasks.
+SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;
+SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;
+SELECT count(*) > 0 FROM taskq_run_reapers();
+SELECT count(*) FROM taskq.key;
+SELECT taskq_drop_queue('many', true);
+
+-- Suspended tasks are recreated suspended, each once.
+SELECT taskq_create_queue('anew', '{"key_policy": "serial_until_success", "retention": "7 d"}');
+SELECT count(taskq_submit('anew', to_jsonb(n), key => 'k', suspended => true)) FROM generate_series(1, 3) n;
+SELECT count(*) FROM taskq_recreate_all('anew', 'suspended');
+SELECT * FROM pg_temp.line('anew');
+-- All of a group at once, and one after the other.
+SELECT count(*) FROM taskq_junction('anew', '{k}');
+SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
+SELECT count(action) FROM (SELECT taskq_manage_many('hold', ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'anew' AND state = 'blocked')) AS action) a;
+SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
+SELECT taskq_retry_all('anew', 'suspended');
+SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
+SELECT taskq_drop_queue('anew', true);
+
+-- Who deletes the others, and is kept out, deletes none.
+SELECT taskq_create_queue('out', '{"retention": "7 d"}');
+SELECT taskq_submit('out', '"holder"', reference => 'r') > 0;
+SELECT s > 0 AS submitted FROM taskq_submit_tasks('[{"queue": "out", "key": "k", "payload": "first"},
+    {"queue": "out", "key": "k", "payload": "second", "insertion": "delete", "reference": "r", "on_conflict": "skip"}]') s;
+SELECT s > 0 AS submitted FROM taskq_submit_tasks('[{"queue": "out", "key": "k", "payload": "third"},
+    {"queue": "out", "key": "k", "payload": "fourth", "insertion": "delete"}]') s;
+SELECT * FROM pg_temp.line('out');
+SELECT taskq_drop_queue('out', true);
+
+SELECT * FROM taskq_check();
