@@ -88,6 +88,20 @@ like($said, qr/^\| good \| ≥ 0\.9 × limit \| 0\.90 \| met \|$/m, 'an aim that
 like($said, qr/^\| bad \| ≤ 94 \| 95 \| \*\*missed\*\* \|$/m, 'one that is missed');
 like($said, qr/^\| none \| ≤ 1 \|  \| not measured \|$/m, 'one that was not measured');
 
+# a part that was measured anew, beside others that the page has
+my $kept = PostgreSQL::Test::Utils::tempdir_short();
+my $old = "## Old part\n\n    make bench PART=idle\n\n| aim | wanted | measured | |\n|---|---|---|---|\n"
+  . "| old aim | ≥ 1 | 2 | met |\n\nfact old.\n";
+append_to_file("$kept/page.md", "# Results\n\n## Aims\n\nnone\n\n$old\n## Work\n\n    make bench PART=work\n\nforgotten.\n");
+($status, $said) = report(results(@good, 'end'), "$kept/page.md", "$kept/pictures");
+is($status, 0, 'a page is written over another') or diag($said);
+$said = slurp_file("$kept/page.md");
+like($said, qr/^\Q$old\E/m, 'what was not measured stays');
+like($said, qr/^\| old aim .* met \|\n\n2 met, 1 missed, 1 not measured\.$/m, 'with its aims');
+unlike($said, qr/forgotten/, 'what was measured is told anew');
+($status, my $again) = report(results(@good, 'end'), "$kept/page.md", "$kept/pictures");
+is(slurp_file("$kept/page.md"), $said, 'and once more');
+
 # what is no result
 my %refused = (
 	'a run that did not end' => [@good],
