@@ -12,7 +12,8 @@ use Test::More;
 use TaskqTest;
 use Time::HiRes qw(time);
 
-my $node = start_node('crash', 'restart_after_crash' => 'on');
+# what is not flushed at its commit stays so for long
+my $node = start_node('crash', 'restart_after_crash' => 'on', 'wal_writer_delay' => '10s');
 my $crashes = 0;
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
@@ -119,8 +120,16 @@ is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effe
 is(error_of($node, "SELECT taskq_complete($id, $token)"), 'TQ001', 'and no second time');
 
 # --- the whole server
+my $latest = $sql->(<<'SQL');
+SELECT taskq_submit('held') \g /dev/null
+SELECT task_id, token FROM taskq_claim('held') \gset
+SELECT taskq_complete(:task_id, :token) \g /dev/null
+SELECT :task_id
+SQL
 $node->stop('immediate');
 $node->start;
+is($sql->("SELECT state FROM taskq_get($latest)"), 'done',
+	'a completion that was acknowledged just before an immediate shutdown stays');
 held_as_before('immediate shutdown');
 $node->kill9;
 ok(start_again($node), 'the server starts after kill -9 of the postmaster');
