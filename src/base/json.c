@@ -17,6 +17,26 @@
 
 static Numeric whole_number(const char *name, JsonbValue *value);
 
+bool
+tq_json_is_object(const JsonbValue *value)
+{
+	return value->type == jbvBinary &&
+		   JsonContainerIsObject(value->val.binary.data);
+}
+
+/* A member of an object that is neither missing nor null; else NULL. */
+JsonbValue *
+tq_json_member(const JsonbValue *value, const char *name)
+{
+	JsonbValue *found;
+
+	if (!tq_json_is_object(value))
+		return NULL;
+	found = getKeyJsonValueFromContainer(value->val.binary.data, name,
+										 strlen(name), NULL);
+	return found == NULL || found->type == jbvNull ? NULL : found;
+}
+
 /* 22003 when the integer is out of range. */
 int32
 tq_json_int4(const char *name, JsonbValue *value)

@@ -27,6 +27,7 @@
 #include "base/guc.h"
 #include "base/rows.h"
 #include "base/spi.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "core/duty.h"
 #include "core/queue.h"
@@ -147,20 +148,12 @@ tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
 	Datum          values[2];
 	bool           nulls[2] = {false, false};
 	StringInfoData detail;
+	va_list        args;
 
 	initStringInfo(&detail);
-	for (;;)
-	{
-		va_list args;
-		int     needed;
-
-		va_start(args, format);
-		needed = appendStringInfoVA(&detail, format, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&detail, needed);
-	}
+	va_start(args, format);
+	tq_text_add(&detail, format, args);
+	va_end(args);
 	values[0] = CStringGetTextDatum(problem);
 	values[1] = CStringGetTextDatum(detail.data);
 	tq_rows_add(result, values, nulls);

@@ -29,6 +29,7 @@
 #include "base/guard.h"
 #include "base/guc.h"
 #include "base/rows.h"
+#include "base/text.h"
 #include "core/duty.h"
 #include "core/health.h"
 #include "core/queue.h"
@@ -162,21 +163,13 @@ void
 tq_health_say(TqHealth *health, const char *format, ...)
 {
 	StringInfo text = &health->detail;
+	va_list    args;
 
 	if (text->len > 0)
 		appendStringInfoChar(text, ' ');
-	for (;;)
-	{
-		va_list args;
-		int     needed;
-
-		va_start(args, format);
-		needed = appendStringInfoVA(text, format, args);
-		va_end(args);
-		if (needed == 0)
-			return;
-		enlargeStringInfo(text, needed);
-	}
+	va_start(args, format);
+	tq_text_add(text, format, args);
+	va_end(args);
 }
 
 /* A span of time in words, its two largest units. */

@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/rows.h"
 #include "base/spi.h"
 #include "core/id.h"
@@ -49,6 +50,7 @@ typedef struct Holder
 {
 	int64   task_id;
 	TqState state;
+	text   *key; /* NULL: none; of live ones only */
 } Holder;
 
 /* What an entry of a list says of its key. */
@@ -87,15 +89,15 @@ static TqStmt stmt_holder = {
 	{INT4OID, TEXTOID},
 	NULL};
 
-static bool  submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
-						int64 *task_id);
-static void  lock_key(TqCall *call, const TqSubmission *sub);
-static text *key_of_holder(const TqSubmission *sub);
-static bool  make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
-static void  read_keys(Jsonb *list, ListKeys *keys);
-static void  note_deletions(ListKeys *keys);
-static int   compare_list_keys(const void *a, const void *b);
-static void  lock_entries(TqCall *call, const ListKeys *keys);
+static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
+					   int64 *task_id);
+static void lock_key(TqCall *call, const TqSubmission *sub);
+static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
+static bool make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
+static void read_keys(Jsonb *list, ListKeys *keys);
+static void note_deletions(ListKeys *keys);
+static int  compare_list_keys(const void *a, const void *b);
+static void lock_entries(TqCall *call, const ListKeys *keys);
 static char *word_of(const JsonbValue *entry, const char *name);
 static void  fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task);
 static void  replace_settings(const TqSubmission *sub, Jsonb *payload,
@@ -374,13 +376,8 @@ lock_entries(TqCall *call, const ListKeys *keys)
 static char *
 word_of(const JsonbValue *entry, const char *name)
 {
-	JsonbValue *value;
+	JsonbValue *value = tq_json_member(entry, name);
 
-	if (entry->type != jbvBinary ||
-		!JsonContainerIsObject(entry->val.binary.data))
-		return NULL;
-	value = getKeyJsonValueFromContainer(entry->val.binary.data, name,
-										 strlen(name), NULL);
 	if (value == NULL || value->type != jbvString)
 		return NULL;
 	return pnstrdup(value->val.string.val, value->val.string.len);
@@ -449,19 +446,14 @@ bool
 tq_submit_is_held(const TqQueue *queue, const char *reference, int64 *task_id,
 				  TqState *state)
 {
-	Datum args[2] = {Int32GetDatum(queue->queue_id),
-					 CStringGetTextDatum(reference)};
-	bool  held;
-	TqSpi spi;
+	Holder holder;
+	bool   held = find_holder(queue, CStringGetTextDatum(reference), &holder);
 
-	tq_spi_enter(&spi);
-	held = tq_spi_look(&stmt_holder, args, NULL, 1) > 0;
 	if (held)
 	{
-		*task_id = tq_spi_int8(0, 1, 0);
-		*state = (TqState) tq_spi_int4(0, 2, 0);
+		*task_id = holder.task_id;
+		*state = holder.state;
 	}
-	tq_spi_leave(&spi);
 	return held ||
 		   tq_submit_is_held_by_finished(queue, reference, task_id, state);
 }
@@ -534,40 +526,55 @@ lock_key(TqCall *call, const TqSubmission *sub)
 		(sub->on_conflict == TQ_CONFLICT_UPDATE ||
 		 sub->on_conflict == TQ_CONFLICT_MERGE))
 	{
-		names[count].key = key_of_holder(sub);
-		if (names[count].key != NULL)
-			count++;
+		Holder holder;
+
+		if (find_holder(sub->queue, CStringGetTextDatum(sub->reference),
+						&holder) &&
+			holder.key != NULL)
+			names[count++].key = holder.key;
 	}
 	for (int i = 0; i < count; i++)
 		names[i].queue_id = sub->queue->queue_id;
 	tq_key_lock_names(call, names, count);
 }
 
-/* NULL: it has none, or there is no holder. */
-static text *
-key_of_holder(const TqSubmission *sub)
+/* The live task that has the reference. */
+static bool
+find_holder(const TqQueue *queue, Datum reference, Holder *holder)
 {
-	Datum args[2];
-	text *key = NULL;
+	Datum args[2] = {Int32GetDatum(queue->queue_id), reference};
+	bool  found;
 	TqSpi spi;
 
-	args[0] = Int32GetDatum(sub->queue->queue_id);
-	args[1] = CStringGetTextDatum(sub->reference);
+	memset(holder, 0, sizeof(*holder));
 	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_holder, args, NULL, 1) > 0)
+	found = tq_spi_look(&stmt_holder, args, NULL, 1) > 0;
+	if (found)
 	{
-		char *word = tq_spi_text(&spi, 0, 3);
+		char *key = tq_spi_text(&spi, 0, 3);
 
-		if (word != NULL)
+		holder->task_id = tq_spi_int8(0, 1, 0);
+		holder->state = (TqState) tq_spi_int4(0, 2, 0);
+		if (key != NULL)
 		{
 			MemoryContext mine = MemoryContextSwitchTo(spi.caller);
 
-			key = cstring_to_text(word);
+			holder->key = cstring_to_text(key);
 			MemoryContextSwitchTo(mine);
 		}
 	}
 	tq_spi_leave(&spi);
-	return key;
+	return found;
+}
+
+/* Does another live task have the reference of a finished one? */
+bool
+tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
+{
+	Holder holder;
+
+	return !task->isnull[TQ_COL_REFERENCE] &&
+		   find_holder(queue, task->value[TQ_COL_REFERENCE], &holder);
 }
 
 /*

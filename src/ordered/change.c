@@ -95,7 +95,6 @@ static void  own(TqChange *change, const TqEntry *entry);
 static void  add_task(TqChange *change, TqEntry *entry);
 static TqQueue *reread(TqChange *change, int64 task_id, TqTask *task);
 static void     tell(TqChange *change, ReturnSetInfo *result);
-static int      compare_ids(const void *a, const void *b);
 static int      compare_references(const void *a, const void *b);
 
 Datum
@@ -237,7 +236,8 @@ tq_change_sort(TqChange *change)
 		else if (entry->doc == NULL)
 			change->by_id[change->by_id_count++] = entry;
 	}
-	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *), compare_ids);
+	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *),
+		  tq_change_compare_ids);
 }
 
 /* Nothing to do; one task twice. */
@@ -423,7 +423,8 @@ add_who_makes_way(TqChange *change)
 		change->by_id, sizeof(TqEntry *) * (named + list_length(ids)));
 	for (int i = 0; i < list_length(ids); i++)
 		change->by_id[change->by_id_count++] = list_nth(ids, i);
-	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *), compare_ids);
+	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *),
+		  tq_change_compare_ids);
 }
 
 /*
@@ -815,8 +816,9 @@ tell(TqChange *change, ReturnSetInfo *result)
 	MemoryContextDelete(one);
 }
 
-static int
-compare_ids(const void *a, const void *b)
+/* By id; then in the order of the lists. */
+int
+tq_change_compare_ids(const void *a, const void *b)
 {
 	const TqEntry *x = *(TqEntry *const *) a;
 	const TqEntry *y = *(TqEntry *const *) b;

@@ -127,6 +127,7 @@ extern void           tq_change_lock(TqChange *change);
 extern void           tq_change_check(TqChange *change, bool locked);
 extern const TqEntry *tq_change_find(TqEntry *const *entries, int count,
 									 int64 id);
+extern int            tq_change_compare_ids(const void *a, const void *b);
 extern void tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 							 ReturnSetInfo *result);
 

@@ -151,7 +151,6 @@ static bool  are_more(Datum space, Datum key, Datum ids);
 static void  require_free(Datum ids, Datum worker);
 static void  take(Datum ids, Datum worker, int64 lease);
 static void  tell(Datum ids, ReturnSetInfo *result);
-static int   compare_ids(const void *a, const void *b);
 static int   compare_names(const void *a, const void *b);
 
 /*
@@ -269,7 +268,8 @@ sort_docs(TqChange *change)
 		else if (entry->doc != NULL)
 			change->docs[change->doc_count++] = entry;
 	}
-	qsort(change->docs, change->doc_count, sizeof(TqEntry *), compare_ids);
+	qsort(change->docs, change->doc_count, sizeof(TqEntry *),
+		  tq_change_compare_ids);
 	qsort(change->doc_adds, change->doc_add_count, sizeof(TqEntry *),
 		  compare_names);
 }
@@ -615,17 +615,6 @@ tell(Datum ids, ReturnSetInfo *result)
 		tq_rows_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
-}
-
-static int
-compare_ids(const void *a, const void *b)
-{
-	const TqEntry *x = *(TqEntry *const *) a;
-	const TqEntry *y = *(TqEntry *const *) b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return x < y ? -1 : x > y;
 }
 
 static int

@@ -27,25 +27,23 @@ typedef struct Reading
 	int    place;
 } Reading;
 
-static void        read_list(TqChange *change, TqPart part, Jsonb *list);
-static void        read_entry(TqChange *change, TqPart part, int place,
-							  JsonbValue *value);
-static void        name_entry(void *arg);
-static void        read_id(JsonbValue *value, TqEntry *entry);
-static void        read_version(JsonbValue *value, TqEntry *entry);
-static JsonbValue *member(JsonbValue *value, const char *name);
-static char       *word(JsonbValue *value, const char *name, int max);
-static bool        is_object(JsonbValue *value);
-static void        check_members(JsonbValue *value, const char *const *allowed,
-								 int count);
-static void read_add(TqChange *change, JsonbValue *value, TqEntry *entry);
-static void read_update(JsonbValue *value, TqEntry *entry);
-static void read_doc(JsonbValue *value, TqEntry *entry);
-static void read_doc_content(JsonbValue *value, TqEntry *entry);
-static void without(JsonbValue *value, const char *const *names, int count,
-					JsonbValue *rest);
-static void read_lease(JsonbValue *value, TqEntry *entry);
-static void read_skip(JsonbValue *value, TqEntry *entry);
+static void  read_list(TqChange *change, TqPart part, Jsonb *list);
+static void  read_entry(TqChange *change, TqPart part, int place,
+						JsonbValue *value);
+static void  name_entry(void *arg);
+static void  read_id(JsonbValue *value, TqEntry *entry);
+static void  read_version(JsonbValue *value, TqEntry *entry);
+static char *word(JsonbValue *value, const char *name, int max);
+static void  check_members(JsonbValue *value, const char *const *allowed,
+						   int count);
+static void  read_add(TqChange *change, JsonbValue *value, TqEntry *entry);
+static void  read_update(JsonbValue *value, TqEntry *entry);
+static void  read_doc(JsonbValue *value, TqEntry *entry);
+static void  read_doc_content(JsonbValue *value, TqEntry *entry);
+static void  without(JsonbValue *value, const char *const *names, int count,
+					 JsonbValue *rest);
+static void  read_lease(JsonbValue *value, TqEntry *entry);
+static void  read_skip(JsonbValue *value, TqEntry *entry);
 
 const char *
 tq_part_name(TqPart part)
@@ -161,12 +159,12 @@ read_id(JsonbValue *value, TqEntry *entry)
 		entry->id = tq_json_int8("task_id", value);
 		return;
 	}
-	if (!is_object(value))
+	if (!tq_json_is_object(value))
 		tq_error_invalid(tq_part_name(entry->part),
 						 "must be a list of ids, or of objects with task_id",
 						 NULL);
 	check_members(value, allowed, lengthof(allowed));
-	task_id = member(value, "task_id");
+	task_id = tq_json_member(value, "task_id");
 	if (task_id == NULL)
 		tq_error_required("task_id");
 	entry->id = tq_json_int8("task_id", task_id);
@@ -176,31 +174,18 @@ read_id(JsonbValue *value, TqEntry *entry)
 static void
 read_version(JsonbValue *value, TqEntry *entry)
 {
-	JsonbValue *version = member(value, "version");
+	JsonbValue *version = tq_json_member(value, "version");
 
 	entry->has_version = version != NULL;
 	if (version != NULL)
 		entry->version = tq_json_int8("version", version);
 }
 
-/* A member of an object that is neither missing nor null; else NULL. */
-static JsonbValue *
-member(JsonbValue *value, const char *name)
-{
-	JsonbValue *found;
-
-	if (!is_object(value))
-		return NULL;
-	found = getKeyJsonValueFromContainer(value->val.binary.data, name,
-										 strlen(name), NULL);
-	return found == NULL || found->type == jbvNull ? NULL : found;
-}
-
 /* A member that is a word; NULL when there is none. */
 static char *
 word(JsonbValue *value, const char *name, int max)
 {
-	JsonbValue *found = member(value, name);
+	JsonbValue *found = tq_json_member(value, name);
 	char       *result;
 
 	if (found == NULL)
@@ -208,13 +193,6 @@ word(JsonbValue *value, const char *name, int max)
 	result = tq_json_string(name, found);
 	tq_arg_check_word(result, name, max);
 	return result;
-}
-
-static bool
-is_object(JsonbValue *value)
-{
-	return value->type == jbvBinary &&
-		   JsonContainerIsObject(value->val.binary.data);
 }
 
 /* No others than these. */
@@ -284,10 +262,10 @@ static void
 read_update(JsonbValue *value, TqEntry *entry)
 {
 	static const char *const own_names[] = {"task_id", "version", "lease"};
-	JsonbValue              *task_id = member(value, "task_id");
+	JsonbValue              *task_id = tq_json_member(value, "task_id");
 	JsonbValue               rest;
 
-	if (!is_object(value))
+	if (!tq_json_is_object(value))
 		tq_error_invalid("updates", "must be a list of objects", NULL);
 	if (task_id == NULL)
 		tq_error_required("task_id");
@@ -327,7 +305,7 @@ read_doc(JsonbValue *value, TqEntry *entry)
 		entry->id = tq_json_int8("doc_id", value);
 		return;
 	}
-	if (!is_object(value))
+	if (!tq_json_is_object(value))
 		tq_error_invalid(tq_part_name(entry->part),
 						 is_add || entry->part == TQ_PART_DOC_UPDATES
 							 ? "must be a list of objects"
@@ -339,7 +317,7 @@ read_doc(JsonbValue *value, TqEntry *entry)
 		check_members(value, names, lengthof(names) - 1);
 	else
 		check_members(value, id_names, lengthof(id_names));
-	doc_id = member(value, "doc_id");
+	doc_id = tq_json_member(value, "doc_id");
 	if (doc_id != NULL)
 		entry->id = tq_json_int8("doc_id", doc_id);
 	doc->space = word(value, "namespace", TQ_MAX_NAME);
@@ -382,7 +360,7 @@ without(JsonbValue *value, const char *const *names, int count,
 	Datum  words[8];
 	Jsonb *left;
 
-	if (!is_object(value))
+	if (!tq_json_is_object(value))
 	{
 		*rest = *value;
 		return;
@@ -401,7 +379,7 @@ without(JsonbValue *value, const char *const *names, int count,
 static void
 read_lease(JsonbValue *value, TqEntry *entry)
 {
-	JsonbValue *lease = member(value, "lease");
+	JsonbValue *lease = tq_json_member(value, "lease");
 
 	if (lease != NULL)
 		entry->lease = tq_json_span("lease", lease);
@@ -410,7 +388,7 @@ read_lease(JsonbValue *value, TqEntry *entry)
 static void
 read_skip(JsonbValue *value, TqEntry *entry)
 {
-	JsonbValue *skip = member(value, "skip_existing");
+	JsonbValue *skip = tq_json_member(value, "skip_existing");
 
 	entry->skip_existing = skip != NULL && tq_json_bool("skip_existing", skip);
 }

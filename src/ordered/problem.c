@@ -9,6 +9,7 @@
 #include "utils/json.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "ordered/change.h"
 
 static const char *const names[] = {
@@ -29,21 +30,13 @@ void
 tq_change_problem(TqChange *change, TqProblem which, const char *format, ...)
 {
 	StringInfo text = &change->problems[which];
+	va_list    args;
 
 	if (text->len > 0)
 		appendStringInfoString(text, ", ");
-	for (;;)
-	{
-		va_list args;
-		int     needed;
-
-		va_start(args, format);
-		needed = appendStringInfoVA(text, format, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(text, needed);
-	}
+	va_start(args, format);
+	tq_text_add(text, format, args);
+	va_end(args);
 	change->any_problem = true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * revive.c
- *		taskq_recreate_all and taskq_reassign: many tasks of one state.
+ *		taskq_retry_all, taskq_recreate_all, taskq_reassign: many tasks of
+ *		one state.
  *
  * Tasks are read by pages of ids, so that memory does not depend on their
  * number.  One that has changed meanwhile is passed over, and so are poison
@@ -23,9 +24,11 @@
 #include "core/manage.h"
 #include "core/role.h"
 #include "core/submission.h"
+#include "core/submit.h"
 
 #define PAGE 1000 /* ids that are read at a time */
 
+PG_FUNCTION_INFO_V1(taskq_retry_all);
 PG_FUNCTION_INFO_V1(taskq_recreate_all);
 PG_FUNCTION_INFO_V1(taskq_reassign);
 
@@ -35,6 +38,8 @@ typedef struct Choice
 	char    *queue_name;
 	TqQueue *queue;
 	TqState  state;
+	TqReason reason;        /* TQ_REASON_NONE: any */
+	bool     attempts_left; /* of suspended ones, only these */
 	int64    from_id;
 	int64    to_id;
 	bool     some; /* only those of a list, sorted */
@@ -61,16 +66,20 @@ typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 	" FROM " table " t"                                                       \
 	" WHERE t.queue_id = $1 AND t.state = $2::smallint AND t.reason <> 7"     \
 	"   AND t.task_id >= $3 AND t.task_id <= $4"                              \
-	"   AND ($5 IS NULL OR t.task_id = ANY ($5))"
+	"   AND ($5 IS NULL OR t.task_id = ANY ($5))"                             \
+	"   AND ($7 = 0 OR t.reason = $7::smallint)"                              \
+	"   AND (NOT $8 OR t.state <> 4 OR t.max_attempts = -1"                   \
+	"        OR t.attempt < t.max_attempts)"
 #define PAGE_OF(table)                                                        \
 	"SELECT t.task_id" CHOSEN(table) " ORDER BY t.task_id LIMIT $6"
 #define KEYS_OF(table)                                                        \
 	"SELECT DISTINCT k.key FROM " table " k"                                  \
 	" WHERE k.key IS NOT NULL AND k.task_id IN (" PAGE_OF(table) ")"
 #define ARGUMENTS                                                             \
-	6,                                                                        \
+	8,                                                                        \
 	{                                                                         \
-		INT4OID, INT4OID, INT8OID, INT8OID, INT8ARRAYOID, INT8OID             \
+		INT4OID, INT4OID, INT8OID, INT8OID, INT8ARRAYOID, INT8OID, INT4OID,   \
+			BOOLOID                                                           \
 	}
 
 static TqStmt stmt_live = {PAGE_OF("taskq.task"), ARGUMENTS, NULL};
@@ -78,14 +87,10 @@ static TqStmt stmt_finished = {PAGE_OF("taskq.archive"), ARGUMENTS, NULL};
 static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS, NULL};
 static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS, NULL};
 
-static TqStmt stmt_taken = {
-	"SELECT FROM taskq.task WHERE queue_id = $1 AND reference = $2",
-	2,
-	{INT4OID, TEXTOID},
-	NULL};
-
 static void    read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
-static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what);
+static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what,
+						  const char *allowed);
+static void    read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
 static int64   do_all(const char *function, Choice *choice, bool lock_keys,
 					  DoWithTask what, Act *act);
 static void    lock_chosen_keys(TqCall *call, const Choice *choice);
@@ -94,37 +99,58 @@ static uint64 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished,
 static int  read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids);
 static bool do_one(TqCall *call, const Choice *choice, int64 task_id,
 				   DoWithTask what, Act *act);
+static bool retry_one(TqCall *call, const Choice *choice, TqTask *task,
+					  Act *act, bool *done);
 static bool recreate_one(TqCall *call, const Choice *choice, TqTask *task,
 						 Act *act, bool *done);
 static bool reassign_one(TqCall *call, const Choice *choice, TqTask *task,
 						 Act *act, bool *done);
-static bool is_reference_taken(const TqTask *task);
 static Datum ids_between(const Choice *choice, int first, int end);
 static int   compare_ids(const void *a, const void *b);
+
+/* Let tasks be tried again; how many. */
+Datum
+taskq_retry_all(PG_FUNCTION_ARGS)
+{
+	Choice      choice = {0};
+	Act         act = {0};
+	char       *reason = tq_arg_keyword(fcinfo, 2, "reason");
+	const char *allowed =
+		"Allowed: suspended, done, dead, cancelled, filtered.";
+
+	choice.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	choice.state = PG_ARGISNULL(1) ? TQ_STATE_DEAD
+								   : read_state(fcinfo, 1, "state", allowed);
+	if (!tq_state_is_legal(choice.state, TQ_STATE_PENDING) ||
+		choice.state == TQ_STATE_BLOCKED || choice.state == TQ_STATE_RUNNING)
+		tq_error_invalid("state", "is not one that can be retried", allowed);
+	if (reason != NULL && !tq_reason_parse(reason, &choice.reason))
+		tq_error_invalid("reason", "is unknown",
+						 psprintf("Allowed: %s.", tq_reason_words()));
+	choice.attempts_left = true;
+	read_range(fcinfo, 3, &choice);
+	read_max(fcinfo, 5, &choice);
+	PG_RETURN_INT64(
+		do_all("taskq_retry_all()", &choice, false, retry_one, &act));
+}
 
 /* Run tasks again as new ones; (old_id, new_id). */
 Datum
 taskq_recreate_all(PG_FUNCTION_ARGS)
 {
-	Choice choice = {0};
-	Act    act = {0};
+	Choice      choice = {0};
+	Act         act = {0};
+	const char *allowed =
+		"Allowed: suspended, done, dead, filtered, cancelled.";
 
 	tq_rows_begin(fcinfo);
 	choice.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
-	choice.state = read_state(fcinfo, 1, "state");
+	choice.state = read_state(fcinfo, 1, "state", allowed);
 	if (!tq_state_is_legal(choice.state, TQ_STATE_RECREATED))
-		tq_error_invalid("state", "is not one that can be recreated",
-						 "Allowed: suspended, done, dead, filtered, "
-						 "cancelled.");
+		tq_error_invalid("state", "is not one that can be recreated", allowed);
 	act.insertion = tq_submission_insertion(fcinfo, 2);
 	read_range(fcinfo, 3, &choice);
-	choice.max = PG_INT64_MAX;
-	if (!PG_ARGISNULL(5))
-	{
-		choice.max = PG_GETARG_INT32(5);
-		if (choice.max < 1)
-			tq_error_invalid("max_tasks", "must be at least 1", NULL);
-	}
+	read_max(fcinfo, 5, &choice);
 	act.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	(void) do_all("taskq_recreate_all()", &choice,
 				  act.insertion != TQ_INSERTION_APPEND, recreate_one, &act);
@@ -135,14 +161,16 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 Datum
 taskq_reassign(PG_FUNCTION_ARGS)
 {
-	Choice choice = {0};
-	Act    act = {0};
+	Choice      choice = {0};
+	Act         act = {0};
+	const char *allowed;
 
 	choice.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	if (PG_ARGISNULL(2))
 		tq_error_required("to_state");
-	choice.state = read_state(fcinfo, 1, "from_state");
-	act.to = read_state(fcinfo, 2, "to_state");
+	allowed = psprintf("Allowed: %s.", tq_state_words());
+	choice.state = read_state(fcinfo, 1, "from_state", allowed);
+	act.to = read_state(fcinfo, 2, "to_state", allowed);
 	if (choice.state == TQ_STATE_RUNNING || act.to == TQ_STATE_RUNNING ||
 		act.to == TQ_STATE_BLOCKED || act.to == TQ_STATE_RECREATED ||
 		!tq_state_is_legal(choice.state, act.to))
@@ -170,7 +198,8 @@ taskq_reassign(PG_FUNCTION_ARGS)
 }
 
 static TqState
-read_state(FunctionCallInfo fcinfo, int n, const char *what)
+read_state(FunctionCallInfo fcinfo, int n, const char *what,
+		   const char *allowed)
 {
 	char   *word = tq_arg_keyword(fcinfo, n, what);
 	TqState state;
@@ -178,8 +207,7 @@ read_state(FunctionCallInfo fcinfo, int n, const char *what)
 	if (word == NULL)
 		tq_error_required(what);
 	if (!tq_state_parse(word, &state))
-		tq_error_invalid(what, "is unknown",
-						 psprintf("Allowed: %s.", tq_state_words()));
+		tq_error_invalid(what, "is unknown", allowed);
 	return state;
 }
 
@@ -191,6 +219,14 @@ read_range(FunctionCallInfo fcinfo, int n, Choice *choice)
 	choice->to_id = PG_ARGISNULL(n + 1) ? PG_INT64_MAX - 1
 										: PG_GETARG_INT64(n + 1);
 	choice->to_id = Min(choice->to_id, PG_INT64_MAX - 1);
+}
+
+static void
+read_max(FunctionCallInfo fcinfo, int n, Choice *choice)
+{
+	choice->max = PG_ARGISNULL(n) ? PG_INT64_MAX : PG_GETARG_INT32(n);
+	if (choice->max < 1)
+		tq_error_invalid("max_tasks", "must be at least 1", NULL);
 }
 
 /* How many were moved.  lock_keys: their keys are locked in any queue. */
@@ -274,8 +310,8 @@ static uint64
 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 			int64 from_id, int64 limit)
 {
-	Datum args[6];
-	bool  nulls[6] = {false};
+	Datum args[8];
+	bool  nulls[8] = {false};
 
 	args[0] = Int32GetDatum(choice->queue->queue_id);
 	args[1] = Int32GetDatum(choice->state);
@@ -284,6 +320,8 @@ read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 	args[4] = ids;
 	nulls[4] = ids == (Datum) 0;
 	args[5] = Int64GetDatum(limit);
+	args[6] = Int32GetDatum(choice->reason);
+	args[7] = BoolGetDatum(choice->attempts_left);
 	return tq_spi_once(TQ_STATE_IS_LIVE(choice->state) ? live : finished, args,
 					   nulls, true);
 }
@@ -341,6 +379,21 @@ do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 
 /* False when the task has changed; *done: it was moved. */
 static bool
+retry_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
+		  bool *done)
+{
+	TqWish wish = {TQ_ACTION_RETRY};
+
+	wish.in_bulk = true;
+	if (task->archived && tq_submit_is_taken(choice->queue, task))
+	{
+		*done = false;
+		return true;
+	}
+	return tq_manage_try(call, choice->queue, task, &wish);
+}
+
+static bool
 recreate_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 			 bool *done)
 {
@@ -349,7 +402,7 @@ recreate_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 	Datum  values[2];
 	bool   nulls[2] = {false, false};
 
-	if (task->archived && is_reference_taken(task))
+	if (task->archived && tq_submit_is_taken(choice->queue, task))
 	{
 		*done = false;
 		return true;
@@ -372,7 +425,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 	TqMove move = {0};
 
 	if (task->archived && TQ_STATE_IS_LIVE(act->to) &&
-		is_reference_taken(task))
+		tq_submit_is_taken(choice->queue, task))
 	{
 		*done = false;
 		return true;
@@ -384,12 +437,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		return true;
 	}
 	if (act->to == TQ_STATE_PENDING && choice->state != TQ_STATE_BLOCKED)
-	{
-		TqWish wish = {TQ_ACTION_RETRY};
-
-		wish.in_bulk = true;
-		return tq_manage_try(call, choice->queue, task, &wish);
-	}
+		return retry_one(call, choice, task, act, done);
 	move.to = act->to;
 	move.reason = act->to == TQ_STATE_SUSPENDED ? TQ_REASON_HELD
 				  : act->to == TQ_STATE_PENDING ? TQ_REASON_NONE
@@ -402,23 +450,6 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 			return false;
 	}
 	return tq_state_enter(call, choice->queue, task, &move);
-}
-
-static bool
-is_reference_taken(const TqTask *task)
-{
-	Datum args[2];
-	TqSpi spi;
-	bool  taken;
-
-	if (task->isnull[TQ_COL_REFERENCE])
-		return false;
-	args[0] = Int32GetDatum(task->f.queue_id);
-	args[1] = task->value[TQ_COL_REFERENCE];
-	tq_spi_enter(&spi);
-	taken = tq_spi_look(&stmt_taken, args, NULL, 1) > 0;
-	tq_spi_leave(&spi);
-	return taken;
 }
 
 static Datum
