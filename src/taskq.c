@@ -15,6 +15,7 @@
 #include "core/dead_letter.h"
 #include "core/entries.h"
 #include "core/xact.h"
+#include "flow/flow.h"
 #include "ordered/insertion.h"
 #include "ordered/line.h"
 #include "process/process.h"
@@ -38,6 +39,9 @@ _PG_init(void)
 	tq_dead_letter_init();
 	tq_line_init();
 	tq_insertion_init();
+	tq_template_init();
+	tq_advance_init();
+	tq_carry_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

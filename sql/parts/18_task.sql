@@ -93,7 +93,7 @@ COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.task.run_as IS 'Role that last decided what it runs';
 COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.task.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key';
+COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; 16: its payload is the workflow''s input';
 COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns that stand in taskq.large';
 COMMENT ON COLUMN taskq.task.deadline IS 'A waiting task is dead past it';
 COMMENT ON COLUMN taskq.task.wake_at IS 'Due time that a timer must watch';
@@ -125,7 +125,7 @@ CREATE INDEX task_suspended_idx ON taskq.task (queue_id, key, task_id) WHERE sus
 COMMENT ON INDEX taskq.task_suspended_idx IS 'Suspended tasks of a key: do they hold it, releasing them';
 CREATE INDEX task_deadline_idx ON taskq.task (deadline) WHERE deadline IS NOT NULL;
 COMMENT ON INDEX taskq.task_deadline_idx IS 'The deadline duty';
-CREATE INDEX task_workflow_idx ON taskq.task (workflow_id) WHERE workflow_id IS NOT NULL;
+CREATE INDEX task_workflow_idx ON taskq.task (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
 COMMENT ON INDEX taskq.task_workflow_idx IS 'Steps of a workflow';
 CREATE INDEX task_correlation_idx ON taskq.task (correlation_id) WHERE correlation_id IS NOT NULL;
 COMMENT ON INDEX taskq.task_correlation_idx IS 'Look-up by correlation id';

@@ -196,7 +196,7 @@ CREATE INDEX archive_key_idx ON taskq.archive (queue_id, key, task_id) WHERE key
 COMMENT ON INDEX taskq.archive_key_idx IS 'Look-up by key';
 CREATE INDEX archive_correlation_idx ON taskq.archive (correlation_id) WHERE correlation_id IS NOT NULL;
 COMMENT ON INDEX taskq.archive_correlation_idx IS 'Look-up by correlation id';
-CREATE INDEX archive_workflow_idx ON taskq.archive (workflow_id) WHERE workflow_id IS NOT NULL;
+CREATE INDEX archive_workflow_idx ON taskq.archive (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
 COMMENT ON INDEX taskq.archive_workflow_idx IS 'Steps of a workflow';
 CREATE INDEX archive_recreated_idx ON taskq.archive (recreated_as) WHERE recreated_as IS NOT NULL;
 COMMENT ON INDEX taskq.archive_recreated_idx IS 'Where a recreated task comes from';

@@ -19,7 +19,14 @@ CREATE TYPE taskq.claimed AS (
     created_at timestamp with time zone,
     run_at timestamp with time zone,
     deadline timestamp with time zone,
-    lease_until timestamp with time zone
+    lease_until timestamp with time zone,
+    workflow_id bigint,
+    workflow pg_catalog.text,
+    step pg_catalog.text,
+    handler pg_catalog.text,
+    config jsonb,
+    input jsonb,
+    dependency_results jsonb
 );
 COMMENT ON TYPE taskq.claimed IS 'A task as taskq_claim hands it out';
 

@@ -54,6 +54,15 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_count', 4),
     ('taskq_sequence_at', 4),
     ('taskq_worst_outcome', 15),
+    ('taskq_define_workflow', 8),
+    ('taskq_undefine_workflow', 8),
+    ('taskq_validate_workflow', 9),
+    ('taskq_start_workflow', 1),
+    ('taskq_cancel_workflow', 8),
+    ('taskq_ancestor_results', 6),
+    ('taskq_dependency_results', 6),
+    ('taskq_workflow', 4),
+    ('taskq_step_levels', 4),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -90,13 +99,15 @@ $$;
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
-    taskq.metrics TO PUBLIC;
+    taskq.metrics, taskq.workflows, taskq.workflow_steps TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
     taskq.worker_running(integer),
     taskq.queue_numbers(integer),
     taskq.metric_rows(),
+    taskq.workflow_sight(integer), taskq.workflow_look(bigint),
+    taskq.workflow_step_rows(bigint),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),

@@ -168,6 +168,10 @@ catalog_load(void)
 	found.keep_dead = relation_oid(found.schema, "archive_keep_dead_idx");
 	found.key = relation_oid(found.schema, "key");
 	found.key_pkey = relation_oid(found.schema, "key_pkey");
+	found.workflow = relation_oid(found.schema, "workflow");
+	found.edge = relation_oid(found.schema, "edge");
+	found.edge_pkey = relation_oid(found.schema, "edge_pkey");
+	found.task_workflow = relation_oid(found.schema, "task_workflow_idx");
 	found.archive = relation_oid(found.schema, "archive");
 	for (int i = 0; i < TQ_LEAVES; i++)
 	{

@@ -32,6 +32,10 @@ typedef struct TqCatalog
 	Oid keep_dead; /* index of the last one */
 	Oid key;
 	Oid key_pkey;
+	Oid workflow;
+	Oid edge;
+	Oid edge_pkey;
+	Oid task_workflow;
 	Oid queue_change;  /* empty; its invalidation announces queues,
 								 * lanes, grants */
 	Oid worker_change; /* empty; announces workers */

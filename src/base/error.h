@@ -22,6 +22,7 @@
 #define ERRCODE_TQ_QUEUE_FULL MAKE_SQLSTATE('T', 'Q', '0', '0', '8')
 #define ERRCODE_TQ_TOO_LARGE MAKE_SQLSTATE('T', 'Q', '0', '0', '9')
 #define ERRCODE_TQ_CONFLICT MAKE_SQLSTATE('T', 'Q', '0', '1', '0')
+#define ERRCODE_TQ_INVALID_WORKFLOW MAKE_SQLSTATE('T', 'Q', '0', '1', '1')
 
 extern void tq_error_lease_lost(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_task(int64 task_id) pg_attribute_noreturn();

@@ -24,6 +24,9 @@ int  tq_guc_max_databases = 64;
 int  tq_guc_max_counters = 1000;
 int  tq_guc_max_metrics = 1000;
 int  tq_guc_max_wait = 5 * 60;
+int  tq_guc_max_decision_steps = 100;
+int  tq_guc_max_batch_members = 10000;
+int  tq_guc_max_dependency_results = 16 * 1024;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -87,6 +90,15 @@ tq_guc_init(void)
 	define_int("taskq.max_wait",
 			   "Longest time that a call may wait for tasks.",
 			   &tq_guc_max_wait, 1, 24 * 3600, PGC_SUSET, GUC_UNIT_S);
+	define_int("taskq.max_decision_steps",
+			   "Steps that one decision may choose.",
+			   &tq_guc_max_decision_steps, 1, 10000, PGC_SUSET, 0);
+	define_int("taskq.max_batch_members", "Members that one batch may have.",
+			   &tq_guc_max_batch_members, 1, 100000, PGC_SUSET, 0);
+	define_int("taskq.max_dependency_results",
+			   "Size of results up to which a claim brings them along.",
+			   &tq_guc_max_dependency_results, 0, 1024 * 1024, PGC_SUSET,
+			   GUC_UNIT_KB);
 	define_at_start("taskq.max_workers",
 					"Registered workers that may be alive in all databases.",
 					&tq_guc_max_workers, 1, 1000000);

@@ -25,6 +25,9 @@ extern PGDLLIMPORT int  tq_guc_max_databases;
 extern PGDLLIMPORT int  tq_guc_max_counters;
 extern PGDLLIMPORT int  tq_guc_max_metrics;
 extern PGDLLIMPORT int  tq_guc_max_wait; /* s */
+extern PGDLLIMPORT int  tq_guc_max_decision_steps;
+extern PGDLLIMPORT int  tq_guc_max_batch_members;
+extern PGDLLIMPORT int  tq_guc_max_dependency_results; /* kB */
 
 extern void tq_guc_init(void);
 

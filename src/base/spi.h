@@ -13,7 +13,7 @@
 #include "executor/spi.h"
 #include "utils/snapshot.h"
 
-#define TQ_STMT_ARGS 12
+#define TQ_STMT_ARGS 16
 
 /* A statement: whole, qualified, prepared at its first use and kept. */
 typedef struct TqStmt

@@ -96,6 +96,15 @@ static TqStmt stmt_pause = {
 	{INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID},
 	NULL};
 
+static TqStmt stmt_any_step = {
+	"SELECT EXISTS (SELECT FROM taskq.task"
+	"                WHERE queue_id = $1 AND workflow_id IS NOT NULL)"
+	"    OR EXISTS (SELECT FROM taskq.archive_keep"
+	"                WHERE queue_id = $1 AND workflow_id IS NOT NULL)",
+	1,
+	{INT4OID},
+	NULL};
+
 static TqStmt stmt_any_live = {
 	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
 	1,
@@ -325,6 +334,9 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("queue \"%s\" has live tasks", name),
 				 errhint("Finish or cancel them, or use force => true.")));
+	tq_spi_run(&stmt_any_step, &arg, NULL, SPI_OK_SELECT, 0);
+	if (tq_spi_bool(0, 1))
+		tq_error_not_built("dropping a queue with steps of workflows");
 	if (live)
 	{
 		uint64 rows;

@@ -168,6 +168,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 	decide_all(&call, &list);
 	if (count_problems(&list) > 0)
 		raise_lease_lost(&list);
+	tq_call_advance(&call);
 	tq_call_renew(&call);
 	tq_claim_run(&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);

@@ -33,6 +33,7 @@
 #include "core/ready.h"
 #include "core/role.h"
 #include "core/sign.h"
+#include "core/step.h"
 #include "core/worker.h"
 #include "shared/counter.h"
 
@@ -59,7 +60,8 @@ enum
 	OUT_RUN_AT,
 	OUT_DEADLINE,
 	OUT_LEASE_UNTIL,
-	OUT_COLUMNS
+	OUT_OF_STEP, /* the columns of TqCarryColumn */
+	OUT_COLUMNS = OUT_OF_STEP + TQ_CARRY_COLUMNS
 };
 
 /* A claim that waits. */
@@ -440,6 +442,16 @@ return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 				TQ_COL_CORRELATION_ID);
 	copy_column(values, nulls, OUT_CHECKPOINT, task, TQ_COL_CHECKPOINT);
 	copy_column(values, nulls, OUT_DEADLINE, task, TQ_COL_DEADLINE);
+	memset(&nulls[OUT_OF_STEP], true, sizeof(bool) * TQ_CARRY_COLUMNS);
+	if (tq_step_is(task) && tq_step_hooks.carry != NULL)
+	{
+		tq_step_hooks.carry(task, &values[OUT_OF_STEP], &nulls[OUT_OF_STEP]);
+		if ((task->f.flags & TQ_FLAG_INPUT) != 0)
+		{
+			values[OUT_PAYLOAD] = values[OUT_OF_STEP + TQ_CARRY_INPUT];
+			nulls[OUT_PAYLOAD] = nulls[OUT_OF_STEP + TQ_CARRY_INPUT];
+		}
+	}
 	tq_rows_add(result, values, nulls);
 }
 

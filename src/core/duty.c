@@ -237,6 +237,9 @@ tq_duty_turn(TimestampTz told)
 			while (turn_of("retention", tq_retention_expired,
 						   tq_guc_retention_batch))
 				;
+			while (turn_of("workflows", tq_retention_workflows,
+						   tq_guc_retention_batch))
+				;
 			(void) turn_of("rotation", tq_retention_rotate, 1);
 			while (
 				turn_of("large", tq_retention_large, tq_guc_retention_batch))
@@ -334,6 +337,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_sign_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
+				  {"workflows", tq_retention_workflows, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},

@@ -26,6 +26,7 @@
 #include "core/queue.h"
 #include "core/role.h"
 #include "core/sign.h"
+#include "core/step.h"
 
 typedef enum NameKind
 {
@@ -150,6 +151,9 @@ tq_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
 	put_column(&row, TQ_INFO_DEADLINE, TQ_COL_DEADLINE);
 	put_column(&row, TQ_INFO_CANCEL_REQUESTED_AT, TQ_COL_CANCEL_REQUESTED_AT);
 	put_column(&row, TQ_INFO_WORKFLOW_ID, TQ_COL_WORKFLOW_ID);
+	if (tq_step_is(task) && tq_step_hooks.name != NULL &&
+		info->wanted[TQ_INFO_STEP])
+		put_word(&row, TQ_INFO_STEP, tq_step_hooks.name(task));
 	if (task->archived)
 	{
 		put_column(&row, TQ_INFO_FINISHED_AT, TQ_COL_FINISHED_AT);
@@ -248,6 +252,16 @@ put_carried(Row *row)
 
 	put_large(row, TQ_INFO_MESSAGE, TQ_COL_MESSAGE);
 	put_large(row, TQ_INFO_PAYLOAD, TQ_COL_PAYLOAD);
+	if (wanted[TQ_INFO_PAYLOAD] && tq_step_is(row->task) &&
+		(row->task->f.flags & TQ_FLAG_INPUT) != 0 &&
+		tq_step_hooks.payload != NULL)
+	{
+		bool  isnull;
+		Datum input = tq_step_hooks.payload(row->task, &isnull);
+
+		if (!isnull)
+			put(row, TQ_INFO_PAYLOAD, input);
+	}
 	put_large(row, TQ_INFO_DATA, TQ_COL_DATA);
 	put_large(row, TQ_INFO_HEADERS, TQ_COL_HEADERS);
 	put_large(row, TQ_INFO_RESULT, TQ_COL_RESULT);

@@ -30,6 +30,7 @@
 #include "core/look.h"
 #include "core/manage.h"
 #include "core/role.h"
+#include "core/step.h"
 #include "core/submit.h"
 #include "core/xact.h"
 
@@ -238,6 +239,8 @@ bool
 tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
 	check_state(task, wish);
+	if (wish->action == TQ_ACTION_RECREATE || wish->action == TQ_ACTION_DELETE)
+		tq_step_refuse(task, actions[wish->action].wanted);
 	if (is_so_already(task, wish))
 	{
 		wish->requested = wish->action == TQ_ACTION_CANCEL;

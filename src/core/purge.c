@@ -31,7 +31,8 @@ PG_FUNCTION_INFO_V1(taskq_purge);
 
 static TqStmt stmt_finished = {
 	"WITH chosen AS MATERIALIZED (SELECT bucket, task_id FROM taskq.archive"
-	"   WHERE queue_id = $1" STATES "     AND ($3 IS NULL OR finished_at < $3)"
+	"   WHERE queue_id = $1 AND workflow_id IS NULL" STATES
+	"     AND ($3 IS NULL OR finished_at < $3)"
 	"     AND NOT ($8 AND state = 6 AND reason <> 7 AND key IS NOT NULL)"
 	"   ORDER BY task_id LIMIT $7),"
 	" gone AS (DELETE FROM taskq.archive a USING chosen c"
@@ -46,7 +47,8 @@ static TqStmt stmt_finished = {
 	NULL};
 
 static TqStmt stmt_waiting = {
-	"SELECT task_id FROM taskq.task WHERE queue_id = $1" STATES
+	"SELECT task_id FROM taskq.task"
+	" WHERE queue_id = $1 AND workflow_id IS NULL" STATES
 	"   AND ($3 IS NULL OR created_at < $3)"
 	" ORDER BY task_id LIMIT $7",
 	7,

@@ -200,9 +200,21 @@ tq_call_snapshots(void)
 	return snapshots;
 }
 
+/* See to what follows in workflows from what the call has done. */
+void
+tq_call_advance(TqCall *call)
+{
+	if (call->steps == NIL)
+		return;
+	tq_row_flush(call);
+	call->many = false;
+	call->advance(call);
+}
+
 void
 tq_call_end(TqCall *call)
 {
+	tq_call_advance(call);
 	tq_row_flush(call);
 	call->many = false;
 	call->lines_later = false;

@@ -46,6 +46,8 @@ typedef struct TqCall
 	bool          lines_later; /* they are settled at the end, once each */
 	struct TqKey *unsettled;
 	void (*settle)(struct TqCall *call);
+	List *steps; /* of workflows, that were moved: ordered as they were */
+	void (*advance)(struct TqCall *call);
 	List *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);
 } TqCall;
@@ -57,6 +59,7 @@ extern void   tq_call_push_latest(void);
 extern void   tq_call_pop(void);
 extern uint64 tq_call_snapshots(void);
 extern void   tq_call_renew(TqCall *call);
+extern void   tq_call_advance(TqCall *call);
 extern void   tq_call_end(TqCall *call);
 
 extern void tq_row_flush(TqCall *call);

@@ -33,6 +33,7 @@
 #include "core/metrics.h"
 #include "core/places.h"
 #include "core/state.h"
+#include "core/step.h"
 #include "core/xact.h"
 
 #define TO(state) (1 << (state))
@@ -126,6 +127,8 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 
 	if (!tq_state_is_legal(from, move.to))
 		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
+	if (tq_step_is(task) && tq_step_hooks.moving != NULL)
+		tq_step_hooks.moving(call, queue, task, &move);
 	entering(call, queue, task, &move);
 	if (move.refused)
 		return false;
@@ -159,9 +162,11 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	tq_xact_count(queue->queue_id, from, move.to);
 	tq_metrics_moved(task, from, move.end, claimed_at);
 	note_intents(queue, task, from, held_by);
-	if (queue->options.history)
+	if (queue->options.history || tq_step_is(task))
 		tq_history_write(task, from);
 	entered(call, queue, task, from, &move);
+	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
+		tq_step_hooks.moved(call, queue, task, from, &move);
 	return true;
 }
 
@@ -334,7 +339,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	tq_xact_count(queue->queue_id, 0, task->f.state);
 	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
-	if (queue->options.history)
+	if (queue->options.history || tq_step_is(task))
 		tq_history_write(task, 0);
 	entered(call, queue, task, 0, &move);
 	return true;
@@ -503,11 +508,14 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	int64            server = (int64) tq_guc_retention * USECS_PER_SEC;
 	int64            window = 0;
 
-	if (move->trace == TQ_TRACE_NONE)
+	/* it stays as long as its workflow */
+	if (tq_step_is(task))
+		retention.keep = TQ_KEEP_FOREVER;
+	else if (move->trace == TQ_TRACE_NONE)
 		return false;
 	if (!task->isnull[TQ_COL_REFERENCE])
 		window = options->reference_window;
-	if (move->to == TQ_STATE_DEAD)
+	if (move->to == TQ_STATE_DEAD && !tq_step_is(task))
 	{
 		if (retention.keep == TQ_KEEP_NONE)
 			retention.keep = TQ_KEEP_DEFAULT;

@@ -33,6 +33,9 @@ typedef struct TqMove
 	/* to pending */
 	TimestampTz due_at; /* 0: now */
 
+	/* of its workflow */
+	bool released; /* it has nothing to wait for any more */
+
 	/* of the line of its key */
 	bool is_new;  /* a task that was not there before */
 	bool in_line; /* the line itself moves it */

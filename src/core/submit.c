@@ -99,7 +99,6 @@ static void note_deletions(ListKeys *keys);
 static int  compare_list_keys(const void *a, const void *b);
 static void lock_entries(TqCall *call, const ListKeys *keys);
 static char *word_of(const JsonbValue *entry, const char *name);
-static void  fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task);
 static void  replace_settings(const TqSubmission *sub, Jsonb *payload,
 							  TqTask *task);
 static bool  insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
@@ -473,7 +472,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		tq_submit_is_held_by_finished(sub->queue, sub->reference,
 									  &holder->task_id, &holder->state))
 		return false;
-	fill_task(sub, payload, &task);
+	tq_submit_fill(sub, payload, &task);
 	TQ_DEBUG_POINT("submit_before_insert");
 	if (!tq_state_submit(
 			call, sub->queue, &task,
@@ -597,8 +596,8 @@ make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
 }
 
 /* A new task as the caller wants it. */
-static void
-fill_task(const TqSubmission *sub, Jsonb *payload, TqTask *task)
+void
+tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
 	memset(task->isnull, true, sizeof(task->isnull));
 	task->f.task_id = sub->task_id != 0 ? sub->task_id : tq_id_next();
@@ -761,7 +760,7 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 	sub.headers = headers;
 	sub.dead_letter = true;
 	lock_key(call, &sub);
-	fill_task(&sub, payload, &task);
+	tq_submit_fill(&sub, payload, &task);
 	task.f.run_as = origin->f.run_as;
 	TQ_FAULT_POINT("dead_letter");
 	(void) tq_state_submit(call, sub.queue, &task, TQ_STATE_PENDING, false,

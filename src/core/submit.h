@@ -20,6 +20,8 @@ extern int64 tq_submit_plain(char *queue_name, Jsonb *payload);
 extern void  tq_submit_dead_letter(TqCall *call, const char *queue_name,
 								   TqTask *origin, Jsonb *headers);
 
+extern void tq_submit_fill(const TqSubmission *sub, Jsonb *payload,
+						   TqTask *task);
 extern void tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload);
 extern bool tq_submit_is_held_by_finished(const TqQueue *queue,
 										  const char    *reference,

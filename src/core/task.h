@@ -109,6 +109,7 @@ typedef enum TqColumn
 #define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
 #define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
 #define TQ_FLAG_IN_LINE 8     /* blocked by other tasks of its key */
+#define TQ_FLAG_INPUT 16      /* its payload is the workflow's input */
 /* above these: why a task was dead that is poison now */
 #define TQ_FLAG_REASON_SHIFT 8
 

@@ -24,6 +24,7 @@
 #include "core/limit.h"
 #include "core/manage.h"
 #include "core/role.h"
+#include "core/step.h"
 #include "core/submit.h"
 #include "core/update.h"
 
@@ -76,6 +77,8 @@ taskq_update_task(PG_FUNCTION_ARGS)
 			tq_error_version(task_id, version, task.f.version);
 		if (!changes.any)
 			break;
+		if (changes.named[TQ_SUBMIT_QUEUE])
+			tq_step_refuse(&task, "moved");
 		queue = tq_update_apply(&task, &changes, &due_at);
 		tq_key_lock_change(&call, &task, queue);
 		if (tq_update_write(&call, queue, &task, &changes, due_at))

@@ -49,6 +49,7 @@
 #include "core/places.h"
 #include "core/role.h"
 #include "core/state.h"
+#include "core/step.h"
 #include "core/submit.h"
 #include "core/xact.h"
 #include "ordered/change.h"
@@ -639,6 +640,7 @@ delete_task(TqChange *change, TqEntry *entry)
 	if (entry->part != TQ_PART_DELETES)
 		return;
 	queue = reread(change, entry->id, &task);
+	tq_step_refuse(&task, "changed by taskq_change()");
 	if (is_ours(change, &task))
 	{
 		move.to = TQ_STATE_DONE;
@@ -686,6 +688,7 @@ update_task(TqChange *change, const TqEntry *entry)
 				 changes->named[TQ_SUBMIT_REFERENCE];
 	bool released = false;
 
+	tq_step_refuse(&task, "changed by taskq_change()");
 	if (entry->lease > 0 && !moves && is_ours(change, &task))
 	{
 		(void) tq_update_apply(&task, changes, &due_at);

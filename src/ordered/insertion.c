@@ -39,6 +39,7 @@
 #include "core/key.h"
 #include "core/large.h"
 #include "core/state.h"
+#include "core/step.h"
 #include "ordered/insertion.h"
 
 #define IN(state) (1 << (state))
@@ -67,20 +68,22 @@ typedef struct TaskIds
 static TqStmt stmt_replaced = {
 	"SELECT task_id FROM taskq.archive"
 	" WHERE queue_id = $1 AND key = $2 AND state IN (5, 6, 8)"
+	"   AND workflow_id IS NULL"
 	" ORDER BY task_id",
 	2,
 	{INT4OID, TEXTOID},
 	NULL};
 
 static TqStmt stmt_finished = {
-	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2",
+	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2"
+	"   AND workflow_id IS NULL",
 	2,
 	{INT4OID, TEXTOID},
 	NULL};
 
 static TqStmt stmt_delete = {
 	"WITH gone AS (DELETE FROM taskq.archive"
-	"               WHERE queue_id = $1 AND key = $2"
+	"               WHERE queue_id = $1 AND key = $2 AND workflow_id IS NULL"
 	"           RETURNING task_id, large),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
@@ -216,7 +219,8 @@ touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 		bool   done;
 
 		if (!tq_row_find(call, task_id, &task) ||
-			(touched[insertion].live & IN(task.f.state)) == 0)
+			(touched[insertion].live & IN(task.f.state)) == 0 ||
+			tq_step_is(&task))
 			return;
 		TQ_DEBUG_POINT("insertion_found");
 		move.to = TQ_STATE_REDUNDANT;

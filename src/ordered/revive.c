@@ -65,6 +65,7 @@ typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 #define CHOSEN(table)                                                         \
 	" FROM " table " t"                                                       \
 	" WHERE t.queue_id = $1 AND t.state = $2::smallint AND t.reason <> 7"     \
+	"   AND t.workflow_id IS NULL"                                            \
 	"   AND t.task_id >= $3 AND t.task_id <= $4"                              \
 	"   AND ($5 IS NULL OR t.task_id = ANY ($5))"                             \
 	"   AND ($7 = 0 OR t.reason = $7::smallint)"                              \

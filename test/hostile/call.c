@@ -80,6 +80,11 @@ static const struct
 	 "22P02"},
 	{NULL, NULL, "taskq_claim_one", "TQ003 TQ010 22003"},
 	{NULL, NULL, "taskq_claim_docs", "TQ010"},
+	{NULL, NULL, "taskq_define_workflow", "TQ006 TQ011 0A000"},
+	{NULL, NULL, "taskq_undefine_workflow", "TQ005 TQ011"},
+	{NULL, NULL, "taskq_start_workflow", "TQ003 TQ006 TQ011"},
+	{"workflow_id", NULL, NULL, "TQ002 TQ005"},
+	{"template_id", NULL, NULL, "TQ011"},
 };
 
 /* Errors of the way it is called. */

@@ -775,7 +775,28 @@ static const char *const doc_members[] = {
 	"doc_id",  "namespace", "key",           "secondary_key", "content",
 	"version", "lease",     "skip_existing", "nothing",       NULL};
 
+static const char *const template_members[] = {
+	"namespace", "name",      "version",    "description",     "identity",
+	"queue",     "retention", "on_failure", "identity_window", "input_schema",
+	"steps",     "nothing",   NULL};
+static const char *const step_members[] = {
+	"name",         "type",     "queue",     "handler",  "config",
+	"depends_on",   "when",     "payload",   "priority", "retryable",
+	"tags",         "key",      "branches",  "retry",    "failure_strategy",
+	"max_attempts", "compensate", "nothing", NULL};
+
 const Members members[] = {
+	{"taskq_define_workflow", "definition",
+	 "{\"name\": \"h\", \"version\": \"1\", \"steps\": [], \"%s\": %s}",
+	 template_members},
+	{"taskq_define_workflow", "definition",
+	 "{\"name\": \"h\", \"version\": \"1\","
+	 " \"steps\": [{\"name\": \"a\", \"%s\": %s}]}",
+	 step_members},
+	{"taskq_validate_workflow", "definition",
+	 "{\"name\": \"h\", \"version\": \"1\","
+	 " \"steps\": [{\"name\": \"a\", \"%s\": %s}]}",
+	 step_members},
 	{"taskq_submit_tasks", "tasks", "[{\"queue\": \"h plain\", \"%s\": %s}]",
 	 submit_members},
 	{"taskq_decide_many", "decisions",

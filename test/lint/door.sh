@@ -5,7 +5,7 @@
 
 # rows of tasks are inserted, changed and deleted by the door alone
 writers='tq_row_(update|delete|insert|insert_archive)'
-# and tables by row.c and batch.c, which it calls
+# and tables by row.c and batch.c, which it calls; edge.c deletes edges
 table_writers='table_tuple_(update|delete|insert|insert_speculative|complete_speculative)|table_multi_insert|heap_(update|delete|insert|multi_insert|inplace_update)|simple_heap_(update|delete|insert)|simple_table_tuple_(update|delete|insert)|CatalogTuple(Insert|Update|Delete)'
 tables='task|archive(_([0-9]{2}|keep)?)?'
 # DELETE FROM or TRUNCATE of tasks: retention, purge, drop_queue, insertions
@@ -55,7 +55,7 @@ findings() {
 	# shellcheck disable=SC2086 # names without blanks
 	{
 		calls "$writers" $c | grep -vE '^src/core/(state|row)\.[ch]:'
-		calls "$table_writers" $c | grep -vE '^src/core/(row|batch)\.c:'
+		calls "$table_writers" $c | grep -vE '^src/(core/(row|batch)|flow/edge)\.c:'
 		[ -z "$c" ] ||
 			grep -nE '(->|\.)f\.state[[:space:]]*=[^=]' /dev/null $c |
 			grep -v '^src/core/state\.c:'

@@ -152,6 +152,23 @@ INSERT INTO promised VALUES
    doc_adds jsonb DEFAULT '[]', doc_updates jsonb DEFAULT '[]',
    doc_deletes jsonb DEFAULT '[]', doc_depends jsonb DEFAULT '[]'$$,
  'SETOF taskq.task_info'),
+('taskq_define_workflow', 'definition jsonb', 'void'),
+('taskq_undefine_workflow',
+ $$name text, namespace text DEFAULT 'default', version text DEFAULT NULL$$, 'bigint'),
+('taskq_validate_workflow', 'definition jsonb', 'TABLE (path text, problem text)'),
+('taskq_start_workflow',
+ $$name text, input jsonb DEFAULT '{}', namespace text DEFAULT 'default',
+   version text DEFAULT NULL, key text DEFAULT NULL, priority int DEFAULT NULL,
+   run_at timestamptz DEFAULT NULL, correlation_id text DEFAULT NULL,
+   parent_correlation_id text DEFAULT NULL, headers jsonb DEFAULT NULL,
+   on_conflict text DEFAULT 'error'$$, 'bigint'),
+('taskq_cancel_workflow', 'workflow_id bigint, reason text DEFAULT NULL', 'text'),
+('taskq_ancestor_results', 'task_id bigint', 'jsonb'),
+('taskq_dependency_results',
+ 'task_id bigint, after bigint DEFAULT NULL, max_rows int DEFAULT 100',
+ 'TABLE (step text, task_id bigint, result jsonb)'),
+('taskq_workflow', 'workflow_id bigint', 'jsonb'),
+('taskq_step_levels', 'workflow_id bigint', 'TABLE (step text, level int)'),
 ('taskq_update_task',
  'task_id bigint, changes jsonb, version bigint DEFAULT NULL', 'void'),
 ('taskq_explain', 'task_id bigint', 'text'),
@@ -185,7 +202,8 @@ INSERT INTO promised_row VALUES
   attempt int, max_attempts int, priority int, key text, reference text,
   tags text[], headers jsonb, correlation_id text, checkpoint jsonb,
   created_at timestamptz, run_at timestamptz, deadline timestamptz,
-  lease_until timestamptz'),
+  lease_until timestamptz, workflow_id bigint, workflow text, step text,
+  handler text, config jsonb, input jsonb, dependency_results jsonb'),
 ('heartbeat', 'state text, cancel bigint[], drain boolean, next_in interval'),
 ('task_info',
  'task_id bigint, queue text, state text, reason text, message text,
@@ -219,22 +237,15 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
     'active_workers', 'waiters', 'options', 'rates'])
     WITH ORDINALITY AS c (name, number);
 
--- What later work brings: waits, keys and changes, workflows,
--- schedules.  None of these names means anything else before.
+-- What later work brings: more of workflows, schedules.  None of these names means anything else before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
-('taskq_openmetrics'),
-('taskq_define_workflow'), ('taskq_undefine_workflow'),
-('taskq_validate_workflow'), ('taskq_start_workflow'), ('taskq_workflow'),
-('taskq_workflow_graph'), ('taskq_cancel_workflow'),
-('taskq_resume_workflow'), ('taskq_await_workflow'), ('taskq_signal'),
-('taskq_dependency_results'), ('taskq_ancestor_results'),
-('taskq_batch_totals'), ('taskq_step_levels'),
+('taskq_openmetrics'), ('taskq_workflow_graph'), ('taskq_resume_workflow'),
+('taskq_await_workflow'), ('taskq_signal'), ('taskq_batch_totals'),
 ('taskq_timeline'), ('taskq_open_case'), ('taskq_update_case'),
-('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'),
-('taskq_events'), ('taskq_ack_events'), ('workflows'), ('workflow_steps'),
-('workflow_performance'), ('batch_progress'), ('dead_letter_case'),
-('taskq_schedule'), ('taskq_unschedule'), ('schedules');
+('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
+('taskq_ack_events'), ('workflow_performance'), ('batch_progress'),
+('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');
 
 -- What there is: functions of the extension, and rows that everybody may see.
 CREATE TEMP VIEW member AS
@@ -395,6 +406,8 @@ INSERT INTO promised_error VALUES
 ('TQ008', 'SELECT taskq_submit(''full'')', '{retry_after_ms}'),
 ('TQ009', 'SELECT taskq_submit(repeat(''q'', 201))', '{limit}'),
 ('TQ010', 'SELECT taskq_complete_many(''{9000000}'', ''{1}'', strict => true)', '{problems}'),
+('TQ011', 'SELECT taskq_start_workflow(''nobody'')', '{namespace,name}'),
+('TQ011', 'SELECT taskq_define_workflow(''{}'')', '{problems}'),
 ('22004', 'SELECT taskq_drop_queue(NULL)', NULL),
 ('22004', 'SELECT taskq_submit(tags => ''{NULL}'')', NULL),
 ('22004', 'SELECT taskq_claim(NULL)', NULL),
@@ -418,8 +431,8 @@ SELECT is_empty($$
     'DETAIL of class TQ is one JSON object with the promised members');
 SELECT results_eq($$
     SELECT DISTINCT code COLLATE "C" FROM promised_error WHERE code LIKE 'TQ%' ORDER BY 1$$, $$
-    SELECT 'TQ' || lpad(n::text, 3, '0') COLLATE "C" FROM generate_series(1, 10) n$$,
-    'TQ001 to TQ010 have all been raised; TQ011 comes with workflows');
+    SELECT 'TQ' || lpad(n::text, 3, '0') COLLATE "C" FROM generate_series(1, 11) n$$,
+    'TQ001 to TQ011 have all been raised');
 CREATE ROLE contract_nobody;
 GRANT EXECUTE ON FUNCTION taskq_submit, taskq_get, taskq_complete TO contract_nobody;
 SET LOCAL ROLE contract_nobody;

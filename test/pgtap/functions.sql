@@ -45,14 +45,16 @@ SELECT set_eq($$
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
-    'taskq.task_progress(bigint,bigint)'],
+    'taskq.task_progress(bigint,bigint)', 'taskq.workflow_sight(integer)',
+    'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || x.privilege_type
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
-          'history SELECT', 'metrics SELECT', 'documents SELECT'],
+          'history SELECT', 'metrics SELECT', 'documents SELECT',
+          'workflows SELECT', 'workflow_steps SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c

@@ -11,6 +11,7 @@ SELECT tables_are('taskq', ARRAY[
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
     'archive_15', 'archive_keep', 'archive_rotation', 'finished_count',
     'finished_leaf', 'function_right',
+    'template', 'workflow', 'edge',
     'transition', 'transition_00', 'transition_01', 'transition_02',
     'transition_03', 'transition_04', 'transition_05', 'transition_06',
     'transition_07', 'transition_08', 'transition_09', 'transition_10',
@@ -18,7 +19,7 @@ SELECT tables_are('taskq', ARRAY[
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
     'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
-    'metrics', 'documents', 'table_problem', 'line_problem', 'known_role']);
+    'metrics', 'documents', 'workflows', 'workflow_steps', 'table_problem', 'line_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',
@@ -157,7 +158,7 @@ SELECT set_eq($$
     'CREATE UNIQUE INDEX task_reference_idx ON taskq.task USING btree (queue_id, reference) WHERE (reference IS NOT NULL)',
     'CREATE INDEX task_key_idx ON taskq.task USING btree (queue_id, key, task_id) WHERE (key IS NOT NULL)',
     'CREATE INDEX task_deadline_idx ON taskq.task USING btree (deadline) WHERE (deadline IS NOT NULL)',
-    'CREATE INDEX task_workflow_idx ON taskq.task USING btree (workflow_id) WHERE (workflow_id IS NOT NULL)',
+    'CREATE INDEX task_workflow_idx ON taskq.task USING btree (workflow_id, step_id) WHERE (workflow_id IS NOT NULL)',
     'CREATE INDEX task_correlation_idx ON taskq.task USING btree (correlation_id) WHERE (correlation_id IS NOT NULL)',
     'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) INCLUDE (queue_id) WHERE (wake_at IS NOT NULL)',
     'CREATE INDEX task_suspended_idx ON taskq.task USING btree (queue_id, key, task_id) WHERE (suspended_at IS NOT NULL)'],

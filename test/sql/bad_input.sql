@@ -9,9 +9,14 @@ SELECT taskq_submit('b', '1', reference => 'r') AS id \gset
 SELECT token FROM taskq_claim('b') \gset
 SELECT taskq_submit('b', '2') AS id2 \gset
 SELECT taskq_register('bw');
+SELECT taskq_define_workflow('{"namespace": "word", "name": "word", "version": "word", "queue": "bwf", "steps": [{"name": "a"}]}');
+SELECT count(taskq_start_workflow('word', namespace => 'word'));
 -- a good call of each function; its arguments are replaced one by one
 CREATE FUNCTION t.good_value(function text, name text, type text) RETURNS text LANGUAGE sql AS $$
 SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{read}'''
+            WHEN name = 'workflow_id' THEN '(SELECT max(workflow_id) FROM taskq.workflows)'
+            WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
+            WHEN name = 'definition' THEN '''{"name": "x", "version": "1", "steps": []}'''
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'
             WHEN name = 'tokens' THEN 'ARRAY[$t]' WHEN name = 'results' THEN 'ARRAY[''{}''::jsonb]' WHEN name IN ('tasks', 'decisions') THEN '''[]'''
             WHEN name = 'states' THEN '''{done}''' WHEN name = 'reason' AND function = 'taskq_purge' THEN '''exhausted'''
@@ -52,7 +57,7 @@ EXCEPTION
         RETURN SQLSTATE;
 END
 $$;
--- each good call is good (TQ005: the task is running; TQ006, 55006: it exists, it has tasks)
+-- each good call is good (TQ005: the task is running, the instance has not ended; TQ006, 55006: it exists, it has tasks)
 SELECT p.function, t.undone(t.call(p.function, 0, NULL), :id, :token)
   FROM (SELECT DISTINCT function FROM t.argument) p ORDER BY p.function;
 -- NULL in each argument: optional ones were not given, required ones are 22004
@@ -90,7 +95,7 @@ CREATE TABLE t.answer AS
 SELECT a.function, a.n, a.name, a.type, b.what, t.undone(t.call(a.function, a.n, b.value), :id, :token) AS code
   FROM t.argument a JOIN t.bad b USING (type);
 -- no internal error, no crash, no error of another kind than these
-SELECT * FROM t.answer WHERE code NOT IN ('ok', '22023', '22004', '2202E', '0A000', '42704', '55006', 'TQ001', 'TQ002', 'TQ003', 'TQ004', 'TQ005', 'TQ006', 'TQ007', 'TQ009', 'TQ010');
+SELECT * FROM t.answer WHERE code NOT IN ('ok', '22023', '22004', '2202E', '0A000', '42704', '55006', 'TQ001', 'TQ002', 'TQ003', 'TQ004', 'TQ005', 'TQ006', 'TQ007', 'TQ009', 'TQ010', 'TQ011');
 -- arrays
 SELECT type, what, code, count(*), string_agg(DISTINCT name, ' ' ORDER BY name) AS names FROM t.answer WHERE type LIKE '%[]' GROUP BY type, what, code ORDER BY type, what, code;
 -- infinite times, and those far away
@@ -123,6 +128,14 @@ SELECT taskq_complete(:id, :token);
 SELECT taskq_deregister('bw');
 SELECT * FROM taskq_check();
 SELECT taskq_drop_queue('b', true);
+-- the workflow, as if it had never been
+SELECT taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflows;
+DELETE FROM taskq.archive_keep WHERE workflow_id IS NOT NULL;
+DELETE FROM taskq.transition;
+DELETE FROM taskq.edge;
+DELETE FROM taskq.workflow;
+DELETE FROM taskq.template;
+SELECT taskq_drop_queue('bwf');
 DROP TABLE t.bad, t.answer;
 DROP FUNCTION t.call(text, int, text), t.good_value(text, text, text), t.undone(text, bigint, bigint);
 DROP VIEW t.argument;

@@ -30,7 +30,8 @@ my $top = "$FindBin::Bin/../..";
 my %pages = (
 	'README.md' => 'CREATE ROLE shop; CREATE ROLE mailer; CREATE ROLE operator;',
 	'doc/guide.md' => '',
-	'doc/ledger.md' => '');
+	'doc/ledger.md' => '',
+	'doc/workflows.md' => '');
 
 # pieces(TEXT): what a page consists of: [line, 'code', language, text] or
 # [line, 'text', paragraph]

@@ -41,6 +41,8 @@ SELECT taskq_pause('paused', 'until later');
 -- keys in order, and documents
 SELECT taskq_create_queue('serial', '{"key_policy": "serial"}');
 SELECT taskq_submit('serial', to_jsonb(n), key => 'k' || n % 2) FROM generate_series(1, 4) n;
+SELECT taskq_define_workflow('{"name": "dumped", "version": "1", "queue": "steps", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
+SELECT taskq_start_workflow('dumped', key => 'k');
 SELECT FROM taskq_change('a label', doc_adds => '[{"namespace": "serial", "key": "k", "content": [1]}, {"namespace": "any", "key": "k", "lease": "1 d"}]');
 -- live tasks
 SELECT taskq_submit('q', to_jsonb(repeat('x', 20000)), tags => ARRAY['a', 'b'], priority => 7, key => 'k', correlation_id => 'c', headers => '{"h": 1}', data => '\x0001ff');

@@ -140,6 +140,14 @@ BEGIN
     PERFORM m.submit(q, 'done', 9), m.claim(q, 'done');
     SELECT * INTO one FROM m.task t WHERE t.queue = q AND t.what = 'done';
     PERFORM taskq_complete(one.task_id, one.token, to_jsonb(word));
+    -- a workflow whose first step is done; the second comes much later
+    PERFORM taskq_define_workflow(jsonb_build_object('namespace', q, 'name', 'flow', 'version', '1', 'queue', q,
+        'steps', jsonb_build_array(jsonb_build_object('name', q, 'config', word), jsonb_build_object('name', q || ' next', 'depends_on', jsonb_build_array(q)))));
+    INSERT INTO m.task SELECT q, 'flow', taskq_start_workflow('flow', to_jsonb(word), namespace => q, priority => 9);
+    INSERT INTO m.task SELECT q, 'step', task_id, token FROM taskq_claim(q);
+    SELECT * INTO one FROM m.task t WHERE t.queue = q AND t.what = 'step';
+    PERFORM taskq_complete(one.task_id, one.token, to_jsonb(word));
+    PERFORM taskq_hold(task_id) FROM taskq.workflow_steps WHERE step = q || ' next';
     PERFORM m.submit(q, 'waiting', 0);
     PERFORM taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', q, 'key', 'mark of ' || q, 'content', word)));
 END
@@ -184,6 +192,8 @@ BEGIN
         RETURN state;
     ELSIF message LIKE ANY ('{permission denied for function taskq\\_%,permission denied for procedure taskq\\_%}') THEN
         RETURN '.';
+    ELSIF message = 'permission denied for this workflow' AND detail = format('The right "%s" on the queues of its steps is missing.', of_right) THEN
+        RETURN lower(left(of_right, 1));
     ELSIF message = 'permission denied for this task' AND detail = format('The right "%s" on its queue is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
     ELSIF message LIKE 'permission denied for this worker%' THEN
@@ -286,10 +296,10 @@ sub call_of
 		my $token = $kind eq 'stale' ? $running->{stale} : $running->{token};
 
 		%put = (task => $one->{task_id}, dead => ($of->{dead} // $none)->{task_id}, poison => ($of->{poison} // $none)->{task_id},
-			held => "$one->{task_id}, $token", ids => "ARRAY[$one->{task_id}]", tokens => "ARRAY[$token]",
+			flow => ($of->{flow} // $none)->{task_id}, step => ($of->{step} // $none)->{task_id}, held => "$one->{task_id}, $token", ids => "ARRAY[$one->{task_id}]", tokens => "ARRAY[$token]",
 			at => "'q" . ($2 || 1) . "'",
 			decisions => qq('[{"task_id": $one->{task_id}, "token": $token, "outcome": "filter"}]'));
-		@ids = ($one->{task_id}, $put{dead}, $put{poison});
+		@ids = ($one->{task_id}, $put{dead}, $put{poison}, $put{flow}, $put{step});
 	}
 	elsif ($object =~ /^(mine|theirs|free)$/)
 	{
@@ -397,7 +407,7 @@ sub run_views
 			my $word = $m->{views}{$view}{$class};
 			my %of = map { $_ => 1 } split /\+/, $word;
 			my @wanted = grep {
-				$word eq 'all' || $word eq 'seen' || ($word eq 'own' ? $mine{ $_->{role} } : $of{ $_->{queue} // $_->{namespace} // '' })
+				$word eq 'all' || $word eq 'seen' || ($word eq 'own' ? $mine{ $_->{role} } : $of{ $_->{queue} // $_->{namespace} // ($_->{step} // '') =~ s/ .*//r })
 			} @{ $all->{$view} // [] };
 			if ($word eq 'seen')
 			{

@@ -1,0 +1,98 @@
+/*
+ * 23_workflow: templates of workflows, their instances, and what waits.
+ *
+ * A step is a task: a row of taskq.task with workflow_id and step_id.  An
+ * edge stands as long as its parent has not finished; flow/edge.c tells
+ * about them.
+ */
+CREATE SEQUENCE taskq.template_id_seq AS integer;
+COMMENT ON SEQUENCE taskq.template_id_seq IS 'Numbers of templates, in the order in which they were defined';
+
+CREATE TABLE taskq.template (
+    template_id integer NOT NULL DEFAULT pg_catalog.nextval('taskq.template_id_seq'),
+    namespace pg_catalog.text NOT NULL COLLATE "C",
+    name pg_catalog.text NOT NULL COLLATE "C",
+    version pg_catalog.text NOT NULL COLLATE "C",
+    definition jsonb NOT NULL,
+    defined_by integer NOT NULL,
+    defined_at timestamp with time zone NOT NULL,
+    undefined_at timestamp with time zone,
+    CONSTRAINT template_pkey PRIMARY KEY (template_id)
+);
+COMMENT ON TABLE taskq.template IS 'Templates of workflows';
+COMMENT ON COLUMN taskq.template.template_id IS 'Number of the template; the latest version has the highest';
+COMMENT ON COLUMN taskq.template.namespace IS 'Where its name is unique';
+COMMENT ON COLUMN taskq.template.name IS 'Name of the workflow';
+COMMENT ON COLUMN taskq.template.version IS 'Which of that name';
+COMMENT ON COLUMN taskq.template.definition IS 'What taskq_define_workflow was given';
+COMMENT ON COLUMN taskq.template.defined_by IS 'Role that defined it';
+COMMENT ON COLUMN taskq.template.defined_at IS 'When';
+COMMENT ON COLUMN taskq.template.undefined_at IS 'When it was undefined; the row stays as long as it has instances';
+COMMENT ON CONSTRAINT template_pkey ON taskq.template IS 'A template by its number';
+CREATE UNIQUE INDEX template_name_idx ON taskq.template (namespace, name, version) WHERE undefined_at IS NULL;
+COMMENT ON INDEX taskq.template_name_idx IS 'One definition of a version';
+
+CREATE TABLE taskq.workflow (
+    workflow_id bigint NOT NULL,
+    template_id integer NOT NULL,
+    state smallint NOT NULL,
+    priority smallint,
+    started_by integer NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    run_at timestamp with time zone,
+    parent_task_id bigint,
+    identity bytea,
+    key pg_catalog.text COLLATE "C",
+    correlation_id pg_catalog.text COLLATE "C",
+    parent_correlation_id pg_catalog.text COLLATE "C",
+    input jsonb NOT NULL,
+    headers jsonb,
+    result jsonb,
+    message pg_catalog.text,
+    CONSTRAINT workflow_pkey PRIMARY KEY (workflow_id)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE taskq.workflow IS 'Instances of workflows';
+COMMENT ON COLUMN taskq.workflow.workflow_id IS 'Of the numbers of tasks';
+COMMENT ON COLUMN taskq.workflow.template_id IS 'What it is an instance of';
+COMMENT ON COLUMN taskq.workflow.state IS '0: its steps say; 1 done, 2 resolved, 3 error, 4 cancelled';
+COMMENT ON COLUMN taskq.workflow.priority IS 'Of its steps that have none of their own';
+COMMENT ON COLUMN taskq.workflow.started_by IS 'Role that started it';
+COMMENT ON COLUMN taskq.workflow.created_at IS 'When it was started';
+COMMENT ON COLUMN taskq.workflow.finished_at IS 'When it ended';
+COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it lives';
+COMMENT ON COLUMN taskq.workflow.run_at IS 'When it was to begin; null: at once';
+COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'The step that waits for it';
+COMMENT ON COLUMN taskq.workflow.identity IS 'Of two with the same one the second is a duplicate';
+COMMENT ON COLUMN taskq.workflow.key IS 'Who started it said so';
+COMMENT ON COLUMN taskq.workflow.correlation_id IS 'Inherited by its steps';
+COMMENT ON COLUMN taskq.workflow.parent_correlation_id IS 'Of what it was started for';
+COMMENT ON COLUMN taskq.workflow.input IS 'What it works on';
+COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
+COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
+COMMENT ON COLUMN taskq.workflow.message IS 'Words of whoever cancelled it';
+COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';
+CREATE UNIQUE INDEX workflow_identity_idx ON taskq.workflow (identity) WHERE identity IS NOT NULL;
+COMMENT ON INDEX taskq.workflow_identity_idx IS 'One instance of an identity';
+CREATE INDEX workflow_template_idx ON taskq.workflow (template_id, workflow_id);
+COMMENT ON INDEX taskq.workflow_template_idx IS 'Instances of a template';
+CREATE INDEX workflow_expires_idx ON taskq.workflow (expires_at) WHERE expires_at IS NOT NULL;
+COMMENT ON INDEX taskq.workflow_expires_idx IS 'The retention duty';
+CREATE INDEX workflow_correlation_idx ON taskq.workflow (correlation_id) WHERE correlation_id IS NOT NULL;
+COMMENT ON INDEX taskq.workflow_correlation_idx IS 'Look-up by correlation id';
+
+CREATE TABLE taskq.edge (
+    workflow_id bigint NOT NULL,
+    child integer NOT NULL,
+    parent integer NOT NULL,
+    CONSTRAINT edge_pkey PRIMARY KEY (workflow_id, child, parent)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 5000
+);
+COMMENT ON TABLE taskq.edge IS 'What waits for what in workflows';
+COMMENT ON COLUMN taskq.edge.workflow_id IS 'The instance';
+COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure';
+COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed';
+COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';

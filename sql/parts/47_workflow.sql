@@ -1,0 +1,163 @@
+/*
+ * 47_workflow: workflows.
+ *
+ * Defining needs manage on all queues, starting submit on every queue that
+ * the template names, cancelling manage on these.
+ */
+CREATE FUNCTION taskq_define_workflow(definition jsonb) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_define_workflow';
+COMMENT ON FUNCTION taskq_define_workflow(jsonb) IS
+    'Makes a version of a template of workflows known; TQ011 lists all that is wrong with the definition, TQ006 when the version has another one';
+
+CREATE FUNCTION taskq_undefine_workflow(
+    name text,
+    namespace text DEFAULT 'default',
+    version text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_undefine_workflow';
+COMMENT ON FUNCTION taskq_undefine_workflow(text, text, text) IS
+    'Removes a version of a template (null: all of them), how many; TQ005 while instances of it exist';
+
+CREATE FUNCTION taskq_validate_workflow(definition jsonb)
+    RETURNS TABLE (path text, problem text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_validate_workflow';
+COMMENT ON FUNCTION taskq_validate_workflow(jsonb) IS
+    'All that is wrong with a definition, and where; no rows: nothing';
+
+CREATE FUNCTION taskq_start_workflow(
+    name text,
+    input jsonb DEFAULT '{}',
+    namespace text DEFAULT 'default',
+    version text DEFAULT NULL,
+    key text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamp with time zone DEFAULT NULL,
+    correlation_id text DEFAULT NULL,
+    parent_correlation_id text DEFAULT NULL,
+    headers jsonb DEFAULT NULL,
+    on_conflict text DEFAULT 'error'
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_start_workflow';
+COMMENT ON FUNCTION taskq_start_workflow(text, jsonb, text, text, text, integer, timestamp with time zone, text, text, jsonb, text) IS
+    'Starts an instance of a template (version null: of the latest); its id, or that of the duplicate with on_conflict return';
+
+CREATE FUNCTION taskq_cancel_workflow(
+    workflow_id bigint,
+    reason text DEFAULT NULL
+) RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_cancel_workflow';
+COMMENT ON FUNCTION taskq_cancel_workflow(bigint, text) IS
+    'Cancels an instance: what waits at once, what runs is asked to stop; cancelled, or requested when something runs';
+
+CREATE FUNCTION taskq_ancestor_results(task_id bigint) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_ancestor_results';
+COMMENT ON FUNCTION taskq_ancestor_results(bigint) IS
+    'Results of all steps that had to end before a step could begin, by their names';
+
+CREATE FUNCTION taskq_dependency_results(
+    task_id bigint,
+    after bigint DEFAULT NULL,
+    max_rows integer DEFAULT 100
+) RETURNS TABLE (step text, task_id bigint, result jsonb)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_dependency_results';
+COMMENT ON FUNCTION taskq_dependency_results(bigint, bigint, integer) IS
+    'Results of the steps that a step depends on, in the order of their task ids, page by page';
+
+CREATE FUNCTION taskq_workflow(workflow_id bigint) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_workflow';
+COMMENT ON FUNCTION taskq_workflow(bigint) IS
+    'An instance with its state, its numbers, its steps and edges';
+
+CREATE FUNCTION taskq_step_levels(workflow_id bigint)
+    RETURNS TABLE (step text, level integer)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_step_levels';
+COMMENT ON FUNCTION taskq_step_levels(bigint) IS
+    'How far each step of the template is from those that depend on nothing, which have level 0';
+
+CREATE FUNCTION taskq.workflow_sight(template_id integer) RETURNS integer
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_workflow_sight';
+COMMENT ON FUNCTION taskq.workflow_sight(integer) IS
+    'What current_user may see of instances of a template: 0 nothing, 1 that they are there, 2 what they carry, too';
+
+CREATE FUNCTION taskq.workflow_look(
+    workflow_id bigint,
+    OUT state text,
+    OUT steps_total bigint,
+    OUT steps_done bigint,
+    OUT steps_dead bigint,
+    OUT steps_running bigint,
+    OUT started_at timestamp with time zone
+) RETURNS record
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_workflow_look';
+COMMENT ON FUNCTION taskq.workflow_look(bigint) IS
+    'State of an instance and numbers of its steps; nulls when current_user may not see it';
+
+CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
+    RETURNS TABLE (step text, type text, task_id bigint, state text,
+        reason text, attempt integer, parents_left integer,
+        depends_on text[], result jsonb,
+        created_at timestamp with time zone,
+        claimed_at timestamp with time zone,
+        finished_at timestamp with time zone)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'taskq_workflow_step_rows';
+COMMENT ON FUNCTION taskq.workflow_step_rows(bigint) IS
+    'Steps of an instance that current_user may see';
+
+CREATE VIEW taskq.workflows WITH (security_barrier) AS
+SELECT w.workflow_id,
+       t.namespace COLLATE "default" AS namespace,
+       t.name COLLATE "default" AS name,
+       t.version COLLATE "default" AS version,
+       w.key COLLATE "default" AS key,
+       l.state,
+       NULL::text AS reason,
+       CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.input END AS input,
+       CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.result END AS result,
+       w.priority,
+       l.steps_total,
+       l.steps_done,
+       l.steps_dead,
+       l.steps_running,
+       w.correlation_id COLLATE "default" AS correlation_id,
+       NULL::bigint AS parent_workflow_id,
+       w.created_at,
+       l.started_at,
+       w.finished_at
+  FROM taskq.workflow w
+  JOIN taskq.template t USING (template_id)
+ CROSS JOIN LATERAL (SELECT taskq.workflow_sight(w.template_id) AS sight OFFSET 0) s
+ CROSS JOIN LATERAL taskq.workflow_look(w.workflow_id) l
+ WHERE s.sight OPERATOR(pg_catalog.>) 0;
+COMMENT ON VIEW taskq.workflows IS 'Instances of workflows that current_user may see, as they are now';
+
+CREATE VIEW taskq.workflow_steps WITH (security_barrier) AS
+SELECT w.workflow_id,
+       s.step,
+       s.type,
+       s.task_id,
+       s.state,
+       s.reason,
+       s.attempt,
+       s.parents_left,
+       s.depends_on,
+       s.result,
+       s.created_at,
+       s.claimed_at,
+       s.finished_at
+  FROM taskq.workflow w
+ CROSS JOIN LATERAL taskq.workflow_step_rows(w.workflow_id) s
+ WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0;
+COMMENT ON VIEW taskq.workflow_steps IS
+    'Steps of instances that current_user may see; state is null while a step was not created yet, skipped when it will not be';

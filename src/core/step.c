@@ -1,0 +1,29 @@
+/*
+ * step.c
+ *		Tasks that are steps of a workflow, as far as the core knows them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/error.h"
+#include "core/step.h"
+
+TqStepHooks tq_step_hooks = {NULL, NULL, NULL, NULL, NULL, NULL};
+
+/* TQ005 for what would take a step out of its workflow. */
+void
+tq_step_refuse(const TqTask *task, const char *wanted)
+{
+	if (tq_step_is(task))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("task " INT64_FORMAT
+					" is a step of a workflow and cannot be %s",
+					task->f.task_id, wanted),
+			 errdetail_internal(
+				 "{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
+				 task->f.task_id, tq_state_name((TqState) task->f.state)),
+			 errhint("Retry, resolve or cancel it, or cancel the workflow.")));
+}

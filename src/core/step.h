@@ -1,0 +1,54 @@
+/*
+ * step.h
+ *		Tasks that are steps of a workflow: what the layer of workflows does
+ *		where they pass, and what may not be done with them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_H
+#define TQ_STEP_H
+
+#include "core/state.h"
+
+/* Columns that a claim of a step has and that of a plain task leaves null. */
+typedef enum TqCarryColumn
+{
+	TQ_CARRY_WORKFLOW_ID,
+	TQ_CARRY_WORKFLOW,
+	TQ_CARRY_STEP,
+	TQ_CARRY_HANDLER,
+	TQ_CARRY_CONFIG,
+	TQ_CARRY_INPUT,
+	TQ_CARRY_DEPENDENCY_RESULTS,
+	TQ_CARRY_COLUMNS
+} TqCarryColumn;
+
+/* The layer of workflows fills these in at load. */
+typedef struct TqStepHooks
+{
+	/* a step is about to be moved: where to may be changed */
+	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+	/* a step was moved, or (state 0) taken away */
+	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				  const TqMove *move);
+	/* what follows from the moves of a call */
+	void (*advance)(TqCall *call);
+	/* what a worker is told of a step beside the task; its payload, if it
+	 * has none of its own */
+	void (*carry)(TqTask *task, Datum *values, bool *nulls);
+	Datum (*payload)(const TqTask *task, bool *isnull);
+	/* its name; NULL: the workflow is gone */
+	char *(*name)(const TqTask *task);
+} TqStepHooks;
+
+extern PGDLLIMPORT TqStepHooks tq_step_hooks;
+
+static inline bool
+tq_step_is(const TqTask *task)
+{
+	return !task->isnull[TQ_COL_WORKFLOW_ID];
+}
+
+extern void tq_step_refuse(const TqTask *task, const char *wanted);
+
+#endif /* TQ_STEP_H */

@@ -1,0 +1,697 @@
+/*
+ * advance.c
+ *		What follows in a workflow from the moves of its steps.
+ *
+ * The door tells of each step that it has moved; when the call ends, and
+ * before its transaction does, what follows is done here, one instance after
+ * the other in the order of their numbers.
+ *
+ * Of an instance a call does all at once: under its lock (edge.c) the steps
+ * that follow from choices are made, the edges of the steps that have ended
+ * are taken away, and each child is looked at.  A child that waits for
+ * nothing any more is let go under the same lock, and when it ends at once
+ * (a condition that is not true, a decision that the engine makes), that is
+ * one more end: a loop, until nothing follows.  Then the lock is given back.
+ * What could only be done by waiting for another transaction is waited for
+ * after that, and looked at again.
+ *
+ * A step that dies leaves its edges, and one that says so (TQ_EDGE_FAILURE);
+ * judge.c tells when that ends the instance.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/failure.h"
+#include "core/large.h"
+#include "core/step.h"
+#include "flow/flow.h"
+#include "flow/judge.h"
+
+/* A move that the door has told of. */
+typedef struct Moved
+{
+	int64    workflow_id;
+	int64    task_id;
+	int32    step_id;
+	TqState  from;
+	TqState  to;
+	TqReason reason;
+} Moved;
+
+/* Steps that are to be looked at, each once. */
+typedef struct Looks
+{
+	int    count;
+	int    room;
+	int32 *children;
+	int32 *near; /* the parent that has ended */
+} Looks;
+
+/* An instance that goes on. */
+typedef struct Advance
+{
+	TqCall       *call;
+	TqFlow        flow;
+	TqEdges       edges;
+	List         *ends;  /* of Moved, that have still to be seen to */
+	Looks         looks; /* children that are to be looked at */
+	Looks         later; /* and those for which somebody is waited for */
+	TransactionId other; /* for whom */
+	int64         busy;  /* task whose row somebody is changing; 0: none */
+	int32         busy_step;
+	int64         urgent; /* one that was busy before: now it is waited for */
+	bool          failed; /* a step has, in this call */
+	bool          left_to_others; /* another step goes on, and judges */
+	bool          judged;
+	TqGoing       going; /* as judged last */
+} Advance;
+
+static TqStmt stmt_step = {
+	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND step_id = $2",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* Reason 9 is dependency_failed. */
+static TqStmt stmt_cancelled = {
+	"SELECT task_id FROM taskq.archive_keep"
+	" WHERE workflow_id = $1 AND state = 7 AND reason = 9 ORDER BY task_id",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_result = {
+	"SELECT CASE WHEN a.large & 8 <> 0"
+	"            THEN (SELECT l.doc FROM taskq.large l"
+	"                   WHERE l.task_id = a.task_id AND l.part = 3)"
+	"            ELSE a.result END"
+	"  FROM taskq.archive_keep a WHERE a.task_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+static void   moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void   check_choice(TqTask *task, TqMove *move);
+static void   hold_back(TqCall *call, TqTask *task, TqMove *move);
+static void   moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+static void   advance(TqCall *call);
+static List  *take_ends(TqCall *call, int64 workflow_id);
+static int64  next_workflow(const TqCall *call);
+static void   advance_one(TqCall *call, int64 workflow_id);
+static void   go_on(Advance *a);
+static bool   round_of(Advance *a);
+static bool   see_to_choices(Advance *a);
+static bool   make_choice(Advance *a, const Moved *end);
+static void   see_to_ends(Advance *a);
+static void   pass_on(Advance *a, const Moved *end);
+static void   note_failure(Advance *a, const Moved *end);
+static void   take_failure_back(Advance *a, const Moved *end);
+static void   bring_back(Advance *a);
+static void   see_to_children(Advance *a);
+static bool   let_go(Advance *a, int32 step_id);
+static bool   counts_as_finished(const Advance *a, const Moved *end);
+static void   wait_for_others(Advance *a);
+static void   drop_look(Looks *looks, int32 child);
+static void   add_look(Looks *looks, int32 child, int32 near);
+static Jsonb *result_of(int64 task_id);
+static bool   is_choosing(const Advance *a, int32 step_id);
+
+void
+tq_advance_init(void)
+{
+	tq_step_hooks.moving = moving;
+	tq_step_hooks.moved = moved;
+	tq_step_hooks.advance = advance;
+}
+
+/* The door is about to move a step. */
+static void
+moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	TqState from = (TqState) task->f.state;
+
+	if (move->to == TQ_STATE_DONE)
+		check_choice(task, move);
+	if ((from == TQ_STATE_DONE || from == TQ_STATE_FILTERED) &&
+		TQ_STATE_IS_LIVE(move->to))
+		tq_error_not_built("taskq_retry() of a step that has succeeded");
+	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
+		!move->released && !move->in_line)
+		hold_back(call, task, move);
+}
+
+/* A decision or batch that does not say what it should is rejected. */
+static void
+check_choice(TqTask *task, TqMove *move)
+{
+	int32    step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqFlow   flow;
+	TqChoice choice;
+	Datum    value;
+	Jsonb   *result = NULL;
+	char    *wrong;
+	int      place = TQ_STEP_PLACE(step_id);
+
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow) ||
+		place >= flow.template->step_count ||
+		(flow.template->steps[place].type != TQ_STEP_DECISION &&
+		 flow.template->steps[place].type != TQ_STEP_BATCH))
+		return;
+	if (tq_large_get(task, TQ_COL_RESULT, &value))
+		result = DatumGetJsonbP(value);
+	if (result == NULL && (move->reason == TQ_REASON_MANUAL ||
+						   flow.template->steps[place].type == TQ_STEP_BATCH))
+		return;
+	wrong = result == NULL
+				? "a decision must have a result"
+				: tq_decide_read(flow.template, place, result, &choice);
+	if (wrong == NULL)
+		return;
+	tq_failure_add_error(task, wrong, NULL, NULL);
+	tq_large_drop(task, TQ_COL_RESULT);
+	move->to = TQ_STATE_DEAD;
+	move->reason = TQ_REASON_REJECTED;
+	move->end = TQ_END_FAILURE;
+}
+
+/* A step whose parents have not all ended does not become pending. */
+static void
+hold_back(TqCall *call, TqTask *task, TqMove *move)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TransactionId other;
+	TqEdges       edges;
+	TqLeft        left;
+
+	tq_edge_begin(&edges);
+	for (;;)
+	{
+		tq_edge_lock(workflow_id);
+		left = tq_edge_left(&edges, workflow_id, step_id, 0, &other);
+		tq_edge_unlock(workflow_id);
+		if (left != TQ_LEFT_PASSING)
+			break;
+		XactLockTableWait(other, NULL, NULL, XLTW_None);
+		CHECK_FOR_INTERRUPTS();
+	}
+	tq_edge_end(&edges);
+	if (left == TQ_LEFT_OPEN)
+		move->to = TQ_STATE_BLOCKED;
+}
+
+/* The door has moved a step, or (to 0) taken it away. */
+static void
+moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+	  const TqMove *move)
+{
+	TqState       to = (TqState) task->f.state;
+	MemoryContext mine;
+	Moved        *one;
+
+	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to)))
+		return;
+	mine = MemoryContextSwitchTo(call->context);
+	one = palloc(sizeof(Moved));
+	one->workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	one->task_id = task->f.task_id;
+	one->step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	one->from = from;
+	one->to = to;
+	one->reason = (TqReason) task->f.reason;
+	call->steps = lappend(call->steps, one);
+	call->advance = advance;
+	MemoryContextSwitchTo(mine);
+}
+
+static void
+advance(TqCall *call)
+{
+	while (call->steps != NIL)
+		advance_one(call, next_workflow(call));
+}
+
+static int64
+next_workflow(const TqCall *call)
+{
+	int64     workflow_id = PG_INT64_MAX;
+	ListCell *cell;
+
+	foreach (cell, call->steps)
+		workflow_id = Min(workflow_id, ((Moved *) lfirst(cell))->workflow_id);
+	return workflow_id;
+}
+
+/* The moves of an instance, in their order. */
+static List *
+take_ends(TqCall *call, int64 workflow_id)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	List         *taken = NIL;
+	List         *others = NIL;
+	ListCell     *cell;
+
+	foreach (cell, call->steps)
+	{
+		Moved *one = lfirst(cell);
+
+		if (one->workflow_id == workflow_id)
+			taken = lappend(taken, one);
+		else
+			others = lappend(others, one);
+	}
+	list_free(call->steps);
+	call->steps = others;
+	MemoryContextSwitchTo(mine);
+	return taken;
+}
+
+static void
+advance_one(TqCall *call, int64 workflow_id)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
+	Advance a = {call};
+
+	MemoryContextSwitchTo(one);
+	a.ends = take_ends(call, workflow_id);
+	if (tq_flow_read(workflow_id, &a.flow) &&
+		a.flow.state != TQ_FLOW_CANCELLED)
+	{
+		tq_edge_begin(&a.edges);
+		go_on(&a);
+		tq_edge_end(&a.edges);
+	}
+	MemoryContextSwitchTo(mine);
+	MemoryContextDelete(one);
+}
+
+/* An instance begins: those of its steps that have to be judged first. */
+void
+tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
+{
+	Advance a = {call};
+
+	a.flow = *flow;
+	tq_edge_begin(&a.edges);
+	for (int i = 0; i < plan->count; i++)
+	{
+		if (plan->steps[i].judged)
+			add_look(&a.looks, plan->steps[i].step_id, 0);
+	}
+	if (plan->count == 0)
+		add_look(&a.looks, TQ_EDGE_END, 0);
+	go_on(&a);
+	tq_edge_end(&a.edges);
+}
+
+/*
+ * Round after round, then the failures.  Who has failed looks for others that
+ * go on in the round in which that can be seen: so of two the second one sees
+ * the first.
+ */
+static void
+go_on(Advance *a)
+{
+	bool waits;
+
+	do
+	{
+		waits = !round_of(a);
+		if (waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others))
+			wait_for_others(a);
+		waits = waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others);
+	} while (waits);
+	if (a->failed)
+		tq_judge_failed(a->call, &a->flow);
+	if (a->going == TQ_GOING_NOT && a->judged && a->flow.state == TQ_FLOW_LIVE)
+		tq_judge_error(&a->flow);
+}
+
+/*
+ * Under the lock of the instance, until nothing follows; false: what is left
+ * has to wait for somebody.
+ */
+static bool
+round_of(Advance *a)
+{
+	bool done = true;
+
+	tq_edge_lock(a->flow.workflow_id);
+	tq_call_snapshot();
+	do
+	{
+		a->ends =
+			list_concat(a->ends, take_ends(a->call, a->flow.workflow_id));
+		if (!see_to_choices(a))
+		{
+			done = false;
+			break;
+		}
+		see_to_ends(a);
+		see_to_children(a);
+	} while (a->looks.count > 0 ||
+			 next_workflow(a->call) == a->flow.workflow_id);
+	a->judged = a->flow.state == TQ_FLOW_LIVE &&
+				tq_judge_has_failed(&a->flow, &a->edges);
+	a->going = TQ_GOING_NOT;
+	if (a->judged && !a->left_to_others)
+		a->going = tq_judge_look(a->call, &a->flow, &a->edges, &a->other);
+	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
+	a->judged = a->judged && !a->left_to_others;
+	tq_edge_unlock(a->flow.workflow_id);
+	return done && a->later.count == 0;
+}
+
+/*
+ * Choices first: what they make must be there before edges go.  False when
+ * another choice has to be waited for; nothing has been passed on by then.
+ */
+static bool
+see_to_choices(Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		Moved *end = lfirst(cell);
+
+		if ((end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
+			is_choosing(a, end->step_id) && !make_choice(a, end))
+			return false;
+	}
+	return true;
+}
+
+static bool
+make_choice(Advance *a, const Moved *end)
+{
+	TqPlan   plan = {0};
+	TqChoice choice;
+	int      place = TQ_STEP_PLACE(end->step_id);
+	char    *wrong;
+
+	wrong = tq_decide_read(a->flow.template, place, result_of(end->task_id),
+						   &choice);
+	/* it was checked before; a limit may have been lowered since */
+	if (wrong != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+				 errmsg("the result of step \"%s\" cannot be used: %s",
+						a->flow.template->steps[place].name, wrong),
+				 errdetail("{\"task_id\": " INT64_FORMAT "}", end->task_id)));
+	if (!tq_plan_after(&a->flow, &a->edges, place, &choice, &plan, &a->other))
+		return false;
+	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
+	for (int i = 0; i < plan.count; i++)
+	{
+		if (!plan.steps[i].free || plan.steps[i].judged)
+			add_look(&a->looks, plan.steps[i].step_id, 0);
+	}
+	return true;
+}
+
+static void
+see_to_ends(Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		Moved *end = lfirst(cell);
+
+		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
+			take_failure_back(a, end);
+		if (end->from == TQ_STATE_DEAD && end->to != TQ_STATE_DEAD)
+			bring_back(a);
+		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
+			continue;
+		if (counts_as_finished(a, end))
+			pass_on(a, end);
+		else
+			note_failure(a, end);
+	}
+	a->ends = NIL;
+}
+
+/* Also a dead member of a batch that goes on without it. */
+static bool
+counts_as_finished(const Advance *a, const Moved *end)
+{
+	if (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED)
+		return true;
+	return end->to == TQ_STATE_DEAD &&
+		   tq_judge_is_excused(a->flow.template, end->step_id);
+}
+
+/* Its children wait for one step less. */
+static void
+pass_on(Advance *a, const Moved *end)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(end->step_id)];
+	int64         workflow_id = a->flow.workflow_id;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int32 child = step->children.places[i];
+
+		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
+			add_look(&a->looks, child, end->step_id);
+	}
+	if ((step->children.count == 0 || is_choosing(a, end->step_id)) &&
+		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
+		add_look(&a->looks, TQ_EDGE_END, end->step_id);
+}
+
+static void
+note_failure(Advance *a, const Moved *end)
+{
+	TqNewEdges one = {0};
+
+	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
+	tq_edge_add(a->flow.workflow_id, &one);
+	a->failed = true;
+}
+
+/* A step that had failed goes on, or was resolved. */
+static void
+take_failure_back(Advance *a, const Moved *end)
+{
+	(void) tq_edge_delete(&a->edges, a->flow.workflow_id, TQ_EDGE_FAILURE,
+						  end->step_id);
+	if (a->flow.state == TQ_FLOW_ERROR)
+	{
+		tq_flow_revive(&a->flow);
+		a->flow.state = TQ_FLOW_LIVE;
+	}
+}
+
+/* What was cancelled because a step had failed waits again. */
+static void
+bring_back(Advance *a)
+{
+	Datum  arg = Int64GetDatum(a->flow.workflow_id);
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_cancelled, &arg, NULL, 0);
+	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqMove   move = {0};
+		TqTask   task;
+		TqQueue *queue;
+
+		tq_call_snapshot();
+		if (!tq_row_find_archived(ids[i], &task) ||
+			(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
+			!tq_row_take_archived(&task))
+			continue;
+		move.to = TQ_STATE_BLOCKED;
+		move.wanted = "brought back";
+		if (tq_state_enter(a->call, queue, &task, &move))
+			add_look(&a->looks, DatumGetInt32(task.value[TQ_COL_STEP_ID]), 0);
+	}
+}
+
+static void
+see_to_children(Advance *a)
+{
+	Looks looks = a->looks;
+
+	memset(&a->looks, 0, sizeof(a->looks));
+	for (int i = 0; i < looks.count; i++)
+	{
+		int32         child = looks.children[i];
+		TransactionId other;
+		TqLeft        left;
+
+		CHECK_FOR_INTERRUPTS();
+		left = tq_edge_left(&a->edges, a->flow.workflow_id, child,
+							looks.near[i], &other);
+		if (left == TQ_LEFT_PASSING)
+		{
+			a->other = other;
+			add_look(&a->later, child, looks.near[i]);
+		}
+		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
+			tq_judge_end(&a->flow);
+		else if (left == TQ_LEFT_NONE && !let_go(a, child))
+			add_look(&a->later, child, looks.near[i]);
+	}
+}
+
+/*
+ * A step that waits for nothing begins, unless it is not there or has been
+ * put elsewhere; false: somebody is at its row.
+ */
+static bool
+let_go(Advance *a, int32 step_id)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(step_id)];
+	Datum         args[2] = {Int64GetDatum(a->flow.workflow_id),
+							 Int32GetDatum(step_id)};
+	TqTask        task;
+	TqMove        move = {0};
+	TqQueue      *queue;
+	int64         task_id = 0;
+	TqSpi         spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
+		task_id = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	tq_call_snapshot();
+	if (task_id == 0 || !tq_row_find(a->call, task_id, &task))
+		return true;
+	queue = tq_queue_by_id(task.f.queue_id);
+	if (queue == NULL)
+		return true;
+	if (task.f.state == TQ_STATE_BLOCKED &&
+		(task.f.flags & TQ_FLAG_IN_LINE) == 0)
+	{
+		tq_make_begin(&a->flow, step, queue, &task, &move);
+		move.wanted = "begun";
+		move.no_wait = task_id != a->urgent;
+		if (tq_state_enter(a->call, queue, &task, &move))
+			return true;
+	}
+	else if (!tq_row_is_busy(a->call, &task))
+		return true;
+	a->busy = task_id;
+	a->busy_step = step_id;
+	return false;
+}
+
+/*
+ * Not under the lock.  Of a row that somebody was changing the lock is kept:
+ * a step that has been put elsewhere is left alone, any other one begins.
+ */
+static void
+wait_for_others(Advance *a)
+{
+	TqTask task;
+
+	CHECK_FOR_INTERRUPTS();
+	a->looks = a->later;
+	memset(&a->later, 0, sizeof(a->later));
+	if (a->busy == 0)
+	{
+		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		return;
+	}
+	tq_call_snapshot();
+	if (!tq_row_find(a->call, a->busy, &task) ||
+		!tq_row_lock(a->call, &task, false) ||
+		task.f.state != TQ_STATE_BLOCKED ||
+		(task.f.flags & TQ_FLAG_IN_LINE) != 0)
+		drop_look(&a->looks, a->busy_step);
+	a->urgent = a->busy;
+	a->busy = 0;
+}
+
+static void
+drop_look(Looks *looks, int32 child)
+{
+	int kept = 0;
+
+	for (int i = 0; i < looks->count; i++)
+	{
+		if (looks->children[i] == child)
+			continue;
+		looks->children[kept] = looks->children[i];
+		looks->near[kept++] = looks->near[i];
+	}
+	looks->count = kept;
+}
+
+static void
+add_look(Looks *looks, int32 child, int32 near)
+{
+	for (int i = looks->count - 1; i >= 0 && i >= looks->count - 8; i--)
+	{
+		if (looks->children[i] == child)
+			return;
+	}
+	if (looks->count == looks->room)
+	{
+		looks->room = Max(16, looks->room * 2);
+		looks->children =
+			looks->children == NULL
+				? palloc(sizeof(int32) * looks->room)
+				: repalloc_huge(looks->children, sizeof(int32) * looks->room);
+		looks->near =
+			looks->near == NULL
+				? palloc(sizeof(int32) * looks->room)
+				: repalloc_huge(looks->near, sizeof(int32) * looks->room);
+	}
+	looks->children[looks->count] = child;
+	looks->near[looks->count++] = near;
+}
+
+static Jsonb *
+result_of(int64 task_id)
+{
+	Datum  arg = Int64GetDatum(task_id);
+	Jsonb *result = NULL;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_result, &arg, NULL, 1) > 0)
+	{
+		bool          isnull;
+		Datum         value = tq_spi_get(0, 1, &isnull);
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		if (!isnull)
+			result = DatumGetJsonbPCopy(value);
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	return result;
+}
+
+static bool
+is_choosing(const Advance *a, int32 step_id)
+{
+	TqStepType type = a->flow.template->steps[TQ_STEP_PLACE(step_id)].type;
+
+	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
+}

@@ -1,0 +1,117 @@
+/*
+ * cancel.c
+ *		taskq_cancel_workflow: an instance ends by hand.
+ *
+ * Its steps are seen to in the order of their numbers, as their own ends do,
+ * and its row last, so that nobody waits in a ring.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/manage.h"
+#include "flow/flow.h"
+
+PG_FUNCTION_INFO_V1(taskq_cancel_workflow);
+
+static TqStmt stmt_next = {
+	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND task_id > $2"
+	" ORDER BY task_id LIMIT 1",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_message = {
+	"UPDATE taskq.workflow SET message = $2 WHERE workflow_id = $1",
+	2,
+	{INT8OID, TEXTOID},
+	NULL};
+
+static int64 next_step(int64 workflow_id, int64 after);
+static bool  cancel_step(TqCall *call, int64 task_id, char *message);
+
+Datum
+taskq_cancel_workflow(PG_FUNCTION_ARGS)
+{
+	int64  workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char  *message = tq_arg_message(fcinfo, 1);
+	int64  task_id = 0;
+	bool   requested = false;
+	TqFlow flow;
+	TqCall call;
+
+	tq_call_begin(&call, "taskq_cancel_workflow()");
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
+	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("workflow " INT64_FORMAT " has ended and cannot be "
+					"cancelled",
+					workflow_id),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
+	while ((task_id = next_step(workflow_id, task_id)) != 0)
+		requested |= cancel_step(&call, task_id, message);
+	if (flow.state == TQ_FLOW_LIVE)
+	{
+		Datum args[2] = {Int64GetDatum(workflow_id)};
+		TqSpi spi;
+
+		tq_flow_end(&flow, TQ_FLOW_CANCELLED, NULL);
+		if (message != NULL)
+		{
+			args[1] = CStringGetTextDatum(message);
+			tq_spi_enter(&spi);
+			(void) tq_spi_run(&stmt_message, args, NULL, SPI_OK_UPDATE, 0);
+			tq_spi_leave(&spi);
+		}
+	}
+	tq_call_end(&call);
+	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));
+}
+
+/* Also one that others have made meanwhile. */
+static int64
+next_step(int64 workflow_id, int64 after)
+{
+	Datum args[2] = {Int64GetDatum(workflow_id), Int64GetDatum(after)};
+	int64 task_id = 0;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_next, args, NULL, 1) > 0)
+		task_id = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	return task_id;
+}
+
+/* True when it runs, and was asked to stop. */
+static bool
+cancel_step(TqCall *call, int64 task_id, char *message)
+{
+	for (;;)
+	{
+		TqWish   wish = {TQ_ACTION_CANCEL};
+		TqTask   task;
+		TqQueue *queue;
+
+		tq_call_snapshot();
+		if (!tq_row_find(call, task_id, &task))
+			return false;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		wish.message = message;
+		if (tq_manage_try(call, queue, &task, &wish))
+			return wish.requested;
+	}
+}

@@ -1,0 +1,217 @@
+/*
+ * carry.c
+ *		What a worker is told of a step: taskq_claim's columns,
+ *		taskq_dependency_results, taskq_ancestor_results.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/rows.h"
+#include "base/spi.h"
+#include "core/look.h"
+#include "core/queue.h"
+#include "core/step.h"
+#include "flow/flow.h"
+
+PG_FUNCTION_INFO_V1(taskq_dependency_results);
+PG_FUNCTION_INFO_V1(taskq_ancestor_results);
+
+static TqStmt stmt_page = {
+	"SELECT a.step_id, a.task_id,"
+	" CASE WHEN a.large & 8 <> 0"
+	"      THEN (SELECT l.doc FROM taskq.large l"
+	"             WHERE l.task_id = a.task_id AND l.part = 3)"
+	"      ELSE a.result END"
+	"  FROM taskq.archive_keep a"
+	" WHERE a.workflow_id = $1 AND a.step_id & 16383 = ANY ($2)"
+	"   AND a.state IN (5, 6, 8) AND a.task_id > $3"
+	" ORDER BY a.task_id LIMIT $4",
+	4,
+	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID},
+	NULL};
+
+static void          carry(TqTask *task, Datum *values, bool *nulls);
+static Datum         payload(const TqTask *task, bool *isnull);
+static char         *name(const TqTask *task);
+static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow);
+static void put(Datum *values, bool *nulls, TqCarryColumn column, Datum value);
+
+void
+tq_carry_init(void)
+{
+	tq_step_hooks.carry = carry;
+	tq_step_hooks.payload = payload;
+	tq_step_hooks.name = name;
+}
+
+/* Null results: they are too large, or the workflow is gone. */
+static void
+carry(TqTask *task, Datum *values, bool *nulls)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	Size          size = 0;
+	const TqStep *step;
+	Jsonb        *results;
+	TqFlow        flow;
+
+	if (!tq_flow_read(workflow_id, &flow) ||
+		TQ_STEP_PLACE(step_id) >= flow.template->step_count)
+		return;
+	step = &flow.template->steps[TQ_STEP_PLACE(step_id)];
+	put(values, nulls, TQ_CARRY_WORKFLOW_ID, Int64GetDatum(workflow_id));
+	put(values, nulls, TQ_CARRY_WORKFLOW,
+		CStringGetTextDatum(flow.template->name));
+	put(values, nulls, TQ_CARRY_STEP,
+		CStringGetTextDatum(tq_results_name(flow.template, step_id)));
+	if (step->handler != NULL)
+		put(values, nulls, TQ_CARRY_HANDLER,
+			CStringGetTextDatum(step->handler));
+	if (step->config != NULL)
+		put(values, nulls, TQ_CARRY_CONFIG, JsonbPGetDatum(step->config));
+	put(values, nulls, TQ_CARRY_INPUT, JsonbPGetDatum(flow.input));
+	results = tq_results_of(workflow_id, flow.template, &step->parents, &size);
+	if (size <= (Size) tq_guc_max_dependency_results * 1024)
+		put(values, nulls, TQ_CARRY_DEPENDENCY_RESULTS,
+			JsonbPGetDatum(results));
+}
+
+static void
+put(Datum *values, bool *nulls, TqCarryColumn column, Datum value)
+{
+	values[column] = value;
+	nulls[column] = false;
+}
+
+/* Of a step that has none of its own. */
+static Datum
+payload(const TqTask *task, bool *isnull)
+{
+	TqFlow flow;
+
+	*isnull =
+		!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow);
+	return *isnull ? (Datum) 0 : JsonbPGetDatum(flow.input);
+}
+
+static char *
+name(const TqTask *task)
+{
+	TqFlow flow;
+
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow))
+		return NULL;
+	return tq_results_name(flow.template,
+						   DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+}
+
+/* In pages, for those that are too large to come with the claim. */
+Datum
+taskq_dependency_results(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int            max_rows = PG_ARGISNULL(2) ? 100 : PG_GETARG_INT32(2);
+	const TqStep  *step;
+	Datum         *places;
+	Datum          args[4];
+	uint64         rows;
+	TqFlow         flow;
+	TqSpi          spi;
+
+	tq_rows_begin(fcinfo);
+	if (max_rows < 1 || max_rows > 10000)
+		tq_error_invalid("max_rows", "must be from 1 to 10000", NULL);
+	step = find_step(fcinfo, &flow);
+	places = palloc(sizeof(Datum) * (step->parents.count + 1));
+	for (int i = 0; i < step->parents.count; i++)
+		places[i] = Int32GetDatum(step->parents.places[i]);
+	args[0] = Int64GetDatum(flow.workflow_id);
+	args[1] =
+		PointerGetDatum(construct_array(places, step->parents.count, INT4OID,
+										sizeof(int32), true, TYPALIGN_INT));
+	args[2] = Int64GetDatum(PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
+	args[3] = Int32GetDatum(max_rows);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_page, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		Datum values[3];
+		bool  nulls[3] = {false};
+
+		values[0] = CStringGetTextDatum(
+			tq_results_name(flow.template, tq_spi_int4(i, 1, 0)));
+		values[1] = Int64GetDatum(tq_spi_int8(i, 2, 0));
+		values[2] = tq_spi_get(i, 3, &nulls[2]);
+		tq_rows_add(result, values, nulls);
+	}
+	tq_spi_leave(&spi);
+	return (Datum) 0;
+}
+
+Datum
+taskq_ancestor_results(PG_FUNCTION_ARGS)
+{
+	TqStepList    all = {0};
+	Size          size = 0;
+	const TqStep *step;
+	bool         *marked;
+	TqFlow        flow;
+
+	step = find_step(fcinfo, &flow);
+	marked = palloc0(sizeof(bool) * (flow.template->step_count + 1));
+	all.places = palloc(sizeof(int) * (flow.template->step_count + 1));
+	for (int seen = -1; seen < all.count; seen++)
+	{
+		const TqStepList *parents =
+			seen < 0 ? &step->parents
+					 : &flow.template->steps[all.places[seen]].parents;
+
+		for (int i = 0; i < parents->count; i++)
+		{
+			if (marked[parents->places[i]])
+				continue;
+			marked[parents->places[i]] = true;
+			all.places[all.count++] = parents->places[i];
+		}
+	}
+	PG_RETURN_JSONB_P(
+		tq_results_of(flow.workflow_id, flow.template, &all, &size));
+}
+
+/* A step whose queue current_user may work on or read. */
+static const TqStep *
+find_step(FunctionCallInfo fcinfo, TqFlow *flow)
+{
+	int64    task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int      rights = 0;
+	TqQueue *queue;
+	TqCall   call;
+	TqTask   task;
+	bool     found;
+
+	tq_call_begin_look(&call);
+	found = tq_row_find(&call, task_id, &task) ||
+			tq_row_find_archived(task_id, &task);
+	queue = found ? tq_queue_by_id(task.f.queue_id) : NULL;
+	if (queue != NULL)
+		rights = tq_role_rights(queue);
+	if (rights == 0)
+		tq_error_no_such_task(task_id);
+	if ((rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) == 0)
+		tq_error_task_right(TQ_RIGHT_READ);
+	if (!tq_step_is(&task) ||
+		!tq_flow_read(DatumGetInt64(task.value[TQ_COL_WORKFLOW_ID]), flow))
+		tq_error_invalid("task_id", "is not a step of a workflow", NULL);
+	tq_call_end(&call);
+	return &flow->template->steps[TQ_STEP_PLACE(
+		DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
+}

@@ -1,0 +1,45 @@
+/*
+ * definition.h
+ *		Definitions of workflows, read and checked.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DEFINITION_H
+#define TQ_DEFINITION_H
+
+#include "flow/template.h"
+
+/* What is wrong with a definition, or a document. */
+typedef struct TqFault
+{
+	char *path;
+	char *words;
+} TqFault;
+
+typedef struct TqProblems
+{
+	int      count;
+	int      room;
+	TqFault *all;
+	char    *unbuilt;  /* what is not built yet; NULL: all is */
+	bool     no_graph; /* names of steps are missing, or lead nowhere */
+} TqProblems;
+
+#define TQ_MAX_PROBLEMS 1000 /* that are told */
+
+extern void tq_problem(TqProblems *problems, const char *path,
+					   const char *format, ...) pg_attribute_printf(3, 4);
+extern void tq_problems_raise(const TqProblems *problems, const char *message)
+	pg_attribute_noreturn();
+
+extern TqTemplate *tq_definition_read(Jsonb *definition, TqProblems *problems);
+
+/* graph.c */
+extern void tq_graph_check(TqTemplate *template, TqProblems *problems);
+
+/* schema.c */
+extern void tq_schema_check(Jsonb *schema, TqProblems *problems);
+extern void tq_schema_apply(Jsonb *schema, Jsonb *document,
+							TqProblems *problems);
+
+#endif /* TQ_DEFINITION_H */

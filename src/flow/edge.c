@@ -1,0 +1,265 @@
+/*
+ * edge.c
+ *		What waits for what in workflows.
+ *
+ * A row of taskq.edge says that a step (child) of an instance waits for
+ * another one (parent).  The edges to all of its children are written with a
+ * step, whether these exist yet or not; it also has one to the end of the
+ * instance (TQ_EDGE_END) when nothing depends on it, or when it decides what
+ * else there will be.  Nobody but the end of its parent takes an edge away.
+ *
+ * That end looks, under a lock of the instance that is given back at once,
+ * at what is left of the edges to each child.  When one stands, whoever takes
+ * it away will look after this one: nothing more is to be done.  When none is
+ * left, or none but such as transactions take away that have not ended, then
+ * whoever took those away saw this one stand: so there is just one that has to
+ * wait for them, and looks again.  Ends of siblings wait for nobody as long
+ * as some other parent is open, and no two of them for each other.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "flow/edge.h"
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.edge (workflow_id, child, parent)"
+	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)",
+	3,
+	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
+	NULL};
+
+static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
+static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
+				   StrategyNumber strategy, int32 parent,
+				   TransactionId *other);
+static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
+					   StrategyNumber strategy, int32 parent);
+static Datum  int4_array(const int32 *values, int count);
+
+/*
+ * For as long as it takes to look at the edges of an instance.  Two of them
+ * with the same lower bits get in each other's way, and no more.
+ */
+void
+tq_edge_lock(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	lock_tag(workflow_id, &tag);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+void
+tq_edge_unlock(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	lock_tag(workflow_id, &tag);
+	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+static void
+lock_tag(int64 workflow_id, LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+}
+
+void
+tq_edge_begin(TqEdges *edges)
+{
+	edges->rel = tq_catalog_open_table(tq_catalog()->edge, RowExclusiveLock);
+	edges->index =
+		tq_catalog_open_index(tq_catalog()->edge_pkey, AccessShareLock);
+	edges->scan = tq_compat_index_beginscan(edges->rel, edges->index,
+											GetActiveSnapshot(), 3);
+	edges->slot = table_slot_create(edges->rel, NULL);
+}
+
+void
+tq_edge_end(TqEdges *edges)
+{
+	index_endscan(edges->scan);
+	ExecDropSingleTupleTableSlot(edges->slot);
+	index_close(edges->index, NoLock);
+	table_close(edges->rel, NoLock);
+}
+
+/* The parent has ended; false: there was no such edge. */
+bool
+tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	ScanKeyData     keys[3];
+	TM_FailureData  failure;
+	TM_Result       result;
+	ItemPointerData tid;
+	bool            found;
+
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
+	if (found)
+	{
+		tid = edges->slot->tts_tid;
+		ExecClearTuple(edges->slot);
+		result = table_tuple_delete(
+			edges->rel, &tid, GetCurrentCommandId(true), GetActiveSnapshot(),
+			InvalidSnapshot, true, &failure, false);
+		if (result != TM_Ok)
+			tq_error_serialization();
+	}
+	PopActiveSnapshot();
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	return found;
+}
+
+/*
+ * What is left of the edges to a child.  The look begins behind that of one
+ * parent: of many that end one after the other its neighbour is the likeliest
+ * to be open, while those before it have left their index entries behind.
+ */
+TqLeft
+tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
+			 TransactionId *other)
+{
+	TqLeft left = look(edges, workflow_id, child, BTGreaterEqualStrategyNumber,
+					   near, other);
+
+	if (left == TQ_LEFT_NONE || left == TQ_LEFT_PASSING)
+	{
+		TransactionId another;
+		TqLeft before = look(edges, workflow_id, child, BTLessStrategyNumber,
+							 near, &another);
+
+		if (before == TQ_LEFT_OPEN)
+			return before;
+		if (before == TQ_LEFT_PASSING)
+		{
+			*other = another;
+			return before;
+		}
+	}
+	return left;
+}
+
+/* Does one edge stand? */
+TqLeft
+tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
+			TransactionId *other)
+{
+	return look(edges, workflow_id, child, BTEqualStrategyNumber, parent,
+				other);
+}
+
+/* An edge that is just being added by others stands. */
+static TqLeft
+look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
+	 int32 parent, TransactionId *other)
+{
+	ScanDirection direction = strategy == BTLessStrategyNumber
+								  ? BackwardScanDirection
+								  : ForwardScanDirection;
+	TqLeft        left = TQ_LEFT_NONE;
+	ScanKeyData   keys[3];
+	SnapshotData  dirty;
+
+	InitDirtySnapshot(dirty);
+	set_keys(keys, workflow_id, child, strategy, parent);
+	edges->scan->xs_snapshot = &dirty;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	while (left != TQ_LEFT_OPEN &&
+		   index_getnext_slot(edges->scan, direction, edges->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (TransactionIdIsValid(dirty.xmax))
+		{
+			left = TQ_LEFT_PASSING;
+			*other = dirty.xmax;
+		}
+		else
+			left = TQ_LEFT_OPEN;
+	}
+	ExecClearTuple(edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	return left;
+}
+
+static void
+set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
+		 StrategyNumber strategy, int32 parent)
+{
+	RegProcedure compare = strategy == BTEqualStrategyNumber  ? F_INT4EQ
+						   : strategy == BTLessStrategyNumber ? F_INT4LT
+															  : F_INT4GE;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(child));
+	ScanKeyInit(&keys[2], 3, strategy, compare, Int32GetDatum(parent));
+}
+
+/* Note an edge that is to be added. */
+void
+tq_edge_note(TqNewEdges *added, int32 child, int32 parent)
+{
+	if (added->count == added->room)
+	{
+		added->room = Max(64, added->room * 2);
+		added->children =
+			added->children == NULL
+				? palloc(sizeof(int32) * added->room)
+				: repalloc_huge(added->children, sizeof(int32) * added->room);
+		added->parents =
+			added->parents == NULL
+				? palloc(sizeof(int32) * added->room)
+				: repalloc_huge(added->parents, sizeof(int32) * added->room);
+	}
+	added->children[added->count] = child;
+	added->parents[added->count++] = parent;
+}
+
+/* All that were noted, in one statement. */
+void
+tq_edge_add(int64 workflow_id, const TqNewEdges *added)
+{
+	Datum args[3];
+	TqSpi spi;
+
+	if (added->count == 0)
+		return;
+	args[0] = Int64GetDatum(workflow_id);
+	args[1] = int4_array(added->children, added->count);
+	args[2] = int4_array(added->parents, added->count);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+}
+
+static Datum
+int4_array(const int32 *values, int count)
+{
+	Datum *datums = palloc(sizeof(Datum) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+		datums[i] = Int32GetDatum(values[i]);
+	return PointerGetDatum(construct_array(datums, count, INT4OID,
+										   sizeof(int32), true, TYPALIGN_INT));
+}

@@ -1,0 +1,131 @@
+/*
+ * flow.h
+ *		Instances of workflows.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FLOW_H
+#define TQ_FLOW_H
+
+#include "core/row.h"
+#include "core/state.h"
+#include "flow/edge.h"
+#include "flow/template.h"
+#include "flow/value.h"
+
+/* What an instance is, as its row says; 0 is for its steps to say. */
+typedef enum TqFlowState
+{
+	TQ_FLOW_LIVE = 0,
+	TQ_FLOW_DONE = 1,
+	TQ_FLOW_RESOLVED = 2,
+	TQ_FLOW_ERROR = 3,
+	TQ_FLOW_CANCELLED = 4
+} TqFlowState;
+
+/* An instance that a call works with. */
+typedef struct TqFlow
+{
+	int64 workflow_id;
+	TqTemplate *template;
+	TqFlowState state; /* as it was read */
+	TimestampTz created_at;
+	TimestampTz finished_at; /* 0: it has not ended */
+	TimestampTz run_at;      /* 0: at once */
+	int32       started_by;
+	bool        has_priority;
+	int         priority;
+	char       *correlation_id; /* NULL: none */
+	Jsonb      *input;
+	Jsonb      *headers; /* NULL: none */
+} TqFlow;
+
+/* A step that has been made. */
+typedef struct TqMade
+{
+	int32       step_id;
+	int64       task_id;
+	TqState     state;
+	TqReason    reason;
+	bool        backoff; /* pending, and has been tried */
+	bool        ready;   /* pending, and due */
+	int32       queue_id;
+	int32       attempt;
+	TimestampTz created_at;
+	TimestampTz claimed_at;  /* DT_NOBEGIN: not yet */
+	TimestampTz finished_at; /* 0: not yet */
+} TqMade;
+
+/* A step that is to be made. */
+typedef struct TqNewStep
+{
+	int32  step_id;
+	Jsonb *payload; /* of a member of a batch; NULL: as the step says */
+	bool   free;    /* it waits for nothing */
+	bool   judged;  /* and has to be let go all the same */
+} TqNewStep;
+
+/* What is to be made at once. */
+typedef struct TqPlan
+{
+	int        count;
+	int        room;
+	TqNewStep *steps;
+	TqNewEdges edges;
+} TqPlan;
+
+/* What a decision has chosen, or a batch wants to be done. */
+typedef struct TqChoice
+{
+	TqStepList steps;
+	int        member_count;
+	Jsonb    **members; /* their payloads */
+} TqChoice;
+
+/* template.c */
+extern void tq_template_init(void);
+
+/* workflow.c */
+extern bool tq_flow_read(int64 workflow_id, TqFlow *flow);
+extern void tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
+extern void tq_flow_revive(TqFlow *flow);
+extern int  tq_flow_steps(int64 workflow_id, TqMade **made);
+extern void tq_flow_no_template(const char *space, const char *name,
+								const char *version) pg_attribute_noreturn();
+extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
+extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
+extern int  tq_flow_sight(const TqTemplate *template);
+
+/* results.c */
+extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
+							const TqStepList *steps, Size *size);
+extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);
+extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
+
+/* make.c */
+extern void tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new,
+						  int count, const TqNewEdges *edges);
+extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
+						  TqTask *task, TqMove *move);
+
+/* plan.c */
+extern void tq_plan_start(TqFlow *flow, TqPlan *plan);
+extern bool tq_plan_after(TqFlow *flow, TqEdges *edges, int place,
+						  const TqChoice *choice, TqPlan *plan,
+						  TransactionId *other);
+
+/* decide.c */
+extern char  *tq_decide_read(const TqTemplate *template, int place,
+							 Jsonb *result, TqChoice *choice);
+extern Jsonb *tq_decide_branches(const TqStep *step,
+								 const TqTemplate *template, Jsonb *document,
+								 char **wrong);
+
+/* advance.c */
+extern void tq_advance_init(void);
+extern void tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan);
+
+/* carry.c */
+extern void tq_carry_init(void);
+
+#endif /* TQ_FLOW_H */

@@ -1,0 +1,361 @@
+/*
+ * judge.c
+ *		What state an instance is in.
+ *
+ * That of a live one is computed from its steps whenever it is asked for, in
+ * tq_judge_state and nowhere else: no claim and no end of a step writes the
+ * row of the instance.  Its end does: when no step holds it open any more,
+ * and when one has failed and no other goes on.
+ *
+ * Of the second kind of end the last one that goes on has to know.  It looks
+ * at all live steps, under the lock of the instance, as they are in memory:
+ * one that goes on will look itself when it ends.  Of one that another
+ * transaction has ended its edges say whether that one has already looked:
+ * then it has seen this one go on, and is waited for here.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/spi.h"
+#include "flow/judge.h"
+
+static TqStmt stmt_not_begun = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE workflow_id = $1 AND task_id > $2"
+	"   AND (state = 2 OR state IN (1, 4) AND attempt = 0)"
+	" ORDER BY task_id",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_failed_member = {
+	"SELECT DISTINCT a.step_id & 16383 FROM taskq.archive_keep a"
+	" WHERE a.workflow_id = $1 AND a.state = 6 AND a.step_id > 16383",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task,
+						 TransactionId writer, TransactionId *other);
+static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
+static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
+static void    cancel_members(TqCall *call, TqFlow *flow);
+
+/* Count the steps of an instance. */
+void
+tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
+			   TqTally *tally)
+{
+	memset(tally, 0, sizeof(*tally));
+	for (int i = 0; i < count; i++)
+	{
+		const TqMade *step = &made[i];
+
+		tally->total++;
+		if (step->attempt > 0 || !TQ_STATE_IS_LIVE(step->state))
+			tally->begun++;
+		switch (step->state)
+		{
+			case TQ_STATE_PENDING:
+				tally->ready += step->ready;
+				tally->backoff += step->backoff;
+				tally->waiting += !step->ready && !step->backoff;
+				break;
+			case TQ_STATE_BLOCKED:
+				tally->blocked++;
+				break;
+			case TQ_STATE_RUNNING:
+				tally->running++;
+				break;
+			case TQ_STATE_SUSPENDED:
+				tally->suspended++;
+				break;
+			case TQ_STATE_DONE:
+				if (step->reason == TQ_REASON_MANUAL)
+					tally->resolved = true;
+				tally->done++;
+				break;
+			case TQ_STATE_FILTERED:
+				tally->done++;
+				break;
+			case TQ_STATE_DEAD:
+				if (tq_judge_is_excused(flow->template, step->step_id))
+					tally->done++;
+				else
+					tally->dead++;
+				break;
+			case TQ_STATE_CANCELLED:
+			case TQ_STATE_REDUNDANT:
+			case TQ_STATE_RECREATED:
+				tally->cancelled++;
+				break;
+		}
+	}
+}
+
+/* The first of the states that applies. */
+const char *
+tq_judge_state(const TqFlow *flow, const TqTally *tally)
+{
+	bool goes_on = tally->ready + tally->running + tally->backoff +
+					   tally->suspended + tally->waiting >
+				   0;
+
+	switch (flow->state)
+	{
+		case TQ_FLOW_CANCELLED:
+			return "cancelled";
+		case TQ_FLOW_DONE:
+			return "done";
+		case TQ_FLOW_RESOLVED:
+			return "resolved";
+		case TQ_FLOW_ERROR:
+			return "error";
+		case TQ_FLOW_LIVE:
+			break;
+	}
+	if (tally->dead + tally->cancelled > 0)
+		return goes_on ? "blocked_by_failures" : "error";
+	if (tally->done == tally->total && tally->total > 0)
+		return tally->resolved ? "resolved" : "done";
+	if (tally->ready + tally->running > 0)
+		return "running";
+	if (tally->begun == 0 && flow->run_at > tq_clock_dispatch())
+		return "pending";
+	if (tally->backoff > 0)
+		return "waiting_for_retry";
+	if (tally->suspended > 0)
+		return "suspended";
+	return "waiting_for_dependencies";
+}
+
+/* A member of a batch that goes on without those that died. */
+bool
+tq_judge_is_excused(const TqTemplate *template, int32 step_id)
+{
+	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
+
+	return step->type == TQ_STEP_BATCH_WORKER &&
+		   template->steps[step->parents.places[0]].strategy ==
+			   TQ_STRATEGY_CONTINUE;
+}
+
+/* Nothing holds the instance open: all of its steps have finished. */
+void
+tq_judge_end(TqFlow *flow)
+{
+	TqMade *made;
+	int     count = tq_flow_steps(flow->workflow_id, &made);
+	TqTally tally;
+
+	if (flow->state != TQ_FLOW_LIVE)
+		return;
+	tq_judge_tally(flow, made, count, &tally);
+	flow->state = tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE;
+	tq_flow_end(flow, flow->state, result_of(flow, made, count));
+}
+
+/* Of the last step; of several an object with their names. */
+static Jsonb *
+result_of(TqFlow *flow, const TqMade *made, int count)
+{
+	TqStepList  last = {0};
+	Size        size = 0;
+	Jsonb      *results;
+	JsonbValue *one;
+
+	last.places = palloc(sizeof(int) * (flow->template->step_count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		if (flow->template->steps[place].children.count > 0 ||
+			(last.count > 0 && last.places[last.count - 1] == place))
+			continue;
+		if (TQ_STEP_MEMBER(made[i].step_id) > 1)
+			continue;
+		last.places[last.count++] = place;
+	}
+	if (last.count == 0)
+		return NULL;
+	results = tq_results_of(flow->workflow_id, flow->template, &last, &size);
+	if (last.count > 1)
+		return results;
+	one = getKeyJsonValueFromContainer(
+		&results->root, flow->template->steps[last.places[0]].name,
+		(int) strlen(flow->template->steps[last.places[0]].name), NULL);
+	return one == NULL || one->type == jbvNull ? NULL : JsonbValueToJsonb(one);
+}
+
+/* Has a step failed, as far as anybody knows? */
+bool
+tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
+{
+	TransactionId other;
+
+	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, 0,
+						&other) != TQ_LEFT_NONE;
+}
+
+/* A step has failed in this call: what has not begun may be cancelled. */
+void
+tq_judge_failed(TqCall *call, TqFlow *flow)
+{
+	if (flow->template->on_failure == TQ_ON_FAILURE_STOP)
+		cancel_waiting(call, flow, -1);
+	else
+		cancel_members(call, flow);
+}
+
+/* Nothing goes on any more. */
+void
+tq_judge_error(TqFlow *flow)
+{
+	flow->state = TQ_FLOW_ERROR;
+	tq_flow_end(flow, flow->state, NULL);
+}
+
+/* Does any step go on?  As the rows are in memory. */
+TqGoing
+tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	TqGoing         going = TQ_GOING_NOT;
+	SnapshotData    dirty;
+	ScanKeyData     key;
+	IndexScanDesc   scan;
+
+	InitDirtySnapshot(dirty);
+	CommandCounterIncrement();
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(flow->workflow_id));
+	scan = tq_compat_index_beginscan(call->task.rel, index, &dirty, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (going != TQ_GOING_ON &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		TransactionId writer = dirty.xmax;
+		bool          should_free;
+		TqTask        task;
+		TqGoing       one;
+
+		CHECK_FOR_INTERRUPTS();
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(call->task.rel), &task);
+		one = judge_row(flow, edges, &task, writer, other);
+		if (one != TQ_GOING_NOT)
+			going = one;
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return going;
+}
+
+/*
+ * A row that another transaction (writer) is about to change or take away
+ * goes on, unless that transaction has already looked.
+ */
+static TqGoing
+judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
+		  TransactionId *other)
+{
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	int32         child = step->children.count > 0 ? step->children.places[0]
+												   : TQ_EDGE_END;
+	TransactionId passing;
+
+	if (task->f.state == TQ_STATE_BLOCKED &&
+		(task->f.flags & TQ_FLAG_IN_LINE) == 0)
+		return TQ_GOING_NOT;
+	if (!TransactionIdIsValid(writer))
+		return TQ_GOING_ON;
+	if (tq_edge_one(edges, flow->workflow_id, child, step_id, &passing) !=
+			TQ_LEFT_PASSING &&
+		tq_edge_one(edges, flow->workflow_id, TQ_EDGE_FAILURE, step_id,
+					&passing) == TQ_LEFT_NONE)
+		return TQ_GOING_ON;
+	*other = writer;
+	return TQ_GOING_UNKNOWN;
+}
+
+/* Steps that have not begun: all of them, or the members of one batch. */
+static void
+cancel_waiting(TqCall *call, TqFlow *flow, int place)
+{
+	Datum  args[2] = {Int64GetDatum(flow->workflow_id), Int64GetDatum(0)};
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_not_begun, args, NULL, 0);
+	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, 1, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		for (;;)
+		{
+			TqMove   move = {0};
+			TqTask   task;
+			TqQueue *queue;
+
+			tq_call_snapshot();
+			if (!tq_row_find(call, ids[i], &task) ||
+				task.f.state == TQ_STATE_RUNNING ||
+				(task.f.state != TQ_STATE_BLOCKED && task.f.attempt > 0))
+				break;
+			if (place >= 0 && TQ_STEP_PLACE(DatumGetInt32(
+								  task.value[TQ_COL_STEP_ID])) != place)
+				break;
+			queue = tq_queue_by_id(task.f.queue_id);
+			move.to = TQ_STATE_CANCELLED;
+			move.reason = TQ_REASON_DEPENDENCY_FAILED;
+			move.wanted = "cancelled";
+			if (queue == NULL || tq_state_enter(call, queue, &task, &move))
+				break;
+		}
+	}
+}
+
+/* Of batches that end with the first member that dies. */
+static void
+cancel_members(TqCall *call, TqFlow *flow)
+{
+	Datum  arg = Int64GetDatum(flow->workflow_id);
+	int   *places;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_failed_member, &arg, NULL, 0);
+	places = MemoryContextAllocHuge(spi.caller, sizeof(int) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		places[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		const TqStep *step = &flow->template->steps[places[i]];
+
+		if (flow->template->steps[step->parents.places[0]].strategy ==
+			TQ_STRATEGY_FAIL_FAST)
+			cancel_waiting(call, flow, places[i]);
+	}
+}

@@ -1,0 +1,48 @@
+/*
+ * judge.h
+ *		What state an instance is in.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_JUDGE_H
+#define TQ_JUDGE_H
+
+#include "flow/flow.h"
+
+/* Numbers of an instance's steps. */
+typedef struct TqTally
+{
+	int  total; /* of all but those that will not be */
+	int  done;  /* filtered and resolved ones, too */
+	int  dead;
+	int  cancelled; /* or redundant */
+	int  running;
+	int  ready;
+	int  backoff;
+	int  waiting; /* pending, and to run later for the first time */
+	int  blocked;
+	int  suspended;
+	int  begun;
+	bool resolved; /* one was, by hand */
+} TqTally;
+
+/* Does another step go on? */
+typedef enum TqGoing
+{
+	TQ_GOING_NOT,
+	TQ_GOING_ON,
+	TQ_GOING_UNKNOWN /* that is for another transaction to say */
+} TqGoing;
+
+extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
+						   TqTally *tally);
+extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
+extern bool    tq_judge_is_excused(const TqTemplate *template, int32 step_id);
+extern void    tq_judge_end(TqFlow *flow);
+extern bool    tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
+extern TqGoing tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges,
+							 TransactionId *other);
+extern void    tq_judge_failed(TqCall *call, TqFlow *flow);
+extern void    tq_judge_error(TqFlow *flow);
+
+#endif /* TQ_JUDGE_H */

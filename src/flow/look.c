@@ -1,0 +1,356 @@
+/*
+ * look.c
+ *		Looking at instances: taskq_workflow, taskq_step_levels, and what the
+ *		views of workflows call.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/rows.h"
+#include "base/spi.h"
+#include "core/queue.h"
+#include "core/role.h"
+#include "flow/flow.h"
+#include "flow/judge.h"
+
+PG_FUNCTION_INFO_V1(taskq_workflow);
+PG_FUNCTION_INFO_V1(taskq_step_levels);
+PG_FUNCTION_INFO_V1(taskq_workflow_sight);
+PG_FUNCTION_INFO_V1(taskq_workflow_look);
+PG_FUNCTION_INFO_V1(taskq_workflow_step_rows);
+
+static TqStmt stmt_left = {
+	"SELECT e.child, count(*)::integer FROM taskq.edge e"
+	" WHERE e.workflow_id = $1 AND e.child >= 0 GROUP BY e.child",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_document = {
+	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
+	" 'namespace', w.namespace, 'name', w.name, 'version', w.version,"
+	" 'state', w.state, 'input', w.input, 'result', w.result,"
+	" 'steps_total', w.steps_total, 'steps_done', w.steps_done,"
+	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
+	" 'percentage', CASE WHEN w.steps_total > 0"
+	"   THEN round(100.0 * w.steps_done / w.steps_total, 1) END,"
+	" 'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object("
+	"     'step', s.step, 'type', s.type, 'task_id', s.task_id,"
+	"     'state', s.state, 'reason', s.reason, 'attempt', s.attempt,"
+	"     'parents_left', s.parents_left, 'depends_on', s.depends_on)), '[]')"
+	"   FROM taskq.workflow_step_rows(w.workflow_id) s))"
+	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+static bool  see(int64 workflow_id, TqFlow *flow, int *sight);
+static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
+						  const TqMade *made, int left);
+static Datum names_of(const TqTemplate *template, const TqStepList *list);
+static bool  is_skipped(const TqFlow *flow, const bool *exists,
+						const bool *ended, int place);
+static void  read_left(int64 workflow_id, int *left, int count);
+static Datum result_of(int64 task_id, bool *isnull);
+
+Datum
+taskq_workflow_sight(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(0))
+		PG_RETURN_INT32(0);
+	tq_queue_refresh();
+	PG_RETURN_INT32(tq_flow_sight(tq_template_get(PG_GETARG_INT32(0))));
+}
+
+/* The instance, if current_user may see something of it. */
+static bool
+see(int64 workflow_id, TqFlow *flow, int *sight)
+{
+	tq_queue_refresh();
+	if (!tq_flow_read(workflow_id, flow))
+		return false;
+	*sight = tq_flow_sight(flow->template);
+	return *sight > 0;
+}
+
+Datum
+taskq_workflow_look(PG_FUNCTION_ARGS)
+{
+	Datum       values[6] = {0};
+	bool        nulls[6] = {true, true, true, true, true, true};
+	TimestampTz started_at = DT_NOEND;
+	TupleDesc   desc;
+	TqTally     tally;
+	TqMade     *made;
+	int         sight;
+	int         count;
+	TqFlow      flow;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!PG_ARGISNULL(0) && see(PG_GETARG_INT64(0), &flow, &sight))
+	{
+		count = tq_flow_steps(flow.workflow_id, &made);
+		tq_judge_tally(&flow, made, count, &tally);
+		for (int i = 0; i < count; i++)
+		{
+			if (made[i].claimed_at != DT_NOBEGIN)
+				started_at = Min(started_at, made[i].claimed_at);
+		}
+		values[0] = CStringGetTextDatum(tq_judge_state(&flow, &tally));
+		values[1] = Int64GetDatum(tally.total);
+		values[2] = Int64GetDatum(tally.done);
+		values[3] = Int64GetDatum(tally.dead);
+		values[4] = Int64GetDatum(tally.running);
+		values[5] = TimestampTzGetDatum(started_at);
+		memset(nulls, false, sizeof(nulls));
+		nulls[5] = started_at == DT_NOEND;
+	}
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/* Those that there are, and those that are to come or will not. */
+Datum
+taskq_workflow_step_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	const TqTemplate *template;
+	int    *left;
+	bool   *exists;
+	bool   *ended;
+	TqMade *made;
+	int     sight;
+	int     count;
+	TqFlow  flow;
+
+	tq_rows_begin(fcinfo);
+	if (PG_ARGISNULL(0) || !see(PG_GETARG_INT64(0), &flow, &sight))
+		return (Datum) 0;
+	template = flow.template;
+	count = tq_flow_steps(flow.workflow_id, &made);
+	left = palloc0(sizeof(int) * (template->step_count + 1));
+	exists = palloc0(sizeof(bool) * (template->step_count + 1));
+	ended = palloc0(sizeof(bool) * (template->step_count + 1));
+	read_left(flow.workflow_id, left, template->step_count);
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		if (place >= template->step_count)
+			continue;
+		exists[place] = true;
+		ended[place] = made[i].state == TQ_STATE_DONE ||
+					   made[i].state == TQ_STATE_FILTERED;
+		add_step_row(result, &flow, place, &made[i], left[place]);
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqMade none = {0};
+
+		if (exists[i])
+			continue;
+		none.step_id = i;
+		none.attempt = is_skipped(&flow, exists, ended, i) ? -1 : 0;
+		add_step_row(result, &flow, i, &none, left[i]);
+	}
+	return (Datum) 0;
+}
+
+/* If its queue may be read; of one that is not there only what it is. */
+static void
+add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
+			 const TqMade *made, int left)
+{
+	const TqStep *step = &flow->template->steps[place];
+	TqQueue      *queue = tq_queue_find(step->queue);
+	Datum         values[12] = {0};
+	bool          nulls[12];
+	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+
+	if ((rights & TQ_RIGHT_READ) == 0 && !tq_role_is_monitor())
+		return;
+	memset(nulls, true, sizeof(nulls));
+	values[0] =
+		CStringGetTextDatum(tq_results_name(flow->template, made->step_id));
+	values[1] = CStringGetTextDatum(tq_step_type_name(step->type));
+	values[6] = Int32GetDatum(left);
+	values[7] = names_of(flow->template, &step->parents);
+	nulls[0] = nulls[1] = nulls[6] = nulls[7] = false;
+	if (made->task_id == 0)
+	{
+		if (made->attempt < 0)
+		{
+			values[3] = CStringGetTextDatum("skipped");
+			nulls[3] = false;
+		}
+		tq_rows_add(result, values, nulls);
+		return;
+	}
+	values[2] = Int64GetDatum(made->task_id);
+	values[3] = CStringGetTextDatum(tq_state_name(made->state));
+	nulls[2] = nulls[3] = false;
+	if (made->reason != TQ_REASON_NONE)
+	{
+		values[4] = CStringGetTextDatum(tq_reason_name(made->reason));
+		nulls[4] = false;
+	}
+	values[5] = Int32GetDatum(made->attempt);
+	nulls[5] = false;
+	if ((rights & TQ_RIGHT_READ) != 0)
+		values[8] = result_of(made->task_id, &nulls[8]);
+	values[9] = TimestampTzGetDatum(made->created_at);
+	nulls[9] = false;
+	values[10] = TimestampTzGetDatum(made->claimed_at);
+	nulls[10] = made->claimed_at == DT_NOBEGIN;
+	values[11] = TimestampTzGetDatum(made->finished_at);
+	nulls[11] = made->finished_at == 0;
+	tq_rows_add(result, values, nulls);
+}
+
+static Datum
+result_of(int64 task_id, bool *isnull)
+{
+	static TqStmt stmt = {
+		"SELECT CASE WHEN a.large & 8 <> 0"
+		"            THEN (SELECT l.doc FROM taskq.large l"
+		"                   WHERE l.task_id = a.task_id AND l.part = 3)"
+		"            ELSE a.result END"
+		"  FROM taskq.archive_keep a WHERE a.task_id = $1",
+		1,
+		{INT8OID},
+		NULL};
+	Datum arg = Int64GetDatum(task_id);
+	Datum result = (Datum) 0;
+	TqSpi spi;
+
+	*isnull = true;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt, &arg, NULL, 1) > 0)
+	{
+		Datum         value = tq_spi_get(0, 1, isnull);
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		if (!*isnull)
+			result = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	return result;
+}
+
+static Datum
+names_of(const TqTemplate *template, const TqStepList *list)
+{
+	Datum *names = palloc(sizeof(Datum) * (list->count + 1));
+
+	for (int i = 0; i < list->count; i++)
+		names[i] = CStringGetTextDatum(template->steps[list->places[i]].name);
+	return PointerGetDatum(
+		construct_array(names, list->count, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* A choice that was made goes past it. */
+static bool
+is_skipped(const TqFlow *flow, const bool *exists, const bool *ended,
+		   int place)
+{
+	const TqTemplate *template = flow->template;
+
+	for (int region = template->steps[place].region; region > 0;
+		 region = template->regions[region].parent)
+	{
+		if (ended[template->regions[region].decision] &&
+			!exists[template->regions[region].child])
+			return true;
+	}
+	return false;
+}
+
+static void
+read_left(int64 workflow_id, int *left, int count)
+{
+	Datum  arg = Int64GetDatum(workflow_id);
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_left, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int place = TQ_STEP_PLACE(tq_spi_int4(i, 1, 0));
+
+		if (place < count)
+			left[place] = tq_spi_int4(i, 2, 0);
+	}
+	tq_spi_leave(&spi);
+}
+
+Datum
+taskq_step_levels(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64          workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	TqFlow         flow;
+
+	tq_rows_begin(fcinfo);
+	tq_queue_refresh();
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	for (int i = 0; i < flow.template->step_count; i++)
+	{
+		const TqStep *step = &flow.template->steps[flow.template->order[i]];
+		Datum         values[2] = {CStringGetTextDatum(step->name),
+								   Int32GetDatum(step->level)};
+		bool          nulls[2] = {false, false};
+
+		tq_rows_add(result, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+taskq_workflow(PG_FUNCTION_ARGS)
+{
+	int64  workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	Datum  arg = Int64GetDatum(workflow_id);
+	Jsonb *document = NULL;
+	TqFlow flow;
+	int    path;
+
+	tq_queue_refresh();
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	/* the views are the caller's to see, the functions pg_catalog's */
+	path = tq_compat_path_enter();
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute_with_args(stmt_document.text, 1, stmt_document.types, &arg,
+							  NULL, true, 1) == SPI_OK_SELECT &&
+		SPI_processed > 0)
+	{
+		bool  isnull;
+		Datum value = SPI_getbinval(SPI_tuptable->vals[0],
+									SPI_tuptable->tupdesc, 1, &isnull);
+
+		document = DatumGetJsonbP(SPI_datumTransfer(value, false, -1));
+	}
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	tq_compat_path_leave(path);
+	if (document == NULL)
+		tq_flow_missing(workflow_id);
+	PG_RETURN_JSONB_P(document);
+}

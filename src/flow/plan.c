@@ -1,0 +1,298 @@
+/*
+ * plan.c
+ *		Which steps come into being, at the start and after a choice.
+ *
+ * A step is made when all of its parents have been.  Below a decision it
+ * must have been chosen, or stand below what was; below a batch it is made
+ * as often as there are members.  A deferred step is made when it is known of
+ * each of its parents whether it will be: then it waits for those that are.
+ * Steps are looked at in an order in which parents come first, so one look at
+ * each is enough.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/error.h"
+#include "flow/flow.h"
+
+/* What is known while a plan is made. */
+typedef struct Planning
+{
+	TqFlow *flow;
+	TqTemplate *template;
+	TqPlan         *plan;
+	bool           *exists; /* by place: it is there, or will be */
+	bool           *ended;  /* of decisions and batches: the choice is made */
+	int             place;  /* whose choice it is; -1: the start */
+	const TqChoice *choice;
+} Planning;
+
+static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan);
+static bool *below(const TqTemplate *template, int place);
+static void  consider(Planning *planning, int place);
+static bool  is_chosen(const Planning *planning, int place);
+static bool  are_there(const Planning *planning, const TqStep *step);
+static bool is_known(const Planning *planning, const TqStep *step, int parent);
+static void add_step(Planning *planning, int place);
+static void add_members(Planning *planning, int place);
+static void add(Planning *planning, int32 step_id, Jsonb *payload);
+static bool is_choosing(TqStepType type);
+
+/* What an instance begins with. */
+void
+tq_plan_start(TqFlow *flow, TqPlan *plan)
+{
+	Planning planning = {0};
+
+	begin(&planning, flow, plan);
+	planning.place = -1;
+	for (int i = 0; i < flow->template->step_count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		consider(&planning, flow->template->order[i]);
+	}
+}
+
+/*
+ * What follows from the choice of a step that has ended.  What is there is
+ * not made again.  False: another transaction is about to end a choice on
+ * which this one depends, and has to be waited for.
+ */
+bool
+tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
+			  TqPlan *plan, TransactionId *other)
+{
+	TqTemplate *template = flow->template;
+	Planning planning = {0};
+	TqMade  *made;
+	int      count = tq_flow_steps(flow->workflow_id, &made);
+	bool    *concerned = below(template, place);
+
+	begin(&planning, flow, plan);
+	planning.place = place;
+	planning.choice = choice;
+	for (int i = 0; i < count; i++)
+	{
+		int at = TQ_STEP_PLACE(made[i].step_id);
+
+		if (at >= template->step_count)
+			continue;
+		planning.exists[at] = true;
+		planning.ended[at] = made[i].state == TQ_STATE_DONE ||
+							 made[i].state == TQ_STATE_FILTERED;
+	}
+	planning.ended[place] = true;
+	/* one that is not committed cannot be seen, and has not seen this one */
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (is_choosing(template->steps[i].type) && planning.exists[i] &&
+			!planning.ended[i] &&
+			tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other) ==
+				TQ_LEFT_PASSING)
+			return false;
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (concerned[template->order[i]] &&
+			!planning.exists[template->order[i]])
+			consider(&planning, template->order[i]);
+	}
+	return true;
+}
+
+static void
+begin(Planning *planning, TqFlow *flow, TqPlan *plan)
+{
+	planning->flow = flow;
+	planning->template = flow->template;
+	planning->plan = plan;
+	planning->exists =
+		palloc0(sizeof(bool) * (flow->template->step_count + 1));
+	planning->ended = palloc0(sizeof(bool) * (flow->template->step_count + 1));
+}
+
+/* All steps that come after one, by place. */
+static bool *
+below(const TqTemplate *template, int place)
+{
+	bool *marked = palloc0(sizeof(bool) * (template->step_count + 1));
+	int  *left = palloc(sizeof(int) * (template->step_count + 1));
+	int   count = 0;
+
+	left[count++] = place;
+	while (count > 0)
+	{
+		const TqStepList *children = &template->steps[left[--count]].children;
+
+		for (int i = 0; i < children->count; i++)
+		{
+			if (marked[children->places[i]])
+				continue;
+			marked[children->places[i]] = true;
+			left[count++] = children->places[i];
+		}
+	}
+	pfree(left);
+	return marked;
+}
+
+/* Make it, if its time has come. */
+static void
+consider(Planning *planning, int place)
+{
+	const TqStep *step = &planning->template->steps[place];
+
+	if (step->type == TQ_STEP_DEFERRED)
+	{
+		for (int i = 0; i < step->parents.count; i++)
+		{
+			if (!is_known(planning, step, step->parents.places[i]))
+				return;
+		}
+		/* around it a choice may not have been made, or otherwise */
+		for (int region = step->region; region > 0;
+			 region = planning->template->regions[region].parent)
+		{
+			if (!planning->exists[planning->template->regions[region].child])
+				return;
+		}
+		add_step(planning, place);
+		return;
+	}
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int parent = step->parents.places[i];
+
+		if (!is_choosing(planning->template->steps[parent].type))
+			continue;
+		/* chosen by this one, or made when another one chose */
+		if (parent != planning->place || !is_chosen(planning, place))
+			return;
+		if (step->type == TQ_STEP_BATCH_WORKER)
+			add_members(planning, place);
+		else
+			add_step(planning, place);
+		return;
+	}
+	if (are_there(planning, step))
+		add_step(planning, place);
+}
+
+static bool
+is_chosen(const Planning *planning, int place)
+{
+	if (planning->template->steps[place].type == TQ_STEP_BATCH_WORKER)
+		return true;
+	for (int i = 0; i < planning->choice->steps.count; i++)
+	{
+		if (planning->choice->steps.places[i] == place)
+			return true;
+	}
+	return false;
+}
+
+static bool
+are_there(const Planning *planning, const TqStep *step)
+{
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		if (!planning->exists[step->parents.places[i]])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Is the parent of a deferred step there, or will it never be?  From the
+ * region of the child inwards to its own, the first choice that goes past it
+ * says so, and one that has not been made leaves it open.
+ */
+static bool
+is_known(const Planning *planning, const TqStep *step, int parent)
+{
+	const TqTemplate *template = planning->template;
+	int way[TQ_MAX_NESTING + 1];
+	int length = 0;
+
+	if (planning->exists[parent])
+		return true;
+	for (int region = template->steps[parent].region;
+		 region > 0 && region != step->region && length <= TQ_MAX_NESTING;
+		 region = template->regions[region].parent)
+		way[length++] = region;
+	while (length > 0)
+	{
+		const TqRegion *region = &template->regions[way[--length]];
+
+		if (!planning->exists[region->decision] ||
+			!planning->ended[region->decision])
+			return false;
+		/* not chosen, or a batch without members */
+		if (!planning->exists[region->child])
+			return true;
+	}
+	return false;
+}
+
+/* And its edges: to its children, to the end, and from what is to come. */
+static void
+add_step(Planning *planning, int place)
+{
+	const TqStep *step = &planning->template->steps[place];
+
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int parent = step->parents.places[i];
+
+		/* of a chosen step that waits for a deferred one, too */
+		if (!planning->exists[parent] && step->type != TQ_STEP_DEFERRED)
+			tq_edge_note(&planning->plan->edges, place, parent);
+	}
+	add(planning, place, NULL);
+	planning->exists[place] = true;
+}
+
+static void
+add_members(Planning *planning, int place)
+{
+	for (int i = 0; i < planning->choice->member_count; i++)
+		add(planning, TQ_STEP_ID(place, i + 1), planning->choice->members[i]);
+	planning->exists[place] = planning->choice->member_count > 0;
+}
+
+static void
+add(Planning *planning, int32 step_id, Jsonb *payload)
+{
+	const TqStep *step = &planning->template->steps[TQ_STEP_PLACE(step_id)];
+	TqPlan       *plan = planning->plan;
+	TqNewStep *new;
+
+	if (plan->count == plan->room)
+	{
+		plan->room = Max(16, plan->room * 2);
+		plan->steps =
+			plan->steps == NULL
+				? palloc(sizeof(TqNewStep) * plan->room)
+				: repalloc_huge(plan->steps, sizeof(TqNewStep) * plan->room);
+	}
+	new = &plan->steps[plan->count++];
+	new->step_id = step_id;
+	new->payload = payload;
+	new->judged = false;
+	/* the one whose choice it is has ended, and no other parent is there */
+	new->free = true;
+	for (int i = 0; i < step->parents.count; i++)
+		new->free = new->free && step->parents.places[i] == planning->place;
+	for (int i = 0; i < step->children.count; i++)
+		tq_edge_note(&plan->edges, step->children.places[i], step_id);
+	if (step->children.count == 0 || is_choosing(step->type))
+		tq_edge_note(&plan->edges, TQ_EDGE_END, step_id);
+}
+
+static bool
+is_choosing(TqStepType type)
+{
+	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
+}

@@ -1,0 +1,226 @@
+/*
+ * results.c
+ *		What steps have made, for those that come after them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "base/spi.h"
+#include "flow/flow.h"
+
+#define COLUMNS                                                               \
+	"a.step_id, a.state::integer,"                                            \
+	" CASE WHEN a.large & 8 <> 0"                                             \
+	"      THEN (SELECT l.doc FROM taskq.large l"                             \
+	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
+	"      ELSE a.result END,"                                                \
+	" CASE WHEN a.state = 6 THEN"                                             \
+	"      CASE WHEN a.large & 32 <> 0"                                       \
+	"           THEN (SELECT l.doc FROM taskq.large l"                        \
+	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
+	"           ELSE a.errors END -> -1 ->> 'error' END"                      \
+	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
+
+static TqStmt stmt_steps = {"SELECT " COLUMNS " AND a.step_id = ANY ($2)"
+							" ORDER BY a.step_id",
+							2,
+							{INT8OID, INT4ARRAYOID},
+							NULL};
+
+static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
+							  " AND a.step_id & 16383 = $2"
+							  " ORDER BY a.step_id",
+							  2,
+							  {INT8OID, INT4OID},
+							  NULL};
+
+static void add_steps(JsonbParseState **state, int64 workflow_id,
+					  const TqTemplate *template, const TqStepList *steps,
+					  Size *size);
+static void add_members(JsonbParseState **state, int64  workflow_id,
+						const TqTemplate *template, int place, Size *size);
+static void push_row(JsonbParseState **state, TqSpi *spi, uint64 row,
+					 bool in_list, Size *size);
+static void push_word(JsonbParseState **state, JsonbIteratorToken token,
+					  const char *word);
+static void push_document(JsonbParseState **state, JsonbIteratorToken token,
+						  Jsonb *document);
+
+/* The name of a step; that of a member of a batch has its number behind. */
+char *
+tq_results_name(const TqTemplate *template, int32 step_id)
+{
+	int place = TQ_STEP_PLACE(step_id);
+
+	if (place >= template->step_count)
+		return NULL;
+	if (TQ_STEP_MEMBER(step_id) == 0)
+		return template->steps[place].name;
+	return psprintf("%s_%03d", template->steps[place].name,
+					TQ_STEP_MEMBER(step_id));
+}
+
+/*
+ * Results of steps by their names, as far as they have ended; null of those
+ * that were filtered, a list of the members of a batch.  *size is raised by
+ * what they take.
+ */
+Jsonb *
+tq_results_of(int64             workflow_id, const TqTemplate *template,
+			  const TqStepList *steps, Size *size)
+{
+	JsonbParseState *state = NULL;
+
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	add_steps(&state, workflow_id, template, steps, size);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+/* What the paths of a step look at: {"input": ..., "results": {...}}. */
+Jsonb *
+tq_results_document(const TqFlow *flow, const TqStep *step)
+{
+	JsonbParseState *state = NULL;
+	TqStepList       all = {0};
+	Size             size = 0;
+
+	all.places =
+		palloc(sizeof(int) * (step->parents.count + step->wants.count + 1));
+	for (int i = 0; i < step->parents.count; i++)
+		all.places[all.count++] = step->parents.places[i];
+	for (int i = 0; i < step->wants.count; i++)
+		all.places[all.count++] = step->wants.places[i];
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	push_word(&state, WJB_KEY, "input");
+	push_document(&state, WJB_VALUE, flow->input);
+	push_word(&state, WJB_KEY, "results");
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	add_steps(&state, flow->workflow_id, flow->template, &all, &size);
+	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+static void
+add_steps(JsonbParseState **state, int64                workflow_id,
+		  const TqTemplate *template, const TqStepList *steps, Size *size)
+{
+	Datum *places = palloc(sizeof(Datum) * (steps->count + 1));
+	int    count = 0;
+	Datum  args[2];
+	uint64 rows;
+	TqSpi  spi;
+
+	for (int i = 0; i < steps->count; i++)
+	{
+		if (template->steps[steps->places[i]].type == TQ_STEP_BATCH_WORKER)
+			add_members(state, workflow_id, template, steps->places[i], size);
+		else
+			places[count++] = Int32GetDatum(steps->places[i]);
+	}
+	if (count == 0)
+		return;
+	args[0] = Int64GetDatum(workflow_id);
+	args[1] = PointerGetDatum(construct_array(
+		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_steps, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqState state_of = (TqState) tq_spi_int4(i, 2, 0);
+
+		if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
+			continue;
+		push_word(state, WJB_KEY, template->steps[tq_spi_int4(i, 1, 0)].name);
+		push_row(state, &spi, i, false, size);
+	}
+	tq_spi_leave(&spi);
+}
+
+/* In the order of their numbers; of one that died {"error": ...}. */
+static void
+add_members(JsonbParseState **state, int64  workflow_id,
+			const TqTemplate *template, int place, Size *size)
+{
+	Datum  args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
+	uint64 rows;
+	TqSpi  spi;
+
+	push_word(state, WJB_KEY, template->steps[place].name);
+	(void) pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_members, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (tq_spi_int4(i, 2, 0) == TQ_STATE_DEAD)
+		{
+			char *error = tq_spi_text(&spi, i, 4);
+
+			(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
+			push_word(state, WJB_KEY, "error");
+			push_word(state, WJB_VALUE, error == NULL ? "" : error);
+			(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
+		}
+		else
+			push_row(state, &spi, i, true, size);
+	}
+	tq_spi_leave(&spi);
+	(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
+}
+
+/* The result in a row; the parse state is the caller's, not SPI's. */
+static void
+push_row(JsonbParseState **state, TqSpi *spi, uint64 row, bool in_list,
+		 Size *size)
+{
+	bool          isnull;
+	Datum         value = tq_spi_get(row, 3, &isnull);
+	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
+	JsonbValue    nothing;
+
+	if (isnull)
+	{
+		nothing.type = jbvNull;
+		(void) pushJsonbValue(state, in_list ? WJB_ELEM : WJB_VALUE, &nothing);
+	}
+	else
+	{
+		Jsonb *document = DatumGetJsonbPCopy(value);
+
+		*size += VARSIZE(document);
+		push_document(state, in_list ? WJB_ELEM : WJB_VALUE, document);
+	}
+	MemoryContextSwitchTo(mine);
+}
+
+static void
+push_word(JsonbParseState **state, JsonbIteratorToken token, const char *word)
+{
+	JsonbValue value;
+
+	value.type = jbvString;
+	value.val.string.val = (char *) word;
+	value.val.string.len = (int) strlen(word);
+	(void) pushJsonbValue(state, token, &value);
+}
+
+static void
+push_document(JsonbParseState **state, JsonbIteratorToken token,
+			  Jsonb *document)
+{
+	JsonbValue value;
+
+	if (!JB_ROOT_IS_SCALAR(document) ||
+		!JsonbExtractScalar(&document->root, &value))
+	{
+		value.type = jbvBinary;
+		value.val.binary.data = &document->root;
+		value.val.binary.len = VARSIZE_ANY_EXHDR(document);
+	}
+	(void) pushJsonbValue(state, token, &value);
+}

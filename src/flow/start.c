@@ -1,0 +1,340 @@
+/*
+ * start.c
+ *		taskq_start_workflow: an instance begins.
+ *
+ * The template is found and locked, the caller's right on each of its queues
+ * checked, the input compared with its schema.  The row of the instance is
+ * written first: its identity is unique by an index, so that of two that
+ * start the same one waits for the other.  Then its steps and their edges are
+ * written, each together (make.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/id.h"
+#include "core/queue.h"
+#include "core/role.h"
+#include "core/submission.h"
+#include "flow/definition.h"
+#include "flow/flow.h"
+
+PG_FUNCTION_INFO_V1(taskq_start_workflow);
+
+enum
+{
+	ARG_NAME,
+	ARG_INPUT,
+	ARG_NAMESPACE,
+	ARG_VERSION,
+	ARG_KEY,
+	ARG_PRIORITY,
+	ARG_RUN_AT,
+	ARG_CORRELATION_ID,
+	ARG_PARENT_CORRELATION_ID,
+	ARG_HEADERS,
+	ARG_ON_CONFLICT
+};
+
+/* What the caller says. */
+typedef struct Start
+{
+	char *name;
+	char *space;
+	char *version; /* NULL: the latest */
+	char *key;     /* NULL: none */
+	char *parent_correlation_id;
+	bool  return_existing;
+} Start;
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.workflow (workflow_id, template_id, state, priority,"
+	" started_by, created_at, run_at, identity, key, correlation_id,"
+	" parent_correlation_id, input, headers)"
+	" VALUES ($1, $2, 0, $3::smallint, $4, $5, $6,"
+	" CASE WHEN $7 IS NULL THEN NULL"
+	"      ELSE sha256(convert_to($7::text, 'UTF8')) END,"
+	" $8, $9, $10, $11, $12)"
+	" ON CONFLICT (identity) WHERE identity IS NOT NULL DO NOTHING",
+	12,
+	{INT8OID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID},
+	NULL};
+
+static TqStmt stmt_holder = {
+	"SELECT w.workflow_id, w.state = 0, w.finished_at, w.template_id"
+	"  FROM taskq.workflow w"
+	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
+	1,
+	{JSONBOID},
+	NULL};
+
+static TqStmt stmt_give_up = {
+	"UPDATE taskq.workflow SET identity = NULL WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
+static void   require_queues(const TqTemplate *template);
+static void   check_input(const TqFlow *flow);
+static Jsonb *identity_of(const Start *start, const TqFlow *flow);
+static bool   add_row(const Start *start, const TqFlow *flow, Jsonb *identity);
+static int64  holder_of(Jsonb *identity);
+
+Datum
+taskq_start_workflow(PG_FUNCTION_ARGS)
+{
+	Start  start = {0};
+	TqFlow flow = {0};
+	TqPlan plan = {0};
+	Jsonb *identity;
+	int64  holder;
+	TqCall call;
+
+	read_start(fcinfo, &start, &flow);
+	tq_call_begin(&call, "taskq_start_workflow()");
+	tq_queue_lock_insertions();
+	flow.template = tq_template_find(start.space, start.name, start.version);
+	if (flow.template == NULL)
+		tq_flow_no_template(start.space, start.name, start.version);
+	require_queues(flow.template);
+	check_input(&flow);
+	flow.started_by = tq_role_intern(GetUserId());
+	flow.created_at = tq_clock_wall();
+	identity = identity_of(&start, &flow);
+	do
+	{
+		holder = 0;
+		flow.workflow_id = tq_id_next();
+	} while (!add_row(&start, &flow, identity) &&
+			 (holder = holder_of(identity)) == 0);
+	if (holder != 0)
+	{
+		tq_call_end(&call);
+		if (start.return_existing)
+			PG_RETURN_INT64(holder);
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_TQ_ALREADY_EXISTS),
+			 errmsg("workflow \"%s\" has been started already", start.name),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
+			 errhint("Use on_conflict => 'return' to get its id.")));
+	}
+	tq_plan_start(&flow, &plan);
+	tq_make_steps(&call, &flow, plan.steps, plan.count, &plan.edges);
+	tq_advance_begin(&call, &flow, &plan);
+	tq_call_end(&call);
+	PG_RETURN_INT64(flow.workflow_id);
+}
+
+static void
+read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
+{
+	char *word;
+
+	start->name = tq_arg_name(fcinfo, ARG_NAME, "name", NULL);
+	start->space = tq_arg_name(fcinfo, ARG_NAMESPACE, "namespace", "default");
+	if (!PG_ARGISNULL(ARG_VERSION))
+		start->version = tq_arg_name(fcinfo, ARG_VERSION, "version", NULL);
+	start->key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
+	flow->input = tq_arg_jsonb(fcinfo, ARG_INPUT);
+	if (flow->input == NULL)
+		flow->input = DatumGetJsonbP(
+			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	if (!PG_ARGISNULL(ARG_PRIORITY))
+	{
+		flow->has_priority = true;
+		flow->priority = PG_GETARG_INT32(ARG_PRIORITY);
+		if (flow->priority < PG_INT16_MIN || flow->priority > PG_INT16_MAX)
+			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
+	}
+	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->run_at);
+	flow->correlation_id =
+		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
+	start->parent_correlation_id =
+		tq_arg_word(fcinfo, ARG_PARENT_CORRELATION_ID, "parent_correlation_id",
+					TQ_MAX_KEY);
+	flow->headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
+	if (flow->headers != NULL && !JB_ROOT_IS_OBJECT(flow->headers))
+		tq_error_invalid("headers", "must be a JSON object", NULL);
+	if (flow->headers != NULL && VARSIZE(flow->headers) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("headers", VARSIZE(flow->headers),
+						   TQ_MAX_SMALL_DOC);
+	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
+	start->return_existing = word != NULL && strcmp(word, "return") == 0;
+	if (word != NULL && !start->return_existing && strcmp(word, "error") != 0)
+		tq_error_invalid("on_conflict", "has an unknown value",
+						 "Allowed: error, return.");
+}
+
+/* Each queue that the template names, once. */
+static void
+require_queues(const TqTemplate *template)
+{
+	const char *before = NULL;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const char *queue = template->steps[i].queue;
+
+		if (before != NULL && strcmp(queue, before) == 0)
+			continue;
+		(void) tq_queue_for_submit(queue, false);
+		before = queue;
+	}
+}
+
+/* 22023 when the input does not fit its schema, with all that is wrong. */
+static void
+check_input(const TqFlow *flow)
+{
+	TqProblems     problems = {0};
+	StringInfoData detail;
+
+	/* a queue says how large a payload may be, and the input may be one */
+	if (VARSIZE(flow->input) > tq_queue_defaults()->max_payload)
+		tq_error_too_large("input", VARSIZE(flow->input),
+						   tq_queue_defaults()->max_payload);
+	if (flow->template->input_schema == NULL)
+		return;
+	tq_schema_apply(flow->template->input_schema, flow->input, &problems);
+	if (problems.count == 0)
+		return;
+	initStringInfo(&detail);
+	for (int i = 0; i < Min(problems.count, TQ_MAX_PROBLEMS); i++)
+		appendStringInfo(&detail, "%s%s %s", i > 0 ? "; " : "",
+						 problems.all[i].path, problems.all[i].words);
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("input does not fit the schema of workflow \"%s\"",
+						   flow->template->name),
+					errdetail_internal("%s.", detail.data)));
+}
+
+/* What must not be there twice; NULL: anything may. */
+static Jsonb *
+identity_of(const Start *start, const TqFlow *flow)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue       value;
+	Jsonb           *input;
+
+	if (start->key == NULL && flow->template->identity == TQ_IDENTITY_UNIQUE)
+		return NULL;
+	if (start->key == NULL && flow->template->identity == TQ_IDENTITY_KEY)
+		tq_error_required("key");
+	(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
+	value.type = jbvString;
+	value.val.string.val = start->space;
+	value.val.string.len = (int) strlen(start->space);
+	(void) pushJsonbValue(&state, WJB_ELEM, &value);
+	value.val.string.val = start->name;
+	value.val.string.len = (int) strlen(start->name);
+	(void) pushJsonbValue(&state, WJB_ELEM, &value);
+	if (start->key != NULL)
+	{
+		value.val.string.val = start->key;
+		value.val.string.len = (int) strlen(start->key);
+		(void) pushJsonbValue(&state, WJB_ELEM, &value);
+	}
+	else
+	{
+		/* a list of one: no input is like a key */
+		(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
+		input = tq_value_canonical(flow->input);
+		if (!JB_ROOT_IS_SCALAR(input) ||
+			!JsonbExtractScalar(&input->root, &value))
+		{
+			value.type = jbvBinary;
+			value.val.binary.data = &input->root;
+			value.val.binary.len = VARSIZE_ANY_EXHDR(input);
+		}
+		(void) pushJsonbValue(&state, WJB_ELEM, &value);
+		(void) pushJsonbValue(&state, WJB_END_ARRAY, NULL);
+	}
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL));
+}
+
+/* False: an instance has the identity. */
+static bool
+add_row(const Start *start, const TqFlow *flow, Jsonb *identity)
+{
+	Datum args[12];
+	bool  nulls[12] = {false};
+	bool  added;
+	TqSpi spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = Int32GetDatum(flow->template->template_id);
+	nulls[2] = !flow->has_priority;
+	args[2] = Int32GetDatum(flow->priority);
+	args[3] = Int32GetDatum(flow->started_by);
+	args[4] = TimestampTzGetDatum(flow->created_at);
+	nulls[5] = flow->run_at == 0;
+	args[5] = TimestampTzGetDatum(flow->run_at);
+	nulls[6] = identity == NULL;
+	args[6] = nulls[6] ? (Datum) 0 : JsonbPGetDatum(identity);
+	nulls[7] = start->key == NULL;
+	args[7] = nulls[7] ? (Datum) 0 : CStringGetTextDatum(start->key);
+	nulls[8] = flow->correlation_id == NULL;
+	args[8] = nulls[8] ? (Datum) 0 : CStringGetTextDatum(flow->correlation_id);
+	nulls[9] = start->parent_correlation_id == NULL;
+	args[9] = nulls[9] ? (Datum) 0
+					   : CStringGetTextDatum(start->parent_correlation_id);
+	args[10] = JsonbPGetDatum(flow->input);
+	nulls[11] = flow->headers == NULL;
+	args[11] = nulls[11] ? (Datum) 0 : JsonbPGetDatum(flow->headers);
+	tq_spi_enter(&spi);
+	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
+	tq_spi_leave(&spi);
+	return added;
+}
+
+/*
+ * The instance that has the identity; 0: none any more.  One that has ended
+ * keeps it for the time that its template says.
+ */
+static int64
+holder_of(Jsonb *identity)
+{
+	Datum       arg = JsonbPGetDatum(identity);
+	int64       holder = 0;
+	bool        live = false;
+	TimestampTz finished_at = 0;
+	int32       template_id = 0;
+	int64       window;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_holder, &arg, NULL, 1) > 0)
+	{
+		bool  isnull;
+		Datum value = tq_spi_get(0, 3, &isnull);
+
+		holder = tq_spi_int8(0, 1, 0);
+		live = tq_spi_bool(0, 2);
+		finished_at = isnull ? 0 : DatumGetTimestampTz(value);
+		template_id = tq_spi_int4(0, 4, 0);
+	}
+	tq_spi_leave(&spi);
+	if (holder == 0 || live)
+		return holder;
+	window = tq_template_get(template_id)->identity_window;
+	if (window == TQ_FOREVER || finished_at + window > tq_clock_wall())
+		return holder;
+	arg = Int64GetDatum(holder);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_give_up, &arg, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	return 0;
+}

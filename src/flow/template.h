@@ -1,0 +1,147 @@
+/*
+ * template.h
+ *		Templates of workflows: what a definition says, and the graph of its
+ *		steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TEMPLATE_H
+#define TQ_TEMPLATE_H
+
+#include "base/compat.h"
+
+#include "utils/jsonb.h"
+#include "utils/jsonpath.h"
+
+#include "base/arg.h"
+
+#define TQ_MAX_STEPS 10000
+#define TQ_MAX_NESTING 20
+
+/*
+ * A member of a batch has the number of its template step in the lower bits
+ * of its step_id, and its own, from 1, above them.
+ */
+#define TQ_STEP_BITS 14
+#define TQ_STEP_PLACE(step_id) ((step_id) & ((1 << TQ_STEP_BITS) - 1))
+#define TQ_STEP_MEMBER(step_id) ((step_id) >> TQ_STEP_BITS)
+#define TQ_STEP_ID(place, member) (((member) << TQ_STEP_BITS) | (place))
+#define TQ_MAX_MEMBERS 100000
+
+typedef enum TqStepType
+{
+	TQ_STEP_STANDARD,
+	TQ_STEP_DECISION,
+	TQ_STEP_DEFERRED,
+	TQ_STEP_BATCH,
+	TQ_STEP_BATCH_WORKER,
+	TQ_STEP_WORKFLOW,
+	TQ_STEP_SIGNAL,
+	TQ_STEP_APPROVAL,
+	TQ_STEP_TIMER
+} TqStepType;
+
+typedef enum TqIdentity
+{
+	TQ_IDENTITY_UNIQUE,
+	TQ_IDENTITY_STRICT,
+	TQ_IDENTITY_KEY
+} TqIdentity;
+
+typedef enum TqOnFailure
+{
+	TQ_ON_FAILURE_CONTINUE,
+	TQ_ON_FAILURE_STOP
+} TqOnFailure;
+
+/* What a dead member of a batch means for the others. */
+typedef enum TqStrategy
+{
+	TQ_STRATEGY_FAIL_FAST,
+	TQ_STRATEGY_CONTINUE,
+	TQ_STRATEGY_ISOLATE
+} TqStrategy;
+
+/* Some steps, by their places. */
+typedef struct TqStepList
+{
+	int  count;
+	int *places;
+} TqStepList;
+
+/* Of a decision that the engine makes. */
+typedef struct TqBranch
+{
+	JsonPath  *when; /* NULL: always */
+	TqStepList steps;
+} TqBranch;
+
+typedef struct TqStep
+{
+	char      *name;
+	TqStepType type;
+	char      *queue;
+	char      *handler; /* NULL: none */
+	Jsonb     *config;  /* NULL: none */
+	TqStepList parents; /* as declared */
+	TqStepList children;
+	JsonPath  *when;         /* NULL: always */
+	Jsonb     *payload;      /* NULL: the instance's input */
+	TqStepList wants;        /* whose results its paths name */
+	int        priority;     /* where it is given */
+	bool       has_priority; /* of its own */
+	int        max_attempts; /* 0: the queue's */
+	TqTags     tags;
+	char      *key;     /* NULL: none */
+	Jsonb     *options; /* NULL: none of its own */
+	bool       retryable;
+	int        branch_count;
+	TqBranch  *branches;
+	TqStrategy strategy; /* of a batch */
+	int        level;    /* 0: no parents; else behind the last of them */
+	int        region;   /* number of the region that it stands in */
+	TqStepList joins;    /* deferred steps that its outcome decides about */
+} TqStep;
+
+/*
+ * A part of the graph that is entered, or not, as a whole: what is below one
+ * child of a decision, or below the members of a batch.  Region 0 is the
+ * whole.
+ */
+typedef struct TqRegion
+{
+	int parent;
+	int decision; /* place of the step that decides */
+	int child;    /* its child: created when the region is entered */
+	int depth;
+} TqRegion;
+
+typedef struct TqTemplate
+{
+	int32       template_id;
+	char       *space;
+	char       *name;
+	char       *version;
+	TqIdentity  identity;
+	Jsonb      *input_schema; /* NULL: any input */
+	TqOnFailure on_failure;
+	int64       identity_window; /* microseconds; TQ_FOREVER */
+	bool        has_retention;
+	int64       retention; /* microseconds; TQ_FOREVER */
+	char       *queue;
+	int32       defined_by; /* role */
+	int         step_count;
+	TqStep     *steps;
+	int        *order; /* places; parents before their children */
+	int         region_count;
+	TqRegion   *regions;
+} TqTemplate;
+
+extern const char *tq_step_type_name(TqStepType type);
+extern TqTemplate *tq_template_get(int32 template_id);
+extern TqTemplate *tq_template_find(const char *space, const char *name,
+									const char *version);
+extern int tq_template_step(const TqTemplate *template, const char *name,
+							int length);
+
+#endif /* TQ_TEMPLATE_H */

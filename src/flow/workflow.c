@@ -1,0 +1,306 @@
+/*
+ * workflow.c
+ *		Rows of instances, and of their steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/json.h"
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "core/options.h"
+#include "core/queue.h"
+#include "core/role.h"
+#include "flow/flow.h"
+
+static TqStmt stmt_read = {
+	"SELECT template_id, state::integer, created_at, finished_at, run_at,"
+	" started_by, priority::integer, correlation_id, input, headers"
+	"  FROM taskq.workflow WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+/* An identity that is kept for a while is given up by who wants it next. */
+static TqStmt stmt_end = {
+	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
+	" finished_at = $4, expires_at = $5,"
+	" identity = CASE WHEN $6 THEN identity END"
+	" WHERE workflow_id = $1",
+	6,
+	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID},
+	NULL};
+
+static TqStmt stmt_revive = {
+	"UPDATE taskq.workflow SET state = 0, result = NULL, finished_at = NULL,"
+	" expires_at = NULL WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+#define STEP_COLUMNS                                                          \
+	"step_id, task_id, state::integer, reason::integer, attempt,"             \
+	" run_at, queue_id, created_at, claimed_at"
+
+static TqStmt stmt_steps = {
+	"SELECT " STEP_COLUMNS ", NULL::timestamptz FROM taskq.task"
+	" WHERE workflow_id = $1"
+	" UNION ALL"
+	" SELECT " STEP_COLUMNS ", finished_at FROM taskq.archive_keep"
+	"  WHERE workflow_id = $1"
+	" ORDER BY 1",
+	1,
+	{INT8OID},
+	NULL};
+
+static TimestampTz time_of(uint64 row, int column, TimestampTz if_null);
+static Jsonb      *jsonb_of(TqSpi *spi, uint64 row, int column);
+static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
+
+/* False: there is none. */
+bool
+tq_flow_read(int64 workflow_id, TqFlow *flow)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	int32 template_id = 0;
+	bool  isnull;
+	TqSpi spi;
+
+	memset(flow, 0, sizeof(*flow));
+	flow->workflow_id = workflow_id;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_read, &arg, NULL, 1) > 0)
+	{
+		template_id = tq_spi_int4(0, 1, 0);
+		flow->state = (TqFlowState) tq_spi_int4(0, 2, 0);
+		flow->created_at = time_of(0, 3, 0);
+		flow->finished_at = time_of(0, 4, 0);
+		flow->run_at = time_of(0, 5, 0);
+		flow->started_by = tq_spi_int4(0, 6, 0);
+		(void) tq_spi_get(0, 7, &isnull);
+		flow->has_priority = !isnull;
+		flow->priority = tq_spi_int4(0, 7, 0);
+		flow->correlation_id = tq_spi_text(&spi, 0, 8);
+		flow->input = jsonb_of(&spi, 0, 9);
+		flow->headers = jsonb_of(&spi, 0, 10);
+	}
+	tq_spi_leave(&spi);
+	if (template_id == 0)
+		return false;
+	flow->template = tq_template_get(template_id);
+	return true;
+}
+
+static TimestampTz
+time_of(uint64 row, int column, TimestampTz if_null)
+{
+	bool  isnull;
+	Datum value = tq_spi_get(row, column, &isnull);
+
+	return isnull ? if_null : DatumGetTimestampTz(value);
+}
+
+static Jsonb *
+jsonb_of(TqSpi *spi, uint64 row, int column)
+{
+	bool          isnull;
+	Datum         value = tq_spi_get(row, column, &isnull);
+	MemoryContext mine;
+	Jsonb        *result;
+
+	if (isnull)
+		return NULL;
+	mine = MemoryContextSwitchTo(spi->caller);
+	result = DatumGetJsonbPCopy(value);
+	MemoryContextSwitchTo(mine);
+	return result;
+}
+
+/* It has ended: from now on its row says what it is. */
+void
+tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result)
+{
+	const TqTemplate *template = flow->template;
+	TimestampTz now = tq_clock_wall();
+	Datum       args[6];
+	bool        nulls[6] = {false};
+	TqSpi       spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = Int32GetDatum(state);
+	nulls[2] = result == NULL;
+	args[2] = result == NULL ? (Datum) 0 : JsonbPGetDatum(result);
+	args[3] = TimestampTzGetDatum(now);
+	args[4] = TimestampTzGetDatum(expires_at(template, now));
+	args[5] = BoolGetDatum(template->identity_window > 0);
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) != 1)
+		tq_error_serialization();
+	tq_spi_leave(&spi);
+}
+
+/* A step that had failed goes on: so does the instance. */
+void
+tq_flow_revive(TqFlow *flow)
+{
+	Datum arg = Int64GetDatum(flow->workflow_id);
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_revive, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
+		tq_error_serialization();
+	tq_spi_leave(&spi);
+	flow->state = TQ_FLOW_LIVE;
+}
+
+/* As long as its template says, else as long as finished tasks. */
+static TimestampTz
+expires_at(const TqTemplate *template, TimestampTz now)
+{
+	int64 span = template->has_retention
+					 ? template->retention
+					 : (int64) tq_guc_retention * USECS_PER_SEC;
+
+	if (template->identity_window > span)
+		span = template->identity_window;
+	return span == TQ_FOREVER || (!template->has_retention && span == 0)
+			   ? DT_NOEND
+			   : now + span;
+}
+
+/* All steps that were made, in the order of their numbers; how many. */
+int
+tq_flow_steps(int64 workflow_id, TqMade **made)
+{
+	Datum       arg = Int64GetDatum(workflow_id);
+	TimestampTz now = tq_clock_dispatch();
+	uint64      rows;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
+	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqMade) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqMade *step = &(*made)[i];
+
+		step->step_id = tq_spi_int4(i, 1, 0);
+		step->task_id = tq_spi_int8(i, 2, 0);
+		step->state = (TqState) tq_spi_int4(i, 3, 0);
+		step->reason = (TqReason) tq_spi_int4(i, 4, 0);
+		step->attempt = tq_spi_int4(i, 5, 0);
+		step->ready = step->state == TQ_STATE_PENDING &&
+					  time_of(i, 6, 0) <= now;
+		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
+						step->attempt > 0;
+		step->queue_id = tq_spi_int4(i, 7, 0);
+		step->created_at = time_of(i, 8, 0);
+		step->claimed_at = time_of(i, 9, DT_NOBEGIN);
+		step->finished_at = time_of(i, 10, 0);
+	}
+	tq_spi_leave(&spi);
+	return (int) rows;
+}
+
+/* TQ011: there is no such template. */
+void
+tq_flow_no_template(const char *space, const char *name, const char *version)
+{
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "{\"namespace\": ");
+	escape_json(&detail, space);
+	appendStringInfoString(&detail, ", \"name\": ");
+	escape_json(&detail, name);
+	if (version != NULL)
+	{
+		appendStringInfoString(&detail, ", \"version\": ");
+		escape_json(&detail, version);
+	}
+	appendStringInfoChar(&detail, '}');
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_WORKFLOW),
+			 version == NULL
+				 ? errmsg("workflow \"%s\" is not defined", name)
+				 : errmsg("version \"%s\" of workflow \"%s\" is not defined",
+						  version, name),
+			 errdetail_internal("%s", detail.data),
+			 errhint("Define it with taskq_define_workflow().")));
+}
+
+/* TQ002, in the same words for one that is not to be seen. */
+void
+tq_flow_missing(int64 workflow_id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_NO_SUCH_TASK),
+			 errmsg("workflow " INT64_FORMAT " does not exist", workflow_id),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
+}
+
+/*
+ * What current_user may see of instances: 0 nothing, 1 those steps whose
+ * queues he may read, 2 everything.
+ */
+int
+tq_flow_sight(const TqTemplate *template)
+{
+	bool any = false;
+	bool all = true;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqQueue *queue = tq_queue_find(template->steps[i].queue);
+		bool     reads = queue == NULL
+							 ? (tq_role_rights_all() & TQ_RIGHT_READ) != 0
+							 : (tq_role_rights(queue) & TQ_RIGHT_READ) != 0;
+
+		any = any || reads;
+		all = all && reads;
+	}
+	if (template->step_count == 0)
+		any = all = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+	if (!any && tq_role_is_monitor())
+		any = true;
+	return !any ? 0 : all ? 2 : 1;
+}
+
+/*
+ * TQ002 for those who have no right on any queue of its steps, 42501 for
+ * those who have others than this one; on all of them, or on one.
+ */
+void
+tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
+{
+	const TqTemplate *template = flow->template;
+	int any = 0;
+	int all = TQ_RIGHT_ALL;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqQueue *queue = tq_queue_find(template->steps[i].queue);
+		int      rights = queue == NULL ? tq_role_rights_all()
+										: tq_role_rights(queue);
+
+		any |= rights;
+		all &= rights;
+	}
+	if (template->step_count == 0)
+		any = all = tq_role_rights_all();
+	if (any == 0)
+		tq_flow_missing(flow->workflow_id);
+	if (((on_all ? all : any) & right) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for this workflow"),
+				 errdetail(
+					 "The right \"%s\" on the queues of its steps is missing.",
+					 tq_right_name(right))));
+}

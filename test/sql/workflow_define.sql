@@ -1,0 +1,108 @@
+-- Templates of workflows: what a definition may say, and what is wrong with
+-- one, all of it at once and with its place.
+\set VERBOSITY sqlstate
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE FUNCTION pg_temp.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+    detail text;
+    hint text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(answer, '(null)');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    RETURN concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(detail, ''), nullif(hint, ''));
+END
+$$;
+
+-- a whole one
+SELECT taskq_define_workflow('{"name": "first", "version": "1",
+  "description": "one after the other",
+  "steps": [{"name": "a", "handler": "do_a", "config": {"x": 1}},
+            {"name": "b", "depends_on": ["a"]},
+            {"name": "c", "depends_on": ["a"]},
+            {"name": "d", "depends_on": ["b", "c"]}]}');
+-- once more, the same; then another one under the same version
+SELECT taskq_define_workflow('{"version": "1", "name": "first",
+  "description": "one after the other",
+  "steps": [{"handler": "do_a", "name": "a", "config": {"x": 1}},
+            {"name": "b", "depends_on": ["a"]},
+            {"name": "c", "depends_on": ["a"]},
+            {"name": "d", "depends_on": ["b", "c"]}]}');
+SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "first", "version": "1", "steps": []}')$$);
+SELECT taskq_define_workflow('{"name": "first", "version": "2", "steps": []}');
+
+-- problems: all that are there
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": []}');
+SELECT * FROM taskq_validate_workflow('[]');
+SELECT * FROM taskq_validate_workflow('{"name": 1, "version": "", "odd": 2, "identity": "none", "on_failure": "hope",
+  "identity_window": "soon", "retention": 5, "queue": "", "description": 7,
+  "steps": [7, {}, {"name": "a", "type": "normal", "depends_on": "b", "priority": 1.5, "tags": "x", "when": "$$",
+             "payload": {"p": {"$": "][" }}, "retryable": "no", "max_attempts": 0, "retry": "often", "odd": 1,
+             "failure_strategy": "isolate", "branches": []},
+            {"name": "a", "depends_on": ["a", "a", "nobody", 3]}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": {"name": "a"}}');
+SELECT * FROM taskq_validate_workflow('{}');
+
+-- cycles
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a", "d"]}, {"name": "c", "depends_on": ["b"]},
+  {"name": "d", "depends_on": ["c"]}, {"name": "e", "depends_on": ["d"]}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["a"]}]}');
+
+-- decisions: what is below two branches waits to be made
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
+  {"name": "choose", "type": "decision"},
+  {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]},
+  {"name": "both", "depends_on": ["left", "right"]}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
+  {"name": "choose", "type": "decision"},
+  {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]},
+  {"name": "both", "type": "deferred", "depends_on": ["left", "right"]}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "alone", "type": "decision"},
+  {"name": "other"}, {"name": "choose", "type": "decision", "branches": [{"steps": ["other", "nobody"], "if": 1}, {"when": "$$"}, 7]},
+  {"name": "below", "depends_on": ["choose"]}]}');
+-- batches
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "split", "type": "batch"},
+  {"name": "part", "type": "batch_worker", "depends_on": ["split"]}, {"name": "join", "depends_on": ["part"]},
+  {"name": "part_7"}, {"name": "stray", "type": "batch_worker"}, {"name": "next", "depends_on": ["split"]}]}');
+-- nesting
+SELECT path, problem FROM taskq_validate_workflow((SELECT jsonb_build_object('name', 'x', 'version', '1', 'steps',
+    jsonb_agg(jsonb_build_object('name', 'd' || i, 'type', CASE WHEN i < 22 THEN 'decision' ELSE 'standard' END,
+        'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('d' || i - 1) END) ORDER BY i))
+  FROM generate_series(1, 22) i));
+
+-- schemas
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [], "input_schema": {
+  "type": ["object", "odd"], "required": "a", "properties": {"a": 1, "b": {"type": "text", "pattern": "(", "minimum": "1",
+  "items": [], "enum": 1, "format": "date"}}}}');
+
+-- what is not there yet
+SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", %s, "steps": []}')$$, m))
+  FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"', '"on_failure": "compensate"']) m;
+SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
+  FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"', '"compensate": {}', '"type": "signal"', '"type": "timer"',
+                    '"type": "approval"', '"type": "workflow"', '"signal": {}', '"timer": {}', '"workflow": {}']) m;
+
+-- a chain of twelve diamonds, and ten thousand steps
+SELECT taskq_define_workflow((SELECT jsonb_build_object('name', 'diamonds', 'version', '1', 'steps', jsonb_agg(s)) FROM (
+  SELECT jsonb_build_object('name', 'top' || i, 'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('end' || i - 1) END) AS s
+    FROM generate_series(1, 12) i
+  UNION ALL SELECT jsonb_build_object('name', side || i, 'depends_on', jsonb_build_array('top' || i)) FROM generate_series(1, 12) i, unnest(ARRAY['left', 'right']) side
+  UNION ALL SELECT jsonb_build_object('name', 'end' || i, 'depends_on', jsonb_build_array('left' || i, 'right' || i)) FROM generate_series(1, 12) i) x));
+SELECT count(*) FROM taskq_validate_workflow((SELECT jsonb_build_object('name', 'large', 'version', '1', 'steps',
+    jsonb_agg(jsonb_build_object('name', 's' || i, 'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('s' || i - 1) END)))
+  FROM generate_series(1, 10000) i));
+SELECT * FROM taskq_validate_workflow((SELECT jsonb_build_object('name', 'large', 'version', '1', 'steps',
+    jsonb_agg(jsonb_build_object('name', 's' || i))) FROM generate_series(1, 10001) i));
+
+-- undefining
+SELECT pg_temp.said(c) FROM unnest(ARRAY[
+  $$SELECT taskq_undefine_workflow('nobody')$$, $$SELECT taskq_undefine_workflow('first', version => '3')$$,
+  $$SELECT taskq_undefine_workflow(NULL)$$, $$SELECT taskq_undefine_workflow('first', version => '2')$$,
+  $$SELECT taskq_undefine_workflow('first')$$, $$SELECT taskq_undefine_workflow('first')$$,
+  $$SELECT taskq_define_workflow(NULL)$$, $$SELECT * FROM taskq_validate_workflow(NULL)$$,
+  $$SELECT taskq_start_workflow('first')$$]) c;
+SELECT taskq_undefine_workflow('diamonds');

@@ -1,0 +1,119 @@
+-- Workflows: what keeps a step, and what does not; batches that fail; results
+-- in pages; instances whose time is up.
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE SCHEMA wm;
+CREATE FUNCTION wm.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(answer, '(null)');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
+END
+$$;
+CREATE FUNCTION wm.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('wm');
+    IF c.task_id IS NULL THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM taskq_complete(c.task_id, c.token, coalesce(result, jsonb_build_object('from', c.step)));
+    RETURN c.step;
+END
+$$;
+CREATE FUNCTION wm.fail() RETURNS text LANGUAGE sql AS
+$$ SELECT step || ' ' || taskq_fail(task_id, token, 'broken', false) FROM taskq_claim('wm') $$;
+CREATE FUNCTION wm.seen(wf bigint) RETURNS text LANGUAGE sql AS
+$$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf) || string_agg(s.step || ' ' || coalesce(s.state, '-'), ', ' ORDER BY s.step COLLATE "C")
+     FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
+
+-- a step is kept: with a queue that keeps nothing, whatever else is done there
+SELECT taskq_create_queue('wm', '{"retention": "none"}'), taskq_create_queue('elsewhere');
+SELECT taskq_define_workflow('{"name": "line", "version": "1", "queue": "wm", "steps": [
+  {"name": "a", "key": "k"}, {"name": "b", "key": "k", "depends_on": ["a"], "payload": {"n": 1}}, {"name": "c", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('line', '{"in": 1}') AS w \gset
+SELECT task_id AS a FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a' \gset
+SELECT task_id AS b FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'b' \gset
+SELECT queue, state, workflow_id = :w AS same, step, payload FROM taskq_get_many(ARRAY[:a, :b]::bigint[]);
+SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT taskq_update_task(%s, ''{"queue": "elsewhere"}'')',
+  'SELECT taskq_change(''w'', deletes => to_jsonb(ARRAY[%s]))', 'SELECT taskq_change(''w'', updates => ''[{"task_id": %s, "priority": 1}]'')',
+  'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])', 'SELECT taskq_update_task(%s, ''{"priority": 7}'')']) c;
+SELECT taskq_submit('wm', key => 'k', insertion => 'delete') > 0 AS submitted;
+SELECT taskq_purge('wm', '{pending,blocked}');
+SELECT wm.seen(:w);
+SELECT wm.work();
+SELECT taskq_purge('wm'), taskq_retry_all('wm', 'done');
+SELECT taskq_reassign('wm', 'done', 'pending');
+SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT taskq_retry(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
+SELECT wm.work();
+-- results: of parents, in pages, and of all before
+SELECT task_id AS c FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'c' \gset
+SELECT step, result FROM taskq_dependency_results(:c);
+SELECT taskq_ancestor_results(:c);
+SELECT wm.said(c) FROM unnest(ARRAY['SELECT taskq_ancestor_results(0)', 'SELECT taskq_ancestor_results(taskq_submit(''elsewhere''))', 'SELECT taskq_dependency_results(' || :c || ', max_rows => 0)']) c;
+SET taskq.max_dependency_results = 0;
+SELECT step, dependency_results IS NULL AS too_large FROM taskq_claim('wm');
+RESET taskq.max_dependency_results;
+SELECT taskq_complete(task_id, token) FROM taskq_get(:c);
+SELECT wm.seen(:w);
+SELECT * FROM taskq_step_levels(:w);
+SELECT jsonb_pretty(taskq_workflow(:w) - '{workflow_id,steps}'::text[]);
+SELECT count(*) AS transitions FROM taskq.history h JOIN taskq.workflow_steps s USING (task_id) WHERE s.workflow_id = :w;
+
+-- batches with a member that dies
+SELECT taskq_define_workflow(jsonb_build_object('name', 'batch ' || s, 'version', '1', 'queue', 'wm', 'steps', jsonb_build_array(
+    jsonb_build_object('name', 'split', 'type', 'batch', 'failure_strategy', s), jsonb_build_object('name', 'part', 'type', 'batch_worker', 'depends_on', '["split"]'::jsonb),
+    jsonb_build_object('name', 'join', 'type', 'deferred', 'depends_on', '["part"]'::jsonb)))) FROM unnest('{fail_fast,continue_on_failure,isolate}'::text[]) s;
+SELECT s, wm.work('{"total": 3, "size": 1}'), wm.work(), wm.fail(), wm.seen(w), wm.work(), wm.work(), wm.seen(w)
+  FROM unnest('{fail_fast,continue_on_failure,isolate}'::text[]) s, LATERAL (SELECT taskq_start_workflow('batch ' || s) AS w OFFSET 0) x \x\g\x
+SELECT s.result FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.step = 'join';
+-- who repairs it lets the join go on
+SELECT taskq_resolve(s.task_id, '"mended"') FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch isolate' AND s.state = 'dead';
+SELECT dependency_results, taskq_complete(task_id, token) FROM taskq_claim('wm');
+SELECT w.state FROM taskq.workflows w WHERE w.name = 'batch isolate';
+
+-- input that must fit
+SELECT taskq_define_workflow('{"name": "strict", "version": "1", "queue": "wm", "input_schema": {"type": "object", "required": ["n", "s"],
+  "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"type": ["string", "null"], "pattern": "^a"}, "e": {"enum": [1, {"x": 2}]},
+                 "l": {"type": "array", "items": {"type": "number"}}, "b": {"type": "boolean"}}}, "steps": []}');
+CREATE FUNCTION wm.fits(input jsonb) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    detail text;
+BEGIN
+    PERFORM taskq_start_workflow('strict', input);
+    RETURN 'fits';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN SQLSTATE || ': ' || detail;
+END
+$$;
+SELECT i, wm.fits(i) FROM unnest(ARRAY['{"n": 1, "s": "ab"}', '{"n": 9.0, "s": null, "e": {"x": 2.0}, "l": [1, 2.5], "b": true, "more": 1}', '{}', '[]', '1',
+  '{"n": 0, "s": "b"}', '{"n": 10, "s": 1, "e": 2, "l": [1, "x", null], "b": 0}', '{"n": 1.5, "s": "ba", "l": {}}']::jsonb[]) i;
+SELECT state, steps_total, finished_at IS NOT NULL AS ended, result FROM taskq.workflows WHERE name = 'strict' ORDER BY 1;
+
+-- priorities, queues of their own, correlation ids, starts that wait
+SELECT taskq_define_workflow('{"name": "places", "version": "1", "queue": "wm", "steps": [{"name": "a", "priority": 5, "tags": ["gpu"], "max_attempts": 7}, {"name": "b", "queue": "elsewhere", "retryable": false, "time_limit": "1 min"}]}');
+SELECT taskq_start_workflow('places', priority => 3, correlation_id => 'c 1', run_at => now() + interval '1 h', headers => '{"h": 1}') AS w \gset
+SELECT queue, state, priority, max_attempts, tags, correlation_id, headers, run_at > now() AS later, step FROM taskq.tasks WHERE workflow_id = :w ORDER BY task_id;
+SELECT state FROM taskq.workflows WHERE workflow_id = :w;
+SELECT wm.said(c) FROM unnest(ARRAY['SELECT taskq_start_workflow(''places'', version => ''2'')', 'SELECT taskq_start_workflow(''places'', priority => 40000)', 'SELECT taskq_start_workflow(''places'', on_conflict => ''skip'')',
+  'SELECT taskq_start_workflow(''places'', headers => ''[]'')', 'SELECT taskq_start_workflow(''places'', run_at => ''infinity'')', 'SELECT taskq_cancel_workflow(0)', 'SELECT taskq_workflow(0)', 'SELECT taskq_step_levels(NULL)']) c;
+SELECT taskq_cancel_workflow(:w), wm.seen(:w), wm.said('SELECT taskq_undefine_workflow(''places'')');
+
+-- an instance whose time is up goes, with all that is its own
+SELECT taskq_define_workflow('{"name": "short", "version": "1", "queue": "wm", "retention": "0 s", "identity": "key", "identity_window": "0 s", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
+SELECT wm.said('SELECT taskq_start_workflow(''short'')');
+SELECT taskq_start_workflow('short', to_jsonb(repeat('x', 3000)), key => 'k') AS w \gset
+SELECT wm.work(to_jsonb(repeat('y', 3000)));
+SELECT wm.fail();
+SELECT wm.seen(:w);
+SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
+SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id = :w) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id = :w) AS steps, (SELECT count(*) FROM taskq.edge WHERE workflow_id = :w) AS edges,
+       (SELECT count(*) FROM taskq.large l WHERE NOT EXISTS (SELECT FROM taskq.tasks t WHERE t.task_id = l.task_id)) AS parts;
+SELECT taskq_undefine_workflow('short');
+SELECT * FROM taskq_check();
+DROP SCHEMA wm CASCADE;
