@@ -109,6 +109,7 @@ static void   advance(TqCall *call);
 static List  *take_ends(TqCall *call, int64 workflow_id);
 static int64  next_workflow(const TqCall *call);
 static void   advance_one(TqCall *call, int64 workflow_id);
+static bool   are_steps(const Advance *a);
 static void   go_on(Advance *a);
 static bool   round_of(Advance *a);
 static bool   see_to_choices(Advance *a);
@@ -288,7 +289,7 @@ advance_one(TqCall *call, int64 workflow_id)
 	MemoryContextSwitchTo(one);
 	a.ends = take_ends(call, workflow_id);
 	if (tq_flow_read(workflow_id, &a.flow) &&
-		a.flow.state != TQ_FLOW_CANCELLED)
+		a.flow.state != TQ_FLOW_CANCELLED && are_steps(&a))
 	{
 		tq_edge_begin(&a.edges);
 		go_on(&a);
@@ -296,6 +297,23 @@ advance_one(TqCall *call, int64 workflow_id)
 	}
 	MemoryContextSwitchTo(mine);
 	MemoryContextDelete(one);
+}
+
+/* Not rows that somebody has written by hand. */
+static bool
+are_steps(const Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		int32 step_id = ((Moved *) lfirst(cell))->step_id;
+
+		if (step_id < 0 ||
+			TQ_STEP_PLACE(step_id) >= a->flow.template->step_count)
+			return false;
+	}
+	return true;
 }
 
 /* An instance begins: those of its steps that have to be judged first. */

@@ -209,7 +209,9 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow)
 	if ((rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) == 0)
 		tq_error_task_right(TQ_RIGHT_READ);
 	if (!tq_step_is(&task) ||
-		!tq_flow_read(DatumGetInt64(task.value[TQ_COL_WORKFLOW_ID]), flow))
+		!tq_flow_read(DatumGetInt64(task.value[TQ_COL_WORKFLOW_ID]), flow) ||
+		TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID])) >=
+			flow->template->step_count)
 		tq_error_invalid("task_id", "is not a step of a workflow", NULL);
 	tq_call_end(&call);
 	return &flow->template->steps[TQ_STEP_PLACE(

@@ -89,7 +89,7 @@ extern void tq_template_init(void);
 extern bool tq_flow_read(int64 workflow_id, TqFlow *flow);
 extern void tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
 extern void tq_flow_revive(TqFlow *flow);
-extern int  tq_flow_steps(int64 workflow_id, TqMade **made);
+extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
 extern void tq_flow_no_template(const char *space, const char *name,
 								const char *version) pg_attribute_noreturn();
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();

@@ -157,7 +157,7 @@ void
 tq_judge_end(TqFlow *flow)
 {
 	TqMade *made;
-	int     count = tq_flow_steps(flow->workflow_id, &made);
+	int     count = tq_flow_steps(flow, &made);
 	TqTally tally;
 
 	if (flow->state != TQ_FLOW_LIVE)
@@ -276,15 +276,17 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
 {
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
-	int32         child = step->children.count > 0 ? step->children.places[0]
-												   : TQ_EDGE_END;
+	int32         child = TQ_EDGE_END;
 	TransactionId passing;
 
-	if (task->f.state == TQ_STATE_BLOCKED &&
-		(task->f.flags & TQ_FLAG_IN_LINE) == 0)
+	if (TQ_STEP_PLACE(step_id) >= flow->template->step_count ||
+		(task->f.state == TQ_STATE_BLOCKED &&
+		 (task->f.flags & TQ_FLAG_IN_LINE) == 0))
 		return TQ_GOING_NOT;
 	if (!TransactionIdIsValid(writer))
 		return TQ_GOING_ON;
+	if (step->children.count > 0)
+		child = step->children.places[0];
 	if (tq_edge_one(edges, flow->workflow_id, child, step_id, &passing) !=
 			TQ_LEFT_PASSING &&
 		tq_edge_one(edges, flow->workflow_id, TQ_EDGE_FAILURE, step_id,
@@ -354,8 +356,10 @@ cancel_members(TqCall *call, TqFlow *flow)
 	{
 		const TqStep *step = &flow->template->steps[places[i]];
 
-		if (flow->template->steps[step->parents.places[0]].strategy ==
-			TQ_STRATEGY_FAIL_FAST)
+		if (places[i] < flow->template->step_count &&
+			step->type == TQ_STEP_BATCH_WORKER &&
+			flow->template->steps[step->parents.places[0]].strategy ==
+				TQ_STRATEGY_FAIL_FAST)
 			cancel_waiting(call, flow, places[i]);
 	}
 }

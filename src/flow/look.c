@@ -100,7 +100,7 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && see(PG_GETARG_INT64(0), &flow, &sight))
 	{
-		count = tq_flow_steps(flow.workflow_id, &made);
+		count = tq_flow_steps(&flow, &made);
 		tq_judge_tally(&flow, made, count, &tally);
 		for (int i = 0; i < count; i++)
 		{
@@ -138,7 +138,7 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || !see(PG_GETARG_INT64(0), &flow, &sight))
 		return (Datum) 0;
 	template = flow.template;
-	count = tq_flow_steps(flow.workflow_id, &made);
+	count = tq_flow_steps(&flow, &made);
 	left = palloc0(sizeof(int) * (template->step_count + 1));
 	exists = palloc0(sizeof(bool) * (template->step_count + 1));
 	ended = palloc0(sizeof(bool) * (template->step_count + 1));
@@ -147,8 +147,6 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	{
 		int place = TQ_STEP_PLACE(made[i].step_id);
 
-		if (place >= template->step_count)
-			continue;
 		exists[place] = true;
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;

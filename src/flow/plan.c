@@ -66,7 +66,7 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 	TqTemplate *template = flow->template;
 	Planning planning = {0};
 	TqMade  *made;
-	int      count = tq_flow_steps(flow->workflow_id, &made);
+	int      count = tq_flow_steps(flow, &made);
 	bool    *concerned = below(template, place);
 
 	begin(&planning, flow, plan);
@@ -76,8 +76,6 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 	{
 		int at = TQ_STEP_PLACE(made[i].step_id);
 
-		if (at >= template->step_count)
-			continue;
 		planning.exists[at] = true;
 		planning.ended[at] = made[i].state == TQ_STATE_DONE ||
 							 made[i].state == TQ_STATE_FILTERED;

@@ -44,8 +44,8 @@ static void add_steps(JsonbParseState **state, int64 workflow_id,
 					  Size *size);
 static void add_members(JsonbParseState **state, int64  workflow_id,
 						const TqTemplate *template, int place, Size *size);
-static void push_row(JsonbParseState **state, TqSpi *spi, uint64 row,
-					 bool in_list, Size *size);
+static void push_row(JsonbParseState **state, uint64 row, bool in_list,
+					 Size *size);
 static void push_word(JsonbParseState **state, JsonbIteratorToken token,
 					  const char *word);
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
@@ -131,12 +131,15 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 	rows = tq_spi_look(&stmt_steps, args, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqState state_of = (TqState) tq_spi_int4(i, 2, 0);
+		TqState       state_of = (TqState) tq_spi_int4(i, 2, 0);
+		MemoryContext mine;
 
 		if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
 			continue;
+		mine = MemoryContextSwitchTo(spi.caller);
 		push_word(state, WJB_KEY, template->steps[tq_spi_int4(i, 1, 0)].name);
-		push_row(state, &spi, i, false, size);
+		push_row(state, i, false, size);
+		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
 }
@@ -156,6 +159,8 @@ add_members(JsonbParseState **state, int64  workflow_id,
 	rows = tq_spi_look(&stmt_members, args, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
 		CHECK_FOR_INTERRUPTS();
 		if (tq_spi_int4(i, 2, 0) == TQ_STATE_DEAD)
 		{
@@ -167,21 +172,20 @@ add_members(JsonbParseState **state, int64  workflow_id,
 			(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
 		}
 		else
-			push_row(state, &spi, i, true, size);
+			push_row(state, i, true, size);
+		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
 	(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
 }
 
-/* The result in a row; the parse state is the caller's, not SPI's. */
+/* The result in a row; in the memory of the parse state, which is not SPI's. */
 static void
-push_row(JsonbParseState **state, TqSpi *spi, uint64 row, bool in_list,
-		 Size *size)
+push_row(JsonbParseState **state, uint64 row, bool in_list, Size *size)
 {
-	bool          isnull;
-	Datum         value = tq_spi_get(row, 3, &isnull);
-	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
-	JsonbValue    nothing;
+	bool       isnull;
+	Datum      value = tq_spi_get(row, 3, &isnull);
+	JsonbValue nothing;
 
 	if (isnull)
 	{
@@ -195,7 +199,6 @@ push_row(JsonbParseState **state, TqSpi *spi, uint64 row, bool in_list,
 		*size += VARSIZE(document);
 		push_document(state, in_list ? WJB_ELEM : WJB_VALUE, document);
 	}
-	MemoryContextSwitchTo(mine);
 }
 
 static void

@@ -176,9 +176,10 @@ expires_at(const TqTemplate *template, TimestampTz now)
 
 /* All steps that were made, in the order of their numbers; how many. */
 int
-tq_flow_steps(int64 workflow_id, TqMade **made)
+tq_flow_steps(const TqFlow *flow, TqMade **made)
 {
-	Datum       arg = Int64GetDatum(workflow_id);
+	Datum       arg = Int64GetDatum(flow->workflow_id);
+	int         count = 0;
 	TimestampTz now = tq_clock_dispatch();
 	uint64      rows;
 	TqSpi       spi;
@@ -188,9 +189,14 @@ tq_flow_steps(int64 workflow_id, TqMade **made)
 	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqMade) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqMade *step = &(*made)[i];
+		TqMade *step = &(*made)[count];
 
-		step->step_id = tq_spi_int4(i, 1, 0);
+		step->step_id = tq_spi_int4(i, 1, -1);
+		/* not one that somebody has written by hand */
+		if (step->step_id < 0 ||
+			TQ_STEP_PLACE(step->step_id) >= flow->template->step_count)
+			continue;
+		count++;
 		step->task_id = tq_spi_int8(i, 2, 0);
 		step->state = (TqState) tq_spi_int4(i, 3, 0);
 		step->reason = (TqReason) tq_spi_int4(i, 4, 0);
@@ -205,7 +211,7 @@ tq_flow_steps(int64 workflow_id, TqMade **made)
 		step->finished_at = time_of(i, 10, 0);
 	}
 	tq_spi_leave(&spi);
-	return (int) rows;
+	return count;
 }
 
 /* TQ011: there is no such template. */

@@ -70,7 +70,7 @@ SELECT taskq_define_workflow(jsonb_build_object('name', 'batch ' || s, 'version'
     jsonb_build_object('name', 'join', 'type', 'deferred', 'depends_on', '["part"]'::jsonb)))) FROM unnest('{fail_fast,continue_on_failure,isolate}'::text[]) s;
 SELECT s, wm.work('{"total": 3, "size": 1}'), wm.work(), wm.fail(), wm.seen(w), wm.work(), wm.work(), wm.seen(w)
   FROM unnest('{fail_fast,continue_on_failure,isolate}'::text[]) s, LATERAL (SELECT taskq_start_workflow('batch ' || s) AS w OFFSET 0) x \x\g\x
-SELECT s.result FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.step = 'join';
+SELECT taskq_ancestor_results(s.task_id) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.step = 'join';
 -- who repairs it lets the join go on
 SELECT taskq_resolve(s.task_id, '"mended"') FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch isolate' AND s.state = 'dead';
 SELECT dependency_results, taskq_complete(task_id, token) FROM taskq_claim('wm');
