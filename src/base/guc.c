@@ -97,7 +97,7 @@ tq_guc_init(void)
 			   &tq_guc_max_batch_members, 1, 100000, PGC_SUSET, 0);
 	define_int("taskq.max_dependency_results",
 			   "Size of results up to which a claim brings them along.",
-			   &tq_guc_max_dependency_results, 0, 1024 * 1024, PGC_SUSET,
+			   &tq_guc_max_dependency_results, 0, 128 * 1024, PGC_SUSET,
 			   GUC_UNIT_KB);
 	define_at_start("taskq.max_workers",
 					"Registered workers that may be alive in all databases.",

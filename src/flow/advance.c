@@ -26,12 +26,15 @@
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
-#include "base/debug.h"
+#include "base/catalog.h"
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/failure.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/step.h"
 #include "flow/flow.h"
@@ -69,6 +72,7 @@ typedef struct Advance
 	TransactionId other; /* for whom */
 	int64         busy;  /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
+	bool          busy_key; /* what is waited for is its key */
 	int64         urgent; /* one that was busy before: now it is waited for */
 	bool          failed; /* a step has, in this call */
 	bool          left_to_others; /* another step goes on, and judges */
@@ -100,33 +104,35 @@ static TqStmt stmt_result = {
 	{INT8OID},
 	NULL};
 
-static void   moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-static void   check_choice(TqTask *task, TqMove *move);
-static void   hold_back(TqCall *call, TqTask *task, TqMove *move);
-static void   moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-					const TqMove *move);
-static void   advance(TqCall *call);
-static List  *take_ends(TqCall *call, int64 workflow_id);
-static int64  next_workflow(const TqCall *call);
-static void   advance_one(TqCall *call, int64 workflow_id);
-static bool   are_steps(const Advance *a);
-static void   go_on(Advance *a);
-static bool   round_of(Advance *a);
-static bool   see_to_choices(Advance *a);
-static bool   make_choice(Advance *a, const Moved *end);
-static void   see_to_ends(Advance *a);
-static void   pass_on(Advance *a, const Moved *end);
-static void   note_failure(Advance *a, const Moved *end);
-static void   take_failure_back(Advance *a, const Moved *end);
-static void   bring_back(Advance *a);
-static void   see_to_children(Advance *a);
-static bool   let_go(Advance *a, int32 step_id);
-static bool   counts_as_finished(const Advance *a, const Moved *end);
-static void   wait_for_others(Advance *a);
-static void   drop_look(Looks *looks, int32 child);
-static void   add_look(Looks *looks, int32 child, int32 near);
-static Jsonb *result_of(int64 task_id);
-static bool   is_choosing(const Advance *a, int32 step_id);
+static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void  check_choice(TqTask *task, TqMove *move);
+static void  check_revival(const TqTask *task, const TqMove *move);
+static void  hold_back(TqCall *call, TqTask *task, TqMove *move);
+static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				   const TqMove *move);
+static void  advance(TqCall *call);
+static List *take_ends(TqCall *call, int64 workflow_id);
+static int64 next_workflow(const TqCall *call);
+static void  advance_one(TqCall *call, int64 workflow_id);
+static bool  are_steps(const Advance *a);
+static void  go_on(Advance *a);
+static bool  round_of(Advance *a);
+static bool  see_to_choices(Advance *a);
+static bool  make_choice(Advance *a, const Moved *end);
+static void  see_to_ends(Advance *a);
+static void  pass_on(Advance *a, const Moved *end);
+static void  note_failure(Advance *a, const Moved *end);
+static void  take_failure_back(Advance *a, const Moved *end);
+static void  bring_back(Advance *a);
+static void  see_to_children(Advance *a);
+static bool  let_go(Advance *a, int32 step_id);
+static TransactionId being_made(Advance *a, int32 step_id);
+static bool          counts_as_finished(const Advance *a, const Moved *end);
+static void          wait_for_others(Advance *a);
+static void          drop_look(Looks *looks, int32 child);
+static void          add_look(Looks *looks, int32 child, int32 near);
+static Jsonb        *result_of(int64 task_id);
+static bool          is_choosing(const Advance *a, int32 step_id);
 
 void
 tq_advance_init(void)
@@ -144,6 +150,8 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 
 	if (move->to == TQ_STATE_DONE)
 		check_choice(task, move);
+	if (!TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(move->to))
+		check_revival(task, move);
 	if ((from == TQ_STATE_DONE || from == TQ_STATE_FILTERED) &&
 		TQ_STATE_IS_LIVE(move->to))
 		tq_error_not_built("taskq_retry() of a step that has succeeded");
@@ -169,6 +177,10 @@ check_choice(TqTask *task, TqMove *move)
 		(flow.template->steps[place].type != TQ_STEP_DECISION &&
 		 flow.template->steps[place].type != TQ_STEP_BATCH))
 		return;
+	/* it has chosen nothing, and that was seen to */
+	if (task->f.state == TQ_STATE_FILTERED)
+		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
+									move->wanted);
 	if (tq_large_get(task, TQ_COL_RESULT, &value))
 		result = DatumGetJsonbP(value);
 	if (result == NULL && (move->reason == TQ_REASON_MANUAL ||
@@ -184,6 +196,26 @@ check_choice(TqTask *task, TqMove *move)
 	move->to = TQ_STATE_DEAD;
 	move->reason = TQ_REASON_REJECTED;
 	move->end = TQ_END_FAILURE;
+}
+
+/*
+ * TQ005 for a step of an instance that has ended well or was cancelled, and
+ * for a member of a batch that counts as finished although it is dead.
+ */
+static void
+check_revival(const TqTask *task, const TqMove *move)
+{
+	int32  step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqFlow flow;
+
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow))
+		return;
+	if ((flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_ERROR) ||
+		(TQ_STEP_PLACE(step_id) < flow.template->step_count &&
+		 task->f.state == TQ_STATE_DEAD &&
+		 tq_judge_is_excused(flow.template, step_id)))
+		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
+									move->wanted);
 }
 
 /* A step whose parents have not all ended does not become pending. */
@@ -220,8 +252,11 @@ moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	TqState       to = (TqState) task->f.state;
 	MemoryContext mine;
 	Moved        *one;
+	bool          waits = to == TQ_STATE_BLOCKED &&
+				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
-	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to)))
+	if (from == to ||
+		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits))
 		return;
 	mine = MemoryContextSwitchTo(call->context);
 	one = palloc(sizeof(Moved));
@@ -454,6 +489,9 @@ see_to_ends(Advance *a)
 			take_failure_back(a, end);
 		if (end->from == TQ_STATE_DEAD && end->to != TQ_STATE_DEAD)
 			bring_back(a);
+		/* its last parent may have ended since it was held back */
+		if (end->to == TQ_STATE_BLOCKED)
+			add_look(&a->looks, end->step_id, 0);
 		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
 			continue;
 		if (counts_as_finished(a, end))
@@ -488,7 +526,7 @@ pass_on(Advance *a, const Moved *end)
 		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
 			add_look(&a->looks, child, end->step_id);
 	}
-	if ((step->children.count == 0 || is_choosing(a, end->step_id)) &&
+	if (step->ends &&
 		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
 		add_look(&a->looks, TQ_EDGE_END, end->step_id);
 }
@@ -541,7 +579,11 @@ bring_back(Advance *a)
 		if (!tq_row_find_archived(ids[i], &task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
 			!tq_row_take_archived(&task))
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
 			continue;
+		}
 		move.to = TQ_STATE_BLOCKED;
 		move.wanted = "brought back";
 		if (tq_state_enter(a->call, queue, &task, &move))
@@ -597,14 +639,31 @@ let_go(Advance *a, int32 step_id)
 		task_id = tq_spi_int8(0, 1, 0);
 	tq_spi_leave(&spi);
 	tq_call_snapshot();
-	if (task_id == 0 || !tq_row_find(a->call, task_id, &task))
+	if (task_id == 0)
+	{
+		a->other = being_made(a, step_id);
+		return !TransactionIdIsValid(a->other);
+	}
+	if (!tq_row_find(a->call, task_id, &task))
+	{
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
 		return true;
+	}
 	queue = tq_queue_by_id(task.f.queue_id);
 	if (queue == NULL)
 		return true;
 	if (task.f.state == TQ_STATE_BLOCKED &&
 		(task.f.flags & TQ_FLAG_IN_LINE) == 0)
 	{
+		/* nobody waits for a key while he has the lock */
+		if (tq_queue_any_ordered() && !tq_key_try_task(a->call, queue, &task))
+		{
+			a->busy = task_id;
+			a->busy_step = step_id;
+			a->busy_key = true;
+			return false;
+		}
 		tq_make_begin(&a->flow, step, queue, &task, &move);
 		move.wanted = "begun";
 		move.no_wait = task_id != a->urgent;
@@ -616,6 +675,34 @@ let_go(Advance *a, int32 step_id)
 	a->busy = task_id;
 	a->busy_step = step_id;
 	return false;
+}
+
+/* The transaction that is about to make the row of a step; none. */
+static TransactionId
+being_made(Advance *a, int32 step_id)
+{
+	Relation rel = a->call->task.rel;
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	TransactionId   other = InvalidTransactionId;
+	SnapshotData    dirty;
+	ScanKeyData     keys[2];
+	IndexScanDesc   scan;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(a->flow.workflow_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(step_id));
+	scan = tq_compat_index_beginscan(rel, index, &dirty, 2);
+	index_rescan(scan, keys, 2, NULL, 0);
+	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+		other = dirty.xmin;
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return other;
 }
 
 /*
@@ -636,13 +723,21 @@ wait_for_others(Advance *a)
 		return;
 	}
 	tq_call_snapshot();
-	if (!tq_row_find(a->call, a->busy, &task) ||
-		!tq_row_lock(a->call, &task, false) ||
-		task.f.state != TQ_STATE_BLOCKED ||
-		(task.f.flags & TQ_FLAG_IN_LINE) != 0)
+	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
+	{
+		TqQueue *queue = tq_queue_by_id(task.f.queue_id);
+
+		if (queue != NULL)
+			tq_key_lock_task(a->call, queue, &task);
+	}
+	else if (!tq_row_find(a->call, a->busy, &task) ||
+			 !tq_row_lock(a->call, &task, false) ||
+			 task.f.state != TQ_STATE_BLOCKED ||
+			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
 		drop_look(&a->looks, a->busy_step);
-	a->urgent = a->busy;
+	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
+	a->busy_key = false;
 }
 
 static void

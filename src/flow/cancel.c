@@ -34,6 +34,7 @@ static TqStmt stmt_message = {
 	{INT8OID, TEXTOID},
 	NULL};
 
+static void  has_ended(int64 workflow_id) pg_attribute_noreturn();
 static int64 next_step(int64 workflow_id, int64 after);
 static bool  cancel_step(TqCall *call, int64 task_id, char *message);
 
@@ -52,13 +53,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("workflow " INT64_FORMAT " has ended and cannot be "
-					"cancelled",
-					workflow_id),
-			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
+		has_ended(workflow_id);
 	while ((task_id = next_step(workflow_id, task_id)) != 0)
 		requested |= cancel_step(&call, task_id, message);
 	if (flow.state == TQ_FLOW_LIVE)
@@ -66,7 +61,11 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 		Datum args[2] = {Int64GetDatum(workflow_id)};
 		TqSpi spi;
 
-		tq_flow_end(&flow, TQ_FLOW_CANCELLED, NULL);
+		/* its last step may have ended while it was waited for */
+		if (!tq_flow_end(&flow, TQ_FLOW_CANCELLED, NULL) &&
+			(!tq_flow_read(workflow_id, &flow) ||
+			 flow.state != TQ_FLOW_CANCELLED))
+			has_ended(workflow_id);
 		if (message != NULL)
 		{
 			args[1] = CStringGetTextDatum(message);
@@ -77,6 +76,18 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	}
 	tq_call_end(&call);
 	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));
+}
+
+/* TQ005 */
+static void
+has_ended(int64 workflow_id)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+		 errmsg("workflow " INT64_FORMAT " has ended and cannot be cancelled",
+				workflow_id),
+		 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
 }
 
 /* Also one that others have made meanwhile. */

@@ -59,7 +59,6 @@ carry(TqTask *task, Datum *values, bool *nulls)
 {
 	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	Size          size = 0;
 	const TqStep *step;
 	Jsonb        *results;
 	TqFlow        flow;
@@ -79,8 +78,9 @@ carry(TqTask *task, Datum *values, bool *nulls)
 	if (step->config != NULL)
 		put(values, nulls, TQ_CARRY_CONFIG, JsonbPGetDatum(step->config));
 	put(values, nulls, TQ_CARRY_INPUT, JsonbPGetDatum(flow.input));
-	results = tq_results_of(workflow_id, flow.template, &step->parents, &size);
-	if (size <= (Size) tq_guc_max_dependency_results * 1024)
+	results = tq_results_of(workflow_id, flow.template, &step->parents,
+							(Size) tq_guc_max_dependency_results * 1024);
+	if (results != NULL)
 		put(values, nulls, TQ_CARRY_DEPENDENCY_RESULTS,
 			JsonbPGetDatum(results));
 }
@@ -161,7 +161,7 @@ Datum
 taskq_ancestor_results(PG_FUNCTION_ARGS)
 {
 	TqStepList    all = {0};
-	Size          size = 0;
+	Jsonb        *results;
 	const TqStep *step;
 	bool         *marked;
 	TqFlow        flow;
@@ -183,8 +183,11 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 			all.places[all.count++] = parents->places[i];
 		}
 	}
-	PG_RETURN_JSONB_P(
-		tq_results_of(flow.workflow_id, flow.template, &all, &size));
+	results =
+		tq_results_of(flow.workflow_id, flow.template, &all, TQ_MAX_DOCUMENT);
+	if (results == NULL)
+		tq_error_too_large("results", TQ_MAX_DOCUMENT + 1, TQ_MAX_DOCUMENT);
+	PG_RETURN_JSONB_P(results);
 }
 
 /* A step whose queue current_user may work on or read. */

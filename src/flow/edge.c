@@ -37,7 +37,9 @@
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.edge (workflow_id, child, parent)"
-	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)",
+	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)"
+	/* of a child that was chosen before its parent was made it is there */
+	" ON CONFLICT (workflow_id, child, parent) DO NOTHING",
 	3,
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
 	NULL};

@@ -13,6 +13,9 @@
 #include "flow/template.h"
 #include "flow/value.h"
 
+/* Largest document that paths look at, or that an instance ends with. */
+#define TQ_MAX_DOCUMENT ((Size) 64 * 1024 * 1024)
+
 /* What an instance is, as its row says; 0 is for its steps to say. */
 typedef enum TqFlowState
 {
@@ -87,7 +90,7 @@ extern void tq_template_init(void);
 
 /* workflow.c */
 extern bool tq_flow_read(int64 workflow_id, TqFlow *flow);
-extern void tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
+extern bool tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
 extern void tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
 extern void tq_flow_no_template(const char *space, const char *name,
@@ -98,7 +101,7 @@ extern int  tq_flow_sight(const TqTemplate *template);
 
 /* results.c */
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
-							const TqStepList *steps, Size *size);
+							const TqStepList *steps, Size max);
 extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);
 extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
 

@@ -38,6 +38,7 @@ static int  region_by_parent(Graph *graph, int parent, int child);
 static int  common_region(const TqTemplate *template, int a, int b);
 static int  add_region(Graph *graph, int decision, int child);
 static void find_joins(Graph *graph);
+static void find_ends(Graph *graph);
 static void check_types(Graph *graph);
 static void check_decision(Graph *graph, int place);
 static void check_batch(Graph *graph, int place);
@@ -56,6 +57,7 @@ tq_graph_check(TqTemplate *template, TqProblems *problems)
 		return;
 	find_regions(&graph);
 	find_joins(&graph);
+	find_ends(&graph);
 }
 
 static void
@@ -469,6 +471,31 @@ find_joins(Graph *graph)
 		list->places = palloc(sizeof(int) * (list_length(joins[i]) + 1));
 		for (int j = 0; j < list_length(joins[i]); j++)
 			list->places[list->count++] = list_nth_int(joins[i], j);
+	}
+}
+
+/*
+ * Which steps hold the instance open: those that choose what else there will
+ * be, and those behind which nothing is sure to come.
+ */
+static void
+find_ends(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqStep *step = &template->steps[i];
+		bool    sure = false;
+
+		for (int j = 0; j < step->children.count; j++)
+		{
+			TqStep *child = &template->steps[step->children.places[j]];
+
+			sure = sure || child->type == TQ_STEP_DEFERRED ||
+				   child->region == step->region;
+		}
+		step->ends = is_decided(step->type) || !sure;
 	}
 }
 

@@ -163,16 +163,17 @@ tq_judge_end(TqFlow *flow)
 	if (flow->state != TQ_FLOW_LIVE)
 		return;
 	tq_judge_tally(flow, made, count, &tally);
+	if (tally.done != tally.total)
+		return;
 	flow->state = tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE;
-	tq_flow_end(flow, flow->state, result_of(flow, made, count));
+	(void) tq_flow_end(flow, flow->state, result_of(flow, made, count));
 }
 
-/* Of the last step; of several an object with their names. */
+/* Of the last step; of several an object with their names, none too large. */
 static Jsonb *
 result_of(TqFlow *flow, const TqMade *made, int count)
 {
 	TqStepList  last = {0};
-	Size        size = 0;
 	Jsonb      *results;
 	JsonbValue *one;
 
@@ -190,8 +191,9 @@ result_of(TqFlow *flow, const TqMade *made, int count)
 	}
 	if (last.count == 0)
 		return NULL;
-	results = tq_results_of(flow->workflow_id, flow->template, &last, &size);
-	if (last.count > 1)
+	results = tq_results_of(flow->workflow_id, flow->template, &last,
+							TQ_MAX_DOCUMENT);
+	if (last.count > 1 || results == NULL)
 		return results;
 	one = getKeyJsonValueFromContainer(
 		&results->root, flow->template->steps[last.places[0]].name,
@@ -224,7 +226,7 @@ void
 tq_judge_error(TqFlow *flow)
 {
 	flow->state = TQ_FLOW_ERROR;
-	tq_flow_end(flow, flow->state, NULL);
+	(void) tq_flow_end(flow, flow->state, NULL);
 }
 
 /* Does any step go on?  As the rows are in memory. */

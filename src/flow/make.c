@@ -24,6 +24,8 @@
 #include "core/submit.h"
 #include "flow/flow.h"
 
+#define TOO_LARGE "the results that its paths look at are too large"
+
 static void lock_keys(TqCall *call, const TqNewStep *steps, int count,
 					  const TqTemplate *template);
 static void describe(TqFlow *flow, const TqStep *step, TqSubmission *sub);
@@ -162,11 +164,18 @@ static bool
 fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 			 Jsonb **payload, char **wrong)
 {
+	Jsonb *document;
+
 	*payload = NULL;
 	if (step->payload == NULL)
 		return true;
-	*payload =
-		tq_value_fill(step->payload, tq_results_document(flow, step), wrong);
+	document = tq_results_document(flow, step);
+	if (document == NULL)
+	{
+		*wrong = TOO_LARGE;
+		return false;
+	}
+	*payload = tq_value_fill(step->payload, document, wrong);
 	if (*payload != NULL &&
 		(int64) VARSIZE(*payload) > queue->options.max_payload)
 	{
@@ -195,6 +204,11 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 	move->released = true;
 	if (step->when != NULL || step->branch_count > 0)
 		document = tq_results_document(flow, step);
+	if ((step->when != NULL || step->branch_count > 0) && document == NULL)
+	{
+		reject(task, move, TOO_LARGE);
+		return;
+	}
 	if (step->when != NULL &&
 		!tq_value_match(step->when, document, &wanted, &wrong))
 	{

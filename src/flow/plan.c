@@ -285,7 +285,7 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 		new->free = new->free && step->parents.places[i] == planning->place;
 	for (int i = 0; i < step->children.count; i++)
 		tq_edge_note(&plan->edges, step->children.places[i], step_id);
-	if (step->children.count == 0 || is_choosing(step->type))
+	if (step->ends)
 		tq_edge_note(&plan->edges, TQ_EDGE_END, step_id);
 }
 

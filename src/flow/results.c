@@ -41,9 +41,10 @@ static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 
 static void add_steps(JsonbParseState **state, int64 workflow_id,
 					  const TqTemplate *template, const TqStepList *steps,
-					  Size *size);
+					  Size *size, Size max);
 static void add_members(JsonbParseState **state, int64  workflow_id,
-						const TqTemplate *template, int place, Size *size);
+						const TqTemplate *template, int place, Size *size,
+						Size max);
 static void push_row(JsonbParseState **state, uint64 row, bool in_list,
 					 Size *size);
 static void push_word(JsonbParseState **state, JsonbIteratorToken token,
@@ -67,21 +68,27 @@ tq_results_name(const TqTemplate *template, int32 step_id)
 
 /*
  * Results of steps by their names, as far as they have ended; null of those
- * that were filtered, a list of the members of a batch.  *size is raised by
- * what they take.
+ * that were filtered, a list of the members of a batch.  NULL when they are
+ * larger than max.
  */
 Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
-			  const TqStepList *steps, Size *size)
+			  const TqStepList *steps, Size max)
 {
 	JsonbParseState *state = NULL;
+	Size             size = 0;
 
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, workflow_id, template, steps, size);
+	add_steps(&state, workflow_id, template, steps, &size, max);
+	if (size > max)
+		return NULL;
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
 }
 
-/* What the paths of a step look at: {"input": ..., "results": {...}}. */
+/*
+ * What the paths of a step look at: {"input": ..., "results": {...}}; NULL
+ * when that is larger than TQ_MAX_DOCUMENT.
+ */
 Jsonb *
 tq_results_document(const TqFlow *flow, const TqStep *step)
 {
@@ -100,14 +107,18 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 	push_document(&state, WJB_VALUE, flow->input);
 	push_word(&state, WJB_KEY, "results");
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, flow->workflow_id, flow->template, &all, &size);
+	add_steps(&state, flow->workflow_id, flow->template, &all, &size,
+			  TQ_MAX_DOCUMENT);
+	if (size > TQ_MAX_DOCUMENT)
+		return NULL;
 	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
 }
 
 static void
 add_steps(JsonbParseState **state, int64                workflow_id,
-		  const TqTemplate *template, const TqStepList *steps, Size *size)
+		  const TqTemplate *template, const TqStepList *steps, Size *size,
+		  Size max)
 {
 	Datum *places = palloc(sizeof(Datum) * (steps->count + 1));
 	int    count = 0;
@@ -118,7 +129,8 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 	for (int i = 0; i < steps->count; i++)
 	{
 		if (template->steps[steps->places[i]].type == TQ_STEP_BATCH_WORKER)
-			add_members(state, workflow_id, template, steps->places[i], size);
+			add_members(state, workflow_id, template, steps->places[i], size,
+						max);
 		else
 			places[count++] = Int32GetDatum(steps->places[i]);
 	}
@@ -129,7 +141,7 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_steps, args, NULL, 0);
-	for (uint64 i = 0; i < rows; i++)
+	for (uint64 i = 0; i < rows && *size <= max; i++)
 	{
 		TqState       state_of = (TqState) tq_spi_int4(i, 2, 0);
 		MemoryContext mine;
@@ -147,7 +159,7 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 /* In the order of their numbers; of one that died {"error": ...}. */
 static void
 add_members(JsonbParseState **state, int64  workflow_id,
-			const TqTemplate *template, int place, Size *size)
+			const TqTemplate *template, int place, Size *size, Size max)
 {
 	Datum  args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
 	uint64 rows;
@@ -157,7 +169,7 @@ add_members(JsonbParseState **state, int64  workflow_id,
 	(void) pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_members, args, NULL, 0);
-	for (uint64 i = 0; i < rows; i++)
+	for (uint64 i = 0; i < rows && *size <= max; i++)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
 
@@ -179,7 +191,7 @@ add_members(JsonbParseState **state, int64  workflow_id,
 	(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
 }
 
-/* The result in a row; in the memory of the parse state, which is not SPI's. */
+/* The result in a row; in the memory of the parse state, not that of SPI. */
 static void
 push_row(JsonbParseState **state, uint64 row, bool in_list, Size *size)
 {

@@ -51,7 +51,6 @@ static void apply_items(JsonbContainer *schema, JsonbValue *value,
 						const char *path, TqProblems *problems);
 static bool is_of_type(JsonbValue *value, const char *type, int length);
 static bool is_array(const JsonbValue *value);
-static bool is_equal(JsonbValue *a, JsonbValue *b);
 static JsonbValue *keyword(JsonbContainer *schema, const char *word);
 
 /* Is it one that can be applied? */
@@ -287,19 +286,26 @@ static void
 apply_enum(JsonbContainer *schema, JsonbValue *value, const char *path,
 		   TqProblems *problems)
 {
+	Jsonb         *given;
 	JsonbValue    *list = keyword(schema, "enum");
 	JsonbIterator *it;
 	JsonbValue     entry;
 
 	if (list == NULL)
 		return;
+	given = JsonbValueToJsonb(value);
 	it = JsonbIteratorInit(list->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
-		if (is_equal(value, &entry))
+		Jsonb *allowed = JsonbValueToJsonb(&entry);
+		int    order = compareJsonbContainers(&given->root, &allowed->root);
+
+		pfree(allowed);
+		if (order == 0)
 			return;
 	}
+	pfree(given);
 	tq_problem(problems, path, "is none of the values in enum");
 }
 
@@ -438,15 +444,6 @@ is_array(const JsonbValue *value)
 	return value->type == jbvBinary &&
 		   JsonContainerIsArray(value->val.binary.data) &&
 		   !JsonContainerIsScalar(value->val.binary.data);
-}
-
-static bool
-is_equal(JsonbValue *a, JsonbValue *b)
-{
-	Jsonb *x = JsonbValueToJsonb(a);
-	Jsonb *y = JsonbValueToJsonb(b);
-
-	return compareJsonbContainers(&x->root, &y->root) == 0;
 }
 
 static JsonbValue *

@@ -100,6 +100,7 @@ typedef struct TqStep
 	TqStrategy strategy; /* of a batch */
 	int        level;    /* 0: no parents; else behind the last of them */
 	int        region;   /* number of the region that it stands in */
+	bool       ends;     /* the instance does not end before it does */
 	TqStepList joins;    /* deferred steps that its outcome decides about */
 } TqStep;
 

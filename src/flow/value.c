@@ -64,12 +64,21 @@ typedef struct Selection
 	bool       isnull;
 } Selection;
 
+typedef struct Filling
+{
+	Jsonb *pattern;
+	Jsonb *document;
+	Jsonb *result;
+	char  *wrong;
+} Filling;
+
 static char *attempt(Attempt what, void *arg);
 static void  read_options(void *arg);
 static void  read_span(void *arg);
 static void  read_path(void *arg);
 static void  compare(void *arg);
 static void  apply(void *arg);
+static void  fill_whole(void *arg);
 static char *path_of(JsonbContainer *container);
 static bool  select_first(const char *word, Jsonb *document, Jsonb **found,
 						  char **wrong);
@@ -100,6 +109,8 @@ attempt(Attempt what, void *arg)
 				ERRCODE_TO_CATEGORY(ERRCODE_INVALID_PARAMETER_VALUE) &&
 			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
 				ERRCODE_TO_CATEGORY(ERRCODE_TQ_INVALID_OPTION) &&
+			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
+				ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED) &&
 			error->sqlerrcode != NO_SYNTAX &&
 			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
 			PG_RE_THROW();
@@ -329,10 +340,9 @@ apply(void *arg)
 Jsonb *
 tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
 {
-	JsonbParseState *state = NULL;
-	JsonbValue      *result = NULL;
-	JsonbValue       scalar;
-	char            *word;
+	Filling    filling = {NULL};
+	JsonbValue scalar;
+	char      *word;
 
 	*wrong = NULL;
 	if (JB_ROOT_IS_SCALAR(pattern))
@@ -349,9 +359,24 @@ tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
 		scalar.type = jbvNull;
 		return JsonbValueToJsonb(&scalar);
 	}
-	if (!fill(&pattern->root, document, &state, &result, wrong))
-		return NULL;
-	return JsonbValueToJsonb(result);
+	filling.pattern = pattern;
+	filling.document = document;
+	*wrong = attempt(fill_whole, &filling);
+	if (*wrong == NULL)
+		*wrong = filling.wrong;
+	return *wrong == NULL ? filling.result : NULL;
+}
+
+static void
+fill_whole(void *arg)
+{
+	Filling         *filling = arg;
+	JsonbParseState *state = NULL;
+	JsonbValue      *result = NULL;
+
+	if (fill(&filling->pattern->root, filling->document, &state, &result,
+			 &filling->wrong))
+		filling->result = JsonbValueToJsonb(result);
 }
 
 /* The path of an object {"$": path}; NULL: it is something else. */

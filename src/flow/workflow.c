@@ -32,7 +32,7 @@ static TqStmt stmt_end = {
 	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
 	" finished_at = $4, expires_at = $5,"
 	" identity = CASE WHEN $6 THEN identity END"
-	" WHERE workflow_id = $1",
+	" WHERE workflow_id = $1 AND state = 0",
 	6,
 	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID},
 	NULL};
@@ -122,14 +122,18 @@ jsonb_of(TqSpi *spi, uint64 row, int column)
 	return result;
 }
 
-/* It has ended: from now on its row says what it is. */
-void
+/*
+ * It has ended: from now on its row says what it is.  False: somebody else
+ * has ended it.
+ */
+bool
 tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result)
 {
 	const TqTemplate *template = flow->template;
 	TimestampTz now = tq_clock_wall();
 	Datum       args[6];
 	bool        nulls[6] = {false};
+	bool        ended;
 	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
@@ -140,9 +144,9 @@ tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[4] = TimestampTzGetDatum(expires_at(template, now));
 	args[5] = BoolGetDatum(template->identity_window > 0);
 	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) != 1)
-		tq_error_serialization();
+	ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
 	tq_spi_leave(&spi);
+	return ended;
 }
 
 /* A step that had failed goes on: so does the instance. */

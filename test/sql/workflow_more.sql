@@ -76,6 +76,29 @@ SELECT taskq_resolve(s.task_id, '"mended"') FROM taskq.workflow_steps s JOIN tas
 SELECT dependency_results, taskq_complete(task_id, token) FROM taskq_claim('wm');
 SELECT w.state FROM taskq.workflows w WHERE w.name = 'batch isolate';
 
+-- a member that counts as finished is not tried again
+SELECT wm.said(format('SELECT taskq_retry(%s)', s.task_id)) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.state = 'dead';
+
+-- an instance is open as long as one of its steps runs, whatever was not chosen
+SELECT taskq_define_workflow('{"name": "aside", "version": "1", "queue": "wm", "steps": [{"name": "choose", "type": "decision"}, {"name": "aside"},
+  {"name": "both", "depends_on": ["choose", "aside"]}, {"name": "other", "depends_on": ["choose"]}]}');
+SELECT taskq_start_workflow('aside') AS w \gset
+SELECT wm.work('{"create": []}'), wm.seen(:w), wm.work(), wm.seen(:w);
+SELECT taskq_start_workflow('aside') AS w \gset
+SELECT wm.work('{"create": ["both", "other"]}'), wm.seen(:w), wm.work(), wm.work(), wm.seen(:w), wm.work(), wm.seen(:w);
+-- a step that was chosen, and waits for one that is not made yet
+SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wm", "steps": [{"name": "d1", "type": "decision"}, {"name": "d2", "type": "decision"},
+  {"name": "y", "depends_on": ["d2"]}, {"name": "p", "type": "deferred", "depends_on": ["y"]}, {"name": "k", "depends_on": ["d1", "p"]}]}');
+SELECT taskq_start_workflow('two') AS w \gset
+SELECT wm.work('{"create": ["k"]}'), wm.seen(:w), wm.work('{"create": ["y"]}'), wm.seen(:w), wm.work(), wm.work(), wm.work(), wm.seen(:w);
+-- a decision that was skipped has chosen nothing, and stays so
+SELECT taskq_define_workflow('{"name": "skipped", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision", "when": "$.input.n == 1"}, {"name": "x", "depends_on": ["d"]},
+  {"name": "j", "type": "deferred", "depends_on": ["x"]}]}');
+SELECT taskq_start_workflow('skipped') AS w \gset
+SELECT wm.seen(:w);
+SELECT wm.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT wm.work(), wm.seen(:w);
+
 -- input that must fit
 SELECT taskq_define_workflow('{"name": "strict", "version": "1", "queue": "wm", "input_schema": {"type": "object", "required": ["n", "s"],
   "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"type": ["string", "null"], "pattern": "^a"}, "e": {"enum": [1, {"x": 2}]},
