@@ -38,6 +38,7 @@ typedef struct TqKey
 	bool   full;      /* a new task has to wait */
 	int    room;      /* for so many new ones, at least */
 	bool   unsettled; /* who is next is decided at the end of the call */
+	int64  foremost;  /* of those that wait for it; 0: none */
 	struct TqKey *next_unsettled;
 } TqKey;
 

@@ -132,6 +132,7 @@ static void left(TqCall *call, TqQueue *queue, Datum key);
 static void go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id);
 static void settle_all(TqCall *call);
 static void put_off(TqCall *call, TqKey *key);
+static void put_behind(Line *line, int64 task_id);
 static bool all_can_be_moved_back(Line *line, const TqTask *task);
 static bool has_place(Line *line, const TqTask *task, bool is_new);
 static void rearrange(TqCall *call, TqQueue *queue);
@@ -145,8 +146,11 @@ static void end(Line *line);
 static void look_anew(Line *line);
 static void look(Line *line, int64 but, bool at_all);
 static void look_at_astray(Line *line, int64 but);
+static bool is_of_line(const Line *line, const TqTask *task);
 static void add_blocked(Line *line, int64 task_id);
-static void open_scan(Line *line, bool at_head);
+static int64 find_head(Line *line);
+static int64 first_id(const Line *line);
+static void open_scan(Line *line, int64 task_id);
 static void note_head(Line *line, int64 task_id);
 static OwnHead           *own_head(const TqHeadOf *of);
 static void               lower_head(Line *line, int64 task_id);
@@ -217,8 +221,7 @@ entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 	if (move->to == TQ_STATE_PENDING && move->is_new && line.places > 0)
 		line.key->room = line.places - 1;
 	else if (move->to == TQ_STATE_PENDING &&
-			 ((move->is_new && line.key->full) || line.key->unsettled ||
-			  !has_place(&line, task, move->is_new)))
+			 !has_place(&line, task, move->is_new))
 	{
 		move->to = TQ_STATE_BLOCKED;
 		move->waits = true;
@@ -265,6 +268,13 @@ has_place(Line *line, const TqTask *task, bool is_new)
 {
 	bool open;
 
+	if (is_new && line->key->full)
+		return false;
+	if (line->key->unsettled)
+	{
+		put_behind(line, task->f.task_id);
+		return false;
+	}
 	see_line(line);
 	open = may_be_open(line, task->f.task_id);
 	/* the next ones of this call come behind it */
@@ -327,6 +337,34 @@ go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
 	end(&line);
 }
 
+/*
+ * The task waits until it is decided who is next.  Those behind it that are
+ * open are noted now: who decides sees it first, and looks no further.
+ */
+static void
+put_behind(Line *line, int64 task_id)
+{
+	const TqTaskFixed *row;
+	TqKey             *key = line->key;
+
+	if (key->foremost != 0 && !is_before(line, task_id, key->foremost))
+		return;
+	key->foremost = task_id;
+	see_line(line);
+	look_at_astray(line, task_id);
+	open_scan(line, task_id);
+	while ((row = next_row(line)) != NULL &&
+		   (row->state != TQ_STATE_BLOCKED ||
+			(row->flags & TQ_FLAG_IN_LINE) == 0))
+	{
+		if (row->task_id != task_id && IS_OPEN(row->state) &&
+			!is_noted(line, row->task_id))
+			add_open(line, row->task_id, (TqState) row->state, false);
+	}
+	note_astray(line, task_id);
+	end(line);
+}
+
 /* Who is next is decided at the end of the call: until then nobody is. */
 static void
 put_off(TqCall *call, TqKey *key)
@@ -355,6 +393,7 @@ settle_all(TqCall *call)
 		CHECK_FOR_INTERRUPTS();
 		call->unsettled = key->next_unsettled;
 		key->unsettled = false;
+		key->foremost = 0;
 		MemoryContextSwitchTo(one);
 		if (queue != NULL)
 			left(call, queue, PointerGetDatum(key->name.key));
@@ -508,7 +547,7 @@ read_line(Line *line, Member **members)
 	int                room = 16;
 
 	*members = palloc(sizeof(Member) * room);
-	open_scan(line, false);
+	open_scan(line, first_id(line));
 	while ((row = next_row(line)) != NULL)
 	{
 		if (!IS_OPEN(row->state) && (row->flags & TQ_FLAG_IN_LINE) == 0)
@@ -593,7 +632,7 @@ look(Line *line, int64 but, bool at_all)
 	line->count = 0;
 	line->blocked_count = 0;
 	look_at_astray(line, but);
-	open_scan(line, true);
+	open_scan(line, find_head(line));
 	while ((row = next_row(line)) != NULL)
 	{
 		note_head(line, row->task_id);
@@ -625,14 +664,51 @@ look_at_astray(Line *line, int64 but)
 
 		if (line->key->astray[i] != but &&
 			tq_row_find(line->call, line->key->astray[i], &task) &&
-			IS_OPEN(task.f.state))
+			IS_OPEN(task.f.state) && is_of_line(line, &task))
 			add_open(line, task.f.task_id, (TqState) task.f.state, true);
 	}
 }
 
-/* Begin at the head, or where the index does. */
+/* A task may have been given another key or queue since it was noted. */
+static bool
+is_of_line(const Line *line, const TqTask *task)
+{
+	text *key;
+
+	if (task->f.queue_id != line->queue->queue_id ||
+		task->isnull[TQ_COL_KEY])
+		return false;
+	key = DatumGetTextPP(task->value[TQ_COL_KEY]);
+	return VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(line->key->name.key) &&
+		   memcmp(VARDATA_ANY(key), VARDATA_ANY(line->key->name.key),
+				  VARSIZE_ANY_EXHDR(key)) == 0;
+}
+
+/* Where a look begins: at the head, as far as that is known. */
+static int64
+find_head(Line *line)
+{
+	OwnHead *own = own_head(&line->head.of);
+
+	line->head.task_id = first_id(line);
+	(void) tq_head_get(&line->head.of, &line->head.task_id,
+					   &line->head.moment);
+	if (own != NULL && is_before(line, line->head.task_id, own->task_id))
+		line->head.task_id = own->task_id;
+	line->head_noted = false;
+	return line->head.task_id;
+}
+
+/* Before all tasks of the line. */
+static int64
+first_id(const Line *line)
+{
+	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
+}
+
+/* Begin with that task, or where it would stand. */
 static void
-open_scan(Line *line, bool at_head)
+open_scan(Line *line, int64 task_id)
 {
 	ScanKeyData keys[3];
 
@@ -645,20 +721,11 @@ open_scan(Line *line, bool at_head)
 		line->slot = table_slot_create(line->call->task.rel, NULL);
 	}
 	key_of_scan(line, keys);
-	line->head.task_id = line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
-	(void) tq_head_get(&line->head.of, &line->head.task_id,
-					   &line->head.moment);
-	if (own_head(&line->head.of) != NULL &&
-		is_before(line, line->head.task_id, own_head(&line->head.of)->task_id))
-		line->head.task_id = own_head(&line->head.of)->task_id;
-	line->head_noted = !at_head;
-	if (!at_head)
-		line->head.task_id = line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
 	ScanKeyInit(&keys[2], 3,
 				line->rule.lifo ? BTLessEqualStrategyNumber
 								: BTGreaterEqualStrategyNumber,
 				line->rule.lifo ? F_INT8LE : F_INT8GE,
-				Int64GetDatum(line->head.task_id));
+				Int64GetDatum(task_id));
 	line->scan->xs_snapshot = GetActiveSnapshot();
 	index_rescan(line->scan, keys, 3, NULL, 0);
 }

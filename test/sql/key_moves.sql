@@ -71,6 +71,55 @@ SELECT taskq_retry_all('anew', 'suspended');
 SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
 SELECT taskq_drop_queue('anew', true);
 
+-- One that runs is not forgotten when others of a group go on before it.
+SELECT taskq_create_queue('ahead', '{"order": "lifo", "key_policy": "serial_until_success"}');
+SELECT count(taskq_submit('ahead', to_jsonb(n), key => 'k')) FROM generate_series(1, 2) n;
+SELECT payload FROM taskq_claim('ahead');
+SELECT taskq_submit('ahead', to_jsonb(n), key => 'k', suspended => true) > 0 FROM generate_series(3, 4) n;
+SELECT taskq_hold(task_id) FROM taskq.tasks WHERE queue = 'ahead' AND payload = '1';
+SELECT count(*) FROM taskq_junction('ahead', '{k}');
+SELECT * FROM pg_temp.line('ahead');
+SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'ahead' AND payload = '2';
+SELECT * FROM pg_temp.line('ahead');
+SELECT count(*) FROM taskq_check();
+SELECT taskq_drop_queue('ahead', true);
+SELECT taskq_create_queue('ahead', '{"order": "lifo", "max_running_per_key": 1}');
+SELECT taskq_submit('ahead', '1', key => 'k') > 0;
+SELECT payload FROM taskq_claim('ahead');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "ahead", "key": "k", "payload": 2, "suspended": true},
+    {"queue": "ahead", "key": "k", "payload": 3}, {"queue": "ahead", "key": "k", "payload": 4}]');
+SELECT * FROM pg_temp.line('ahead');
+SELECT count(*) FROM taskq_check();
+SELECT taskq_drop_queue('ahead', true);
+-- Nor those that run behind, when the first of a group may be pending.
+SELECT taskq_create_queue('behind', '{"max_running_per_key": 3}');
+SELECT count(taskq_submit('behind', to_jsonb(n), key => 'k')) FROM generate_series(1, 6) n;
+SELECT count(taskq_hold(task_id)) FROM taskq.tasks WHERE queue = 'behind' AND payload <@ '[1, 2, 3]';
+SELECT count(*) FROM taskq_claim('behind', max_tasks => 2);
+SELECT count(*) FROM taskq_junction('behind', '{k}');
+SELECT * FROM pg_temp.line('behind');
+SELECT count(*) FROM taskq_check();
+SELECT taskq_drop_queue('behind', true);
+
+-- What ran out of order is nobody's business when it has another key or queue.
+SELECT taskq_create_queue('gone', '{"key_policy": "serial"}');
+SELECT taskq_create_queue('there');
+SELECT count(taskq_submit('gone', to_jsonb(n), key => 'k', suspended => n = 1)) FROM generate_series(1, 2) n;
+SELECT c.payload FROM taskq_claim('gone') c;
+SELECT taskq_retry(task_id) FROM taskq.tasks WHERE queue = 'gone' AND payload = '1';
+SELECT * FROM pg_temp.line('gone');
+SELECT taskq_cancel(task_id) FROM taskq.tasks WHERE queue = 'gone' AND payload = '1';
+SELECT taskq_release(task_id, token) FROM taskq.tasks WHERE queue = 'gone' AND payload = '2';
+SELECT taskq_update_task(task_id, '{"key": "other"}') FROM taskq.tasks WHERE queue = 'gone' AND payload = '2';
+SELECT taskq_submit('gone', '3', key => 'k') > 0;
+SELECT * FROM pg_temp.line('gone');
+SELECT taskq_update_task(task_id, '{"key": "k"}') FROM taskq.tasks WHERE queue = 'gone' AND payload = '2';
+SELECT * FROM pg_temp.line('gone');
+SELECT taskq_update_task(task_id, '{"queue": "there"}') FROM taskq.tasks WHERE queue = 'gone' AND payload = '2';
+SELECT * FROM pg_temp.line('gone');
+SELECT count(*) FROM taskq_check();
+SELECT taskq_drop_queue(q, true) FROM unnest('{gone,there}'::text[]) q;
+
 -- Who deletes the others, and is kept out, deletes none.
 SELECT taskq_create_queue('out', '{"retention": "7 d"}');
 SELECT taskq_submit('out', '"holder"', reference => 'r') > 0;
