@@ -5,12 +5,8 @@
  * Everything or nothing, and every problem at once.  In this order:
  *
  * 1. All entries are read (entry.c).
- * 2. Keys are locked, then the references that changes give to several tasks,
- *	  then the rows of all tasks that are named, or make way for those that
- *	  are added, in the order of their ids, then documents in theirs (doc.c):
- *	  what changes for ourselves, what others only depend on shared.  So two
- *	  changes never wait for each other, and what is tested holds until the
- *	  transaction ends.
+ * 2. Keys, references, rows of tasks and documents are locked
+ *	  (change_lock.c): what is tested holds until the transaction ends.
  * 3. What is wrong is collected, from rows that nobody else can change any
  *	  more.  If anything is, the call ends with TQ010 and all of it
  *	  (problem.c).
@@ -26,74 +22,41 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
-#include "nodes/bitmapset.h"
-#include "nodes/pg_list.h"
-#include "storage/lmgr.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "base/arg.h"
-#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/rows.h"
-#include "base/spi.h"
 #include "core/dispatch.h"
 #include "core/failure.h"
 #include "core/info.h"
-#include "core/key.h"
-#include "core/places.h"
 #include "core/role.h"
 #include "core/state.h"
 #include "core/step.h"
 #include "core/submit.h"
-#include "core/xact.h"
 #include "ordered/change.h"
-
-#define REFERENCE_LOCKS 1024
 
 PG_FUNCTION_INFO_V1(taskq_change);
 
-/* State 3 is running. */
-static TqStmt stmt_of_key = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE queue_id = $1 AND key = $2 AND state <> 3",
-	2,
-	{INT4OID, TEXTOID},
-	NULL};
-
-typedef void (*Step)(TqChange *change, TqEntry *entry);
-
-static void  for_each(TqChange *change, TqEntry **entries, int count,
-					  Step step);
-static void  find_misuse(TqChange *change);
-static void  lock_keys(TqChange *change);
-static bool  key_of(TqChange *change, const TqEntry *entry, TqKeyName *name);
-static bool  names_after(TqChange *change, const TqEntry *entry,
-						 TqQueue **queue, text **key);
-static void  lock_references(TqChange *change);
-static void  add_who_makes_way(TqChange *change);
-static void  lock_row(TqChange *change, TqEntry *entry);
-static void  check_row(TqChange *change, TqEntry *entry);
-static bool  is_owned_by_other(const TqChange *change, const TqTask *task);
-static bool  is_ours(const TqChange *change, const TqTask *task);
-static void  find_collisions(TqChange *change);
-static char *reference_of(const TqEntry *entry);
-static void  find_collision(TqChange *change, TqEntry *entry);
-static bool  gives_way(const TqChange *change, const TqEntry *entry,
-					   int64 holder);
-static void  find_lost(TqChange *change, TqEntry *entry);
-static void  delete_task(TqChange *change, TqEntry *entry);
-static void  update_without_lease(TqChange *change, TqEntry *entry);
-static void  update_with_lease(TqChange *change, TqEntry *entry);
-static void  update_task(TqChange *change, const TqEntry *entry);
-static bool  release(TqChange *change, int64 task_id);
-static void  own(TqChange *change, const TqEntry *entry);
-static void  add_task(TqChange *change, TqEntry *entry);
+static void     find_misuse(TqChange *change);
+static void     check_row(TqChange *change, TqEntry *entry);
+static bool     is_owned_by_other(const TqChange *change, const TqTask *task);
+static bool     is_ours(const TqChange *change, const TqTask *task);
+static void     find_collisions(TqChange *change);
+static void     find_collision(TqChange *change, TqEntry *entry);
+static bool     gives_way(const TqChange *change, const TqEntry *entry,
+						  int64 holder);
+static void     find_lost(TqChange *change, TqEntry *entry);
+static void     delete_task(TqChange *change, TqEntry *entry);
+static void     update_without_lease(TqChange *change, TqEntry *entry);
+static void     update_with_lease(TqChange *change, TqEntry *entry);
+static void     update_task(TqChange *change, const TqEntry *entry);
+static bool     release(TqChange *change, int64 task_id);
+static void     own(TqChange *change, const TqEntry *entry);
+static void     add_task(TqChange *change, TqEntry *entry);
 static TqQueue *reread(TqChange *change, int64 task_id, TqTask *task);
 static void     tell(TqChange *change, ReturnSetInfo *result);
 static int      compare_references(const void *a, const void *b);
@@ -115,11 +78,7 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_worker_if_registered(change.worker, &change.who);
 	tq_change_sort(&change);
 	find_misuse(&change);
-	lock_keys(&change);
-	lock_references(&change);
-	add_who_makes_way(&change);
-	tq_change_lock(&change);
-	tq_doc_lock(&change);
+	tq_change_lock_all(&change);
 	tq_call_snapshot();
 	tq_change_check(&change, true);
 	find_collisions(&change);
@@ -128,12 +87,14 @@ taskq_change(PG_FUNCTION_ARGS)
 	TQ_DEBUG_POINT("change_decided");
 	if (change.takes && change.who.worker_id == 0)
 		tq_worker_for_claim(change.worker, &change.who);
-	for_each(&change, change.by_id, change.by_id_count, delete_task);
-	for_each(&change, change.by_id, change.by_id_count, update_without_lease);
-	for_each(&change, change.by_id, change.by_id_count, update_with_lease);
-	for_each(&change, change.adds, change.add_count, add_task);
+	tq_change_each(&change, change.by_id, change.by_id_count, delete_task);
+	tq_change_each(&change, change.by_id, change.by_id_count,
+				   update_without_lease);
+	tq_change_each(&change, change.by_id, change.by_id_count,
+				   update_with_lease);
+	tq_change_each(&change, change.adds, change.add_count, add_task);
 	tq_call_snapshot();
-	for_each(&change, change.by_id, change.by_id_count, find_lost);
+	tq_change_each(&change, change.by_id, change.by_id_count, find_lost);
 	tq_doc_apply(&change);
 	/* limits that had no room, names that came meanwhile */
 	tq_change_end_if_any(&change);
@@ -141,16 +102,6 @@ taskq_change(PG_FUNCTION_ARGS)
 	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);
 	return (Datum) 0;
-}
-
-/*
- * Lock the tasks, in the order of their ids: those that others only depend on
- * shared.
- */
-void
-tq_change_lock(TqChange *change)
-{
-	for_each(change, change->by_id, change->by_id_count, lock_row);
 }
 
 /*
@@ -162,7 +113,7 @@ tq_change_check(TqChange *change, bool locked)
 {
 	for (int i = 0; i < change->by_id_count; i++)
 		change->by_id[i]->locked |= !locked;
-	for_each(change, change->by_id, change->by_id_count, check_row);
+	tq_change_each(change, change->by_id, change->by_id_count, check_row);
 }
 
 /* The entry of that id in a list sorted by ids; NULL: there is none. */
@@ -200,8 +151,9 @@ tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 }
 
 /* What a step allocates goes with it. */
-static void
-for_each(TqChange *change, TqEntry **entries, int count, Step step)
+void
+tq_change_each(TqChange *change, TqEntry **entries, int count,
+			   TqChangeStep step)
 {
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
@@ -258,215 +210,6 @@ find_misuse(TqChange *change)
 		if (change->by_id[i - 1]->id == change->by_id[i]->id)
 			tq_change_twice(change, "task", change->by_id[i - 1],
 							change->by_id[i]);
-	}
-}
-
-/* Of all tasks that are moved, and of those that come. */
-static void
-lock_keys(TqChange *change)
-{
-	int64 *ids =
-		palloc_extended(sizeof(int64) * (change->count + 1), MCXT_ALLOC_HUGE);
-	TqKeyName *names = palloc_extended(
-		sizeof(TqKeyName) * 2 * (change->count + 1), MCXT_ALLOC_HUGE);
-	int count = 0;
-	int named;
-
-	for (int i = 0; i < change->by_id_count; i++)
-	{
-		if (change->by_id[i]->part != TQ_PART_DEPENDS)
-			ids[count++] = change->by_id[i]->id;
-	}
-	named = tq_key_names_of(change->call, ids, count, TQ_RIGHT_WORK, names);
-	for (int i = 0; i < change->count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		named += key_of(change, &change->entries[i], &names[named]);
-	}
-	tq_key_lock_names(change->call, names, named);
-	tq_call_snapshot();
-}
-
-/* The key that an entry gives to a task, if it has to be locked. */
-static bool
-key_of(TqChange *change, const TqEntry *entry, TqKeyName *name)
-{
-	TqQueue *queue = NULL;
-	bool     touches = false;
-
-	if (entry->part == TQ_PART_ADDS && entry->sub.key != NULL)
-	{
-		queue = tq_queue_find(entry->sub.queue_name);
-		name->key = cstring_to_text(entry->sub.key);
-		touches = entry->sub.insertion != TQ_INSERTION_APPEND;
-	}
-	else if (entry->part != TQ_PART_UPDATES ||
-			 !names_after(change, entry, &queue, &name->key))
-		return false;
-	if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
-		(!touches && !tq_key_is_ordered(queue)))
-		return false;
-	name->queue_id = queue->queue_id;
-	return true;
-}
-
-/* Queue and key of a task after an update that changes one of them. */
-static bool
-names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
-			text **key)
-{
-	const TqChanges *changes = entry->changes;
-	MemoryContext    mine = CurrentMemoryContext;
-	MemoryContext    one;
-	TqTask           task;
-
-	if ((!changes->named[TQ_SUBMIT_QUEUE] && !changes->named[TQ_SUBMIT_KEY]) ||
-		(changes->named[TQ_SUBMIT_KEY] && changes->sub.key == NULL))
-		return false;
-	one = AllocSetContextCreate(mine, "taskq key of an update",
-								ALLOCSET_SMALL_SIZES);
-	MemoryContextSwitchTo(one);
-	*key = NULL;
-	if (tq_row_find(change->call, entry->id, &task))
-	{
-		*queue = changes->named[TQ_SUBMIT_QUEUE]
-					 ? tq_queue_find(changes->sub.queue_name)
-					 : tq_queue_by_id(task.f.queue_id);
-		MemoryContextSwitchTo(mine);
-		if (changes->named[TQ_SUBMIT_KEY])
-			*key = cstring_to_text(changes->sub.key);
-		else if (!task.isnull[TQ_COL_KEY])
-			*key = DatumGetTextPCopy(task.value[TQ_COL_KEY]);
-	}
-	MemoryContextSwitchTo(mine);
-	MemoryContextDelete(one);
-	return *key != NULL;
-}
-
-/*
- * Unique references are waited for in the order in which rows are written.
- * Of two changes that each give several, in whatever order, the second one
- * waits here instead: for the hash of the reference, of which there are so
- * few that a hundred thousand of them do not fill the table of locks.
- */
-static void
-lock_references(TqChange *change)
-{
-	Bitmapset *hashes = NULL;
-	int        given = 0;
-	int        hash = -1;
-
-	for (int i = 0; i < change->count; i++)
-	{
-		char *reference = reference_of(&change->entries[i]);
-
-		if (reference == NULL)
-			continue;
-		given++;
-		hashes = bms_add_member(hashes, hash_bytes((unsigned char *) reference,
-												   (int) strlen(reference)) %
-											REFERENCE_LOCKS);
-	}
-	if (given > 1)
-	{
-		while ((hash = bms_next_member(hashes, hash)) >= 0)
-			LockDatabaseObject(tq_catalog()->task_reference, (Oid) hash, 0,
-							   ExclusiveLock);
-	}
-}
-
-/*
- * The tasks that make way for those that are added are locked with the
- * others.  Running ones do not make way.
- */
-static void
-add_who_makes_way(TqChange *change)
-{
-	List *ids = NIL;
-	int   named = change->by_id_count;
-
-	for (int i = 0; i < change->add_count; i++)
-	{
-		const TqSubmission *sub = &change->adds[i]->sub;
-		TqQueue            *queue = tq_queue_find(sub->queue_name);
-		Datum               args[2];
-		uint64              rows;
-		TqSpi               spi;
-
-		CHECK_FOR_INTERRUPTS();
-		if (sub->insertion == TQ_INSERTION_APPEND || sub->key == NULL ||
-			queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0)
-			continue;
-		args[0] = Int32GetDatum(queue->queue_id);
-		args[1] = CStringGetTextDatum(sub->key);
-		tq_spi_enter(&spi);
-		rows = tq_spi_look(&stmt_of_key, args, NULL, 0);
-		for (uint64 row = 0; row < rows; row++)
-		{
-			int64         id = tq_spi_int8(row, 1, 0);
-			MemoryContext inner = MemoryContextSwitchTo(spi.caller);
-
-			if (tq_change_find(change->by_id, named, id) == NULL)
-			{
-				TqEntry *entry = palloc0(sizeof(TqEntry));
-
-				entry->part = TQ_PART_MAKES_WAY;
-				entry->id = id;
-				ids = lappend(ids, entry);
-			}
-			MemoryContextSwitchTo(inner);
-		}
-		tq_spi_leave(&spi);
-	}
-	if (ids == NIL)
-		return;
-	change->by_id = repalloc_huge(
-		change->by_id, sizeof(TqEntry *) * (named + list_length(ids)));
-	for (int i = 0; i < list_length(ids); i++)
-		change->by_id[change->by_id_count++] = list_nth(ids, i);
-	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *),
-		  tq_change_compare_ids);
-}
-
-/*
- * Claims pass over a row that is locked, and may remember that: when the
- * transaction has ended, they have to be told where it stands.
- */
-static void
-lock_row(TqChange *change, TqEntry *entry)
-{
-	TqTask   task;
-	TqQueue *queue;
-	TqPlace  before;
-
-	entry->locked = false;
-	for (;;)
-	{
-		if (!tq_row_find(change->call, entry->id, &task))
-			return;
-		queue = tq_queue_by_id(task.f.queue_id);
-		/* nobody may hold up the tasks of others */
-		if (queue == NULL || tq_role_rights(queue) == 0)
-			return;
-		before = task.place;
-		tq_xact_begin();
-		tq_places_taking(&task);
-		entry->locked =
-			tq_row_lock(change->call, &task, entry->part == TQ_PART_DEPENDS);
-		if (entry->locked)
-			break;
-		/* the row has been taken out, and may be put in elsewhere */
-		tq_places_not_taken(&task);
-		tq_call_snapshot();
-	}
-	tq_places_put(&task);
-	/* it may have moved while we waited */
-	if (task.stood && (task.place.lane_id != before.lane_id ||
-					   task.place.priority != before.priority ||
-					   task.place.available_at != before.available_at))
-	{
-		tq_places_taking(&task);
-		tq_places_put(&task);
 	}
 }
 
@@ -541,12 +284,12 @@ find_collisions(TqChange *change)
 	{
 		TqEntry *entry = &change->entries[i];
 
-		if (reference_of(entry) != NULL && !entry->skip_existing &&
+		if (tq_change_reference(entry) != NULL && !entry->skip_existing &&
 			(entry->part == TQ_PART_UPDATES ||
 			 !entry->inner->args[TQ_SUBMIT_QUEUE].isnull))
 			named[count++] = entry;
 	}
-	for_each(change, named, count, find_collision);
+	tq_change_each(change, named, count, find_collision);
 	qsort(named, count, sizeof(TqEntry *), compare_references);
 	for (int i = 1; i < count; i++)
 	{
@@ -560,8 +303,8 @@ find_collisions(TqChange *change)
 }
 
 /* The reference that a task gets; NULL: none. */
-static char *
-reference_of(const TqEntry *entry)
+char *
+tq_change_reference(const TqEntry *entry)
 {
 	if (entry->part == TQ_PART_ADDS)
 		return entry->sub.reference;
@@ -841,5 +584,6 @@ compare_references(const void *a, const void *b)
 
 	if (order == 0 && x->part == TQ_PART_ADDS)
 		order = strcmp(x->sub.queue_name, y->sub.queue_name);
-	return order != 0 ? order : strcmp(reference_of(x), reference_of(y));
+	return order != 0 ? order
+					  : strcmp(tq_change_reference(x), tq_change_reference(y));
 }

@@ -104,6 +104,8 @@ typedef struct TqChange
 	bool           any_problem;
 } TqChange;
 
+typedef void (*TqChangeStep)(TqChange *change, TqEntry *entry);
+
 /* entry.c */
 extern const char *tq_part_name(TqPart part);
 extern void tq_change_begin(TqChange *change, TqCall *call, char *worker);
@@ -122,14 +124,20 @@ extern void tq_change_collision(TqChange *change, TqProblem which,
 extern void tq_change_end_if_any(const TqChange *change);
 
 /* change.c */
-extern void           tq_change_sort(TqChange *change);
-extern void           tq_change_lock(TqChange *change);
-extern void           tq_change_check(TqChange *change, bool locked);
+extern void tq_change_sort(TqChange *change);
+extern void tq_change_each(TqChange *change, TqEntry **entries, int count,
+						   TqChangeStep step);
+extern void tq_change_check(TqChange *change, bool locked);
 extern const TqEntry *tq_change_find(TqEntry *const *entries, int count,
 									 int64 id);
 extern int            tq_change_compare_ids(const void *a, const void *b);
+extern char          *tq_change_reference(const TqEntry *entry);
 extern void tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 							 ReturnSetInfo *result);
+
+/* change_lock.c */
+extern void tq_change_lock_all(TqChange *change);
+extern void tq_change_lock(TqChange *change);
 
 /* doc.c */
 extern void tq_doc_lock(TqChange *change);
