@@ -129,6 +129,18 @@ tq_spi_int8(uint64 row, int column, int64 if_null)
 	return isnull ? if_null : DatumGetInt64(value);
 }
 
+/* A column of ids or tokens, of all rows, in the caller's memory. */
+int64 *
+tq_spi_ids(TqSpi *spi, uint64 rows, int column)
+{
+	int64 *ids =
+		MemoryContextAllocHuge(spi->caller, sizeof(int64) * (rows + 1));
+
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = tq_spi_int8(i, column, 0);
+	return ids;
+}
+
 int32
 tq_spi_int4(uint64 row, int column, int32 if_null)
 {

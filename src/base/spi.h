@@ -45,6 +45,7 @@ extern uint64 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  bool read_only);
 extern Datum  tq_spi_get(uint64 row, int column, bool *isnull);
 extern int64  tq_spi_int8(uint64 row, int column, int64 if_null);
+extern int64 *tq_spi_ids(TqSpi *spi, uint64 rows, int column);
 extern int32  tq_spi_int4(uint64 row, int column, int32 if_null);
 extern bool   tq_spi_bool(uint64 row, int column);
 extern char  *tq_spi_text(TqSpi *spi, uint64 row, int column);

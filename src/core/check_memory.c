@@ -134,9 +134,7 @@ tq_check_registry(ReturnSetInfo *result)
 		return;
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
-	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = tq_spi_int8(i, 1, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 
 	for (uint64 i = 0; i < rows; i++)

@@ -143,7 +143,6 @@ static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
 static int       scan_running(TimestampTz now, bool settled, TqRunning *found,
 							  int max, TimestampTz *next);
-static int64    *read_ids(uint64 rows);
 static int       compare_running(const void *a, const void *b);
 
 /* Once, when the background worker has started. */
@@ -520,8 +519,7 @@ duty_deadline(int limit)
 	args[1] = Int32GetDatum(limit);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_deadline, args, NULL, 0);
-	MemoryContextSwitchTo(spi.caller);
-	ids = read_ids(rows);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -606,11 +604,8 @@ tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
 	}
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
-	MemoryContextSwitchTo(spi.caller);
-	ids = read_ids(rows);
-	tokens = palloc(sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		tokens[i] = tq_spi_int8(i, 2, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tokens = tq_spi_ids(&spi, rows, 2);
 	tq_spi_leave(&spi);
 	tq_key_lock_tasks(call, ids, NULL, (int) rows, 0);
 	for (uint64 i = 0; i < rows; i++)
@@ -775,17 +770,6 @@ scan_running(TimestampTz now, bool settled, TqRunning *found, int max,
 	if (settled)
 		tq_registry_rebuild_end(begun);
 	return count;
-}
-
-/* The first column of the rows just read. */
-static int64 *
-read_ids(uint64 rows)
-{
-	int64 *ids = palloc(sizeof(int64) * (rows + 1));
-
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = tq_spi_int8(i, 1, 0);
-	return ids;
 }
 
 static int

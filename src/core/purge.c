@@ -196,9 +196,7 @@ remove_waiting(TqCall *call, Choice *choice)
 		states_between(choice, TQ_STATE_FIRST, TQ_STATE_SUSPENDED);
 	tq_spi_enter(&spi);
 	rows = tq_spi_once(&stmt_waiting, choice->args, choice->nulls, true);
-	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = tq_spi_int8(i, 1, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	tq_key_lock_tasks(call, ids, NULL, (int) rows, TQ_RIGHT_MANAGE);
 	call->lines_later = true;

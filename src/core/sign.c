@@ -393,13 +393,8 @@ tq_sign_load(void)
 		return;
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_told_of_running, NULL, NULL, 0);
-	ids = MemoryContextAlloc(spi.caller, sizeof(int64) * (rows + 1));
-	tokens = MemoryContextAlloc(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-	{
-		ids[i] = tq_spi_int8(i, 1, 0);
-		tokens[i] = tq_spi_int8(i, 2, 0);
-	}
+	ids = tq_spi_ids(&spi, rows, 1);
+	tokens = tq_spi_ids(&spi, rows, 2);
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{

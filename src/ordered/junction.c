@@ -201,10 +201,7 @@ find_suspended(const TqQueue *queue, KeyGroup *group, Suspended *found)
 
 	tq_spi_enter(&spi);
 	found->count = tq_spi_run(&stmt_suspended, args, NULL, SPI_OK_SELECT, 0);
-	found->ids =
-		MemoryContextAllocHuge(spi.caller, sizeof(int64) * (found->count + 1));
-	for (uint64 i = 0; i < found->count; i++)
-		found->ids[i] = tq_spi_int8(i, 1, 0);
+	found->ids = tq_spi_ids(&spi, found->count, 1);
 	if (!group->eternal)
 		note_keys(group, found->count, 2);
 	tq_spi_leave(&spi);

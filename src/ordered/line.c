@@ -366,9 +366,7 @@ let_go_all(TqCall *call, TqQueue *queue)
 	tq_spi_enter(&spi);
 	(void) tq_spi_run(&stmt_forget_astray, &arg, NULL, SPI_OK_UPDATE, 0);
 	rows = tq_spi_look(&stmt_waiting, &arg, NULL, 0);
-	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = tq_spi_int8(i, 1, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	one = AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
 	tq_call_push_latest();
