@@ -19,13 +19,20 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/spi.h"
 
+/* Copies a value into the current memory. */
+typedef void *(*Copier)(Datum value);
+
 static void   prepare(TqStmt *stmt);
 static char  *null_map(const TqStmt *stmt, const bool *nulls);
 static uint64 check_result(TqStmt *stmt, int result, int expected);
+static void  *copy_of(TqSpi *spi, uint64 row, int column, Copier copier);
+static void  *copy_text(Datum value);
+static void  *copy_jsonb(Datum value);
 
 void
 tq_spi_enter(TqSpi *spi)
@@ -159,21 +166,55 @@ tq_spi_bool(uint64 row, int column)
 	return !isnull && DatumGetBool(value);
 }
 
+TimestampTz
+tq_spi_time(uint64 row, int column, TimestampTz if_null)
+{
+	bool  isnull;
+	Datum value = tq_spi_get(row, column, &isnull);
+
+	return isnull ? if_null : DatumGetTimestampTz(value);
+}
+
 /* A text column as a string in the caller's memory; NULL for null. */
 char *
 tq_spi_text(TqSpi *spi, uint64 row, int column)
 {
+	return copy_of(spi, row, column, copy_text);
+}
+
+/* A document in the caller's memory; NULL for null. */
+Jsonb *
+tq_spi_jsonb(TqSpi *spi, uint64 row, int column)
+{
+	return copy_of(spi, row, column, copy_jsonb);
+}
+
+static void *
+copy_of(TqSpi *spi, uint64 row, int column, Copier copier)
+{
 	bool          isnull;
 	Datum         value = tq_spi_get(row, column, &isnull);
 	MemoryContext mine;
-	char         *result;
+	void         *result;
 
 	if (isnull)
 		return NULL;
 	mine = MemoryContextSwitchTo(spi->caller);
-	result = TextDatumGetCString(value);
+	result = copier(value);
 	MemoryContextSwitchTo(mine);
 	return result;
+}
+
+static void *
+copy_text(Datum value)
+{
+	return TextDatumGetCString(value);
+}
+
+static void *
+copy_jsonb(Datum value)
+{
+	return DatumGetJsonbPCopy(value);
 }
 
 static void

@@ -10,7 +10,9 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "datatype/timestamp.h"
 #include "executor/spi.h"
+#include "utils/jsonb.h"
 #include "utils/snapshot.h"
 
 #define TQ_STMT_ARGS 16
@@ -48,6 +50,8 @@ extern int64  tq_spi_int8(uint64 row, int column, int64 if_null);
 extern int64 *tq_spi_ids(TqSpi *spi, uint64 rows, int column);
 extern int32  tq_spi_int4(uint64 row, int column, int32 if_null);
 extern bool   tq_spi_bool(uint64 row, int column);
-extern char  *tq_spi_text(TqSpi *spi, uint64 row, int column);
+extern TimestampTz tq_spi_time(uint64 row, int column, TimestampTz if_null);
+extern char       *tq_spi_text(TqSpi *spi, uint64 row, int column);
+extern Jsonb      *tq_spi_jsonb(TqSpi *spi, uint64 row, int column);
 
 #endif /* TQ_SPI_H */

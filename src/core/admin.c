@@ -270,7 +270,6 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	Jsonb        *before;
 	TqOptions     plain;
 	MemoryContext mine;
-	bool          isnull;
 	bool          all = strcmp(name, TQ_QUEUE_ALL) == 0;
 	bool          moves_lines;
 
@@ -287,7 +286,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 		tq_error_no_such_queue(name);
 	mine = MemoryContextSwitchTo(spi.caller);
 	tq_options_default(&plain);
-	before = (Jsonb *) PG_DETOAST_DATUM_COPY(tq_spi_get(0, 1, &isnull));
+	before = tq_spi_jsonb(&spi, 0, 1);
 	args[1] = JsonbPGetDatum(
 		tq_options_merge(before, changes, all ? &plain : tq_queue_defaults()));
 	MemoryContextSwitchTo(mine);

@@ -174,9 +174,7 @@ suspicion(int64 task_id)
 		!TransactionIdIsCurrentTransactionId(
 			(TransactionId) tq_spi_int8(0, 1, 0)))
 	{
-		bool        isnull;
-		TimestampTz lease_until =
-			DatumGetTimestampTz(tq_spi_get(0, 4, &isnull));
+		TimestampTz lease_until = tq_spi_time(0, 4, 0);
 
 		if (!has_entry)
 			problem = "running task is not in the registry";

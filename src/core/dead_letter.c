@@ -127,13 +127,11 @@ copy_one(void *arg)
 static Jsonb *
 origin_headers(TqTask *task, const TqQueue *queue)
 {
-	const char   *reason = tq_reason_name((TqReason) task->f.reason);
-	Datum         args[7];
-	bool          nulls[7] = {false};
-	Datum         headers;
-	MemoryContext mine;
-	bool          isnull;
-	TqSpi         spi;
+	const char *reason = tq_reason_name((TqReason) task->f.reason);
+	Datum       args[7];
+	bool        nulls[7] = {false};
+	Jsonb      *headers;
+	TqSpi       spi;
 
 	nulls[0] = !tq_large_get(task, TQ_COL_HEADERS, &args[0]);
 	args[1] = Int64GetDatum(task->f.task_id);
@@ -146,12 +144,9 @@ origin_headers(TqTask *task, const TqQueue *queue)
 	nulls[6] = task->isnull[TQ_COL_FINISHED_AT];
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_headers, args, nulls, SPI_OK_SELECT, 1);
-	headers = tq_spi_get(0, 1, &isnull);
-	mine = MemoryContextSwitchTo(spi.caller);
-	headers = PointerGetDatum(PG_DETOAST_DATUM_COPY(headers));
-	MemoryContextSwitchTo(mine);
+	headers = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
-	return DatumGetJsonbP(headers);
+	return headers;
 }
 
 static Datum

@@ -698,8 +698,6 @@ static void
 read_holder(const TqTask *task, Holder *holder)
 {
 	Datum arg = Int32GetDatum(task->f.worker_id);
-	bool  isnull;
-	Datum value;
 	TqSpi spi;
 
 	memset(holder, 0, sizeof(*holder));
@@ -710,8 +708,7 @@ read_holder(const TqTask *task, Holder *holder)
 	{
 		holder->name = tq_spi_text(&spi, 0, 1);
 		holder->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
-		value = tq_spi_get(0, 3, &isnull);
-		holder->ended_at = isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
+		holder->ended_at = tq_spi_time(0, 3, DT_NOBEGIN);
 		holder->bound = tq_spi_bool(0, 4);
 	}
 	tq_spi_leave(&spi);
@@ -722,7 +719,6 @@ static void
 read_change(const TqTask *task, Change *change)
 {
 	Datum args[2];
-	bool  isnull;
 	TqSpi spi;
 
 	memset(change, 0, sizeof(*change));
@@ -732,7 +728,7 @@ read_change(const TqTask *task, Change *change)
 	if (tq_spi_look(&stmt_change, args, NULL, 1) > 0)
 	{
 		change->known = true;
-		change->at = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
+		change->at = tq_spi_time(0, 1, 0);
 		change->role = tq_spi_text(&spi, 0, 2);
 		change->message = tq_spi_text(&spi, 0, 3);
 	}

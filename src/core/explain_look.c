@@ -77,10 +77,8 @@ say_pause(TqExplain *e, int32 queue_id, const char *name)
 	TqSpi       spi;
 	Datum       args[2];
 	TimestampTz since;
-	TimestampTz until = DT_NOEND;
+	TimestampTz until;
 	char       *words;
-	bool        isnull;
-	Datum       value;
 
 	args[0] = Int32GetDatum(queue_id);
 	args[1] = TimestampTzGetDatum(tq_clock_dispatch());
@@ -90,10 +88,8 @@ say_pause(TqExplain *e, int32 queue_id, const char *name)
 		tq_spi_leave(&spi);
 		return false;
 	}
-	since = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
-	value = tq_spi_get(0, 2, &isnull);
-	if (!isnull)
-		until = DatumGetTimestampTz(value);
+	since = tq_spi_time(0, 1, 0);
+	until = tq_spi_time(0, 2, DT_NOEND);
 	words = tq_spi_text(&spi, 0, 3);
 	tq_spi_leave(&spi);
 

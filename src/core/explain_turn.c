@@ -211,18 +211,14 @@ say_dead(TqExplain *e, const Datum *args)
 	bool        found;
 	char       *name = NULL;
 	TimestampTz ended_at = DT_NOBEGIN;
-	bool        isnull;
 	TqSpi       spi;
 
 	tq_spi_enter(&spi);
 	found = tq_spi_look(&stmt_dead, args, NULL, 1) > 0;
 	if (found)
 	{
-		Datum value = tq_spi_get(0, 2, &isnull);
-
 		name = tq_spi_text(&spi, 0, 1);
-		if (!isnull)
-			ended_at = DatumGetTimestampTz(value);
+		ended_at = tq_spi_time(0, 2, DT_NOBEGIN);
 	}
 	tq_spi_leave(&spi);
 	if (!found)

@@ -38,12 +38,10 @@ void
 tq_failure_add_error(TqTask *task, const char *error, Jsonb *detail,
 					 const char *worker)
 {
-	TqSpi         spi;
-	Datum         args[6];
-	bool          nulls[6] = {false};
-	Datum         errors;
-	MemoryContext mine;
-	bool          isnull;
+	TqSpi  spi;
+	Datum  args[6];
+	bool   nulls[6] = {false};
+	Jsonb *errors;
 
 	nulls[0] = !tq_large_get(task, TQ_COL_ERRORS, &args[0]);
 	args[1] = Int32GetDatum(task->f.attempt);
@@ -58,12 +56,9 @@ tq_failure_add_error(TqTask *task, const char *error, Jsonb *detail,
 		nulls[0] = true;
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_add_error, args, nulls, SPI_OK_SELECT, 1);
-	errors = tq_spi_get(0, 1, &isnull);
-	mine = MemoryContextSwitchTo(spi.caller);
-	errors = PointerGetDatum(PG_DETOAST_DATUM_COPY(errors));
-	MemoryContextSwitchTo(mine);
+	errors = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
-	tq_large_put(task, TQ_COL_ERRORS, errors);
+	tq_large_put(task, TQ_COL_ERRORS, JsonbPGetDatum(errors));
 }
 
 /*

@@ -237,8 +237,6 @@ tq_finished_read(int *count, TimestampTz *as_of)
 	Datum       args[2];
 	TqFinished *numbers;
 	uint64      rows;
-	bool        isnull = true;
-	Datum       value = (Datum) 0;
 	TqSpi       spi;
 
 	for (int leaf = 0; leaf <= TQ_LEAF_KEEP; leaf++)
@@ -247,9 +245,9 @@ tq_finished_read(int *count, TimestampTz *as_of)
 	args[1] = PointerGetDatum(construct_array(
 		leaves, lengthof(leaves), OIDOID, sizeof(Oid), true, TYPALIGN_INT));
 	tq_spi_enter(&spi);
+	*as_of = 0;
 	if (tq_spi_look(&stmt_as_of, args, NULL, 1) > 0)
-		value = tq_spi_get(0, 1, &isnull);
-	*as_of = isnull ? 0 : DatumGetTimestampTz(value);
+		*as_of = tq_spi_time(0, 1, 0);
 	rows = tq_spi_look(&stmt_numbers, NULL, NULL, 0);
 	numbers = MemoryContextAlloc(spi.caller, sizeof(TqFinished) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)

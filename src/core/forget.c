@@ -187,10 +187,9 @@ oldest_of_interest(TimestampTz now)
 {
 	TimestampTz oldest = tq_compat_oldest_transaction(MyDatabaseId, now);
 	Datum       arg = ObjectIdGetDatum(MyDatabaseId);
-	Datum       value;
-	bool        isnull;
+	TimestampTz other;
 
 	tq_spi_look(&stmt_oldest, &arg, NULL, 1);
-	value = tq_spi_get(0, 1, &isnull);
-	return isnull ? oldest : Min(oldest, DatumGetTimestampTz(value));
+	other = tq_spi_time(0, 1, oldest);
+	return Min(oldest, other);
 }

@@ -230,15 +230,11 @@ tq_health_retention(TqHealth *health)
 	for (int bucket = 0; bucket < TQ_LEAVES; bucket++)
 	{
 		Datum arg = Int32GetDatum(bucket);
-		Datum value;
-		bool  isnull;
 
 		if (bucket == current)
 			continue;
 		tq_spi_look(&stmt_newest, &arg, NULL, 1);
-		value = tq_spi_get(0, 1, &isnull);
-		if (!isnull &&
-			DatumGetTimestampTz(value) < health->wall - span - slack)
+		if (tq_spi_time(0, 1, DT_NOEND) < health->wall - span - slack)
 			leaves++;
 	}
 	tq_spi_leave(&spi);
@@ -417,16 +413,13 @@ static int64
 count_before(TqStmt *stmt, TimestampTz before, TimestampTz *oldest)
 {
 	Datum arg = TimestampTzGetDatum(before);
-	Datum value;
-	bool  isnull;
 	int64 count;
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
 	tq_spi_look(stmt, &arg, NULL, 1);
 	count = tq_spi_int8(0, 1, 0);
-	value = tq_spi_get(0, 2, &isnull);
-	*oldest = isnull ? DT_NOEND : DatumGetTimestampTz(value);
+	*oldest = tq_spi_time(0, 2, DT_NOEND);
 	tq_spi_leave(&spi);
 	return count;
 }
@@ -489,8 +482,6 @@ tell_neglected(TqHealth *health, int32 queue_id, const char *name,
 {
 	Datum       args[2];
 	int64       count;
-	Datum       value;
-	bool        isnull;
 	TimestampTz oldest;
 	TqSpi       spi;
 
@@ -499,8 +490,7 @@ tell_neglected(TqHealth *health, int32 queue_id, const char *name,
 	tq_spi_enter(&spi);
 	tq_spi_look(&stmt_ready, args, NULL, 1);
 	count = tq_spi_int8(0, 1, 0);
-	value = tq_spi_get(0, 2, &isnull);
-	oldest = isnull ? health->now : DatumGetTimestampTz(value);
+	oldest = tq_spi_time(0, 2, health->now);
 	tq_spi_leave(&spi);
 	tq_health_fail(
 		health, "Queue \"%s\": %s tasks are ready, the first for %s, and %s.",

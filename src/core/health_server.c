@@ -111,7 +111,6 @@ static TqStmt stmt_ages = {
 static void tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row);
 static void tell_age(TqHealth *health, const char *what, int64 age,
 					 int64 freeze);
-static bool time_of(uint64 row, int column, TimestampTz *time);
 
 /* The oldest snapshot keeps dead rows, over which claims have to walk. */
 void
@@ -133,7 +132,8 @@ tq_health_snapshots(TqHealth *health)
 		tq_health_say(health, "No other session holds a snapshot.");
 		return;
 	}
-	has_start = time_of(0, 5, &start);
+	start = tq_spi_time(0, 5, DT_NOBEGIN);
+	has_start = start != DT_NOBEGIN;
 	lag = tq_spi_int4(0, 6, 0);
 	who = MemoryContextStrdup(
 		spi.caller,
@@ -179,8 +179,7 @@ tq_health_prepared(TqHealth *health)
 	which = MemoryContextStrdup(spi.caller, psprintf("\"%s\" of user %s",
 													 tq_spi_text(&spi, 0, 2),
 													 tq_spi_text(&spi, 0, 3)));
-	if (!time_of(0, 4, &at))
-		at = health->wall;
+	at = tq_spi_time(0, 4, health->wall);
 	tq_spi_leave(&spi);
 	if (health->wall - at > OLD)
 		tq_health_fail(
@@ -263,8 +262,8 @@ tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row)
 	bool          isnull;
 	double        due = DatumGetFloat8(tq_spi_get(row, 5, &isnull));
 	bool          enabled = tq_spi_bool(row, 6);
-	TimestampTz   last;
-	bool          ever = time_of(row, 4, &last);
+	TimestampTz   last = tq_spi_time(row, 4, DT_NOBEGIN);
+	bool          ever = last != DT_NOBEGIN;
 	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
 	char         *figures =
 		psprintf("taskq.%s has " INT64_FORMAT " dead rows beside " INT64_FORMAT
@@ -358,15 +357,4 @@ tq_health_settings(TqHealth *health)
 	}
 	if (health->ok)
 		tq_health_say(health, "No setting endangers tasks.");
-}
-
-static bool
-time_of(uint64 row, int column, TimestampTz *time)
-{
-	bool  isnull;
-	Datum value = tq_spi_get(row, column, &isnull);
-
-	if (!isnull)
-		*time = DatumGetTimestampTz(value);
-	return !isnull;
 }

@@ -211,13 +211,8 @@ put_server(ReturnSetInfo *result)
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_oldest_snapshot, &arg, NULL, 1) > 0)
 	{
-		MemoryContext mine;
-
 		age = Max(DatumGetFloat8(tq_spi_get(0, 1, &isnull)), 0);
-		mine = MemoryContextSwitchTo(spi.caller);
-		labels =
-			PointerGetDatum(PG_DETOAST_DATUM_COPY(tq_spi_get(0, 2, &isnull)));
-		MemoryContextSwitchTo(mine);
+		labels = JsonbPGetDatum(tq_spi_jsonb(&spi, 0, 2));
 	}
 	arg = ObjectIdGetDatum(tq_catalog()->task);
 	if (tq_spi_look(&stmt_dead_share, &arg, NULL, 1) > 0)

@@ -321,11 +321,10 @@ tq_queue_options_now(const TqQueue *queue)
 
 		for (int column = 2; column >= 1; column--)
 		{
-			bool  isnull;
-			Datum value = tq_spi_get(0, column, &isnull);
+			Jsonb *named = tq_spi_jsonb(&spi, 0, column);
 
-			if (!isnull)
-				tq_options_read(options, DatumGetJsonbPCopy(value));
+			if (named != NULL)
+				tq_options_read(options, named);
 		}
 		MemoryContextSwitchTo(mine);
 	}
@@ -543,8 +542,7 @@ read_queue(TqSpi *spi)
 		tq_options_default(&queue->options);
 	tq_options_read(&queue->options, options);
 	queue->paused = tq_spi_bool(0, 5);
-	value = tq_spi_get(0, 6, &isnull);
-	queue->paused_until = isnull ? DT_NOEND : DatumGetTimestampTz(value);
+	queue->paused_until = tq_spi_time(0, 6, DT_NOEND);
 	MemoryContextSwitchTo(mine);
 	return queue;
 }

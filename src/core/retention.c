@@ -286,11 +286,7 @@ tq_retention_rotate(int limit)
 	tq_spi_enter(&spi);
 	has_row = tq_spi_look(&stmt_rotation, NULL, NULL, 1) > 0;
 	if (has_row)
-	{
-		bool isnull;
-
-		since = DatumGetTimestampTz(tq_spi_get(0, 1, &isnull));
-	}
+		since = tq_spi_time(0, 1, 0);
 
 	/*
 	 * The first row waits for a task in the archive: a database that is being

@@ -726,10 +726,9 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 
 		if (!isnull)
 			tq_options_read_task(&options, DatumGetJsonbP(value));
-		value = tq_spi_get(i, 3, &isnull);
 		if (options.reference_window == 0 ||
 			(options.reference_window != TQ_FOREVER &&
-			 DatumGetTimestampTz(value) + options.reference_window <= now))
+			 tq_spi_time(i, 3, 0) + options.reference_window <= now))
 			continue;
 		*task_id = tq_spi_int8(i, 1, 0);
 		*state = (TqState) tq_spi_int4(i, 2, 0);

@@ -70,7 +70,6 @@ static TqStmt stmt_pauses = {
 static void        tell_tasks(TimestampTz from, TimestampTz now);
 static TimestampTz first_task(TimestampTz now);
 static void        tell_pauses(TimestampTz from, TimestampTz now);
-static TimestampTz time_of(uint64 row, int column);
 
 /*
  * Once, when the worker has started: what became due while there was none,
@@ -152,7 +151,7 @@ tell_tasks(TimestampTz from, TimestampTz now)
 	for (uint64 i = 0; i < rows; i++)
 	{
 		places[i].lane_id = tq_spi_int8(i, 1, 0);
-		places[i].available_at = time_of(i, 2);
+		places[i].available_at = tq_spi_time(i, 2, DT_NOEND);
 		places[i].task_id = tq_spi_int8(i, 3, 0);
 		places[i].queue_id = tq_spi_int4(i, 4, 0);
 		places[i].priority = (int16) tq_spi_int4(i, 5, 0);
@@ -178,7 +177,7 @@ first_task(TimestampTz now)
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_next, &arg, NULL, 1) > 0)
-		first = time_of(0, 1);
+		first = tq_spi_time(0, 1, DT_NOEND);
 	tq_spi_leave(&spi);
 	return first;
 }
@@ -201,8 +200,8 @@ tell_pauses(TimestampTz from, TimestampTz now)
 	{
 		int32 queue_id = tq_spi_int4(i, 1, 0);
 
-		if (time_of(i, 2) > now)
-			next = time_of(i, 2);
+		if (tq_spi_time(i, 2, DT_NOEND) > now)
+			next = tq_spi_time(i, 2, DT_NOEND);
 		else if (queue_id == 0)
 		{
 			tq_waiter_wake_database();
@@ -216,13 +215,4 @@ tell_pauses(TimestampTz from, TimestampTz now)
 	}
 	tq_spi_leave(&spi);
 	next_pause_end = next;
-}
-
-static TimestampTz
-time_of(uint64 row, int column)
-{
-	bool  isnull;
-	Datum value = tq_spi_get(row, column, &isnull);
-
-	return isnull ? DT_NOEND : DatumGetTimestampTz(value);
 }

@@ -364,8 +364,7 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 		value = tq_spi_get(0, 7, &isnull);
 		worker->queues = isnull ? NULL
 								: strings_of(value, &worker->queue_count);
-		value = tq_spi_get(0, 8, &isnull);
-		worker->used_at = DatumGetTimestampTz(value);
+		worker->used_at = tq_spi_time(0, 8, 0);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);

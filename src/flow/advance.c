@@ -786,15 +786,7 @@ result_of(int64 task_id)
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_result, &arg, NULL, 1) > 0)
-	{
-		bool          isnull;
-		Datum         value = tq_spi_get(0, 1, &isnull);
-		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
-
-		if (!isnull)
-			result = DatumGetJsonbPCopy(value);
-		MemoryContextSwitchTo(mine);
-	}
+		result = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
 	return result;
 }

@@ -228,23 +228,16 @@ result_of(int64 task_id, bool *isnull)
 		1,
 		{INT8OID},
 		NULL};
-	Datum arg = Int64GetDatum(task_id);
-	Datum result = (Datum) 0;
-	TqSpi spi;
+	Datum  arg = Int64GetDatum(task_id);
+	Jsonb *result = NULL;
+	TqSpi  spi;
 
-	*isnull = true;
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt, &arg, NULL, 1) > 0)
-	{
-		Datum         value = tq_spi_get(0, 1, isnull);
-		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
-
-		if (!*isnull)
-			result = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
-		MemoryContextSwitchTo(mine);
-	}
+		result = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
-	return result;
+	*isnull = result == NULL;
+	return JsonbPGetDatum(result);
 }
 
 static Datum

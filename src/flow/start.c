@@ -318,12 +318,9 @@ holder_of(Jsonb *identity)
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_holder, &arg, NULL, 1) > 0)
 	{
-		bool  isnull;
-		Datum value = tq_spi_get(0, 3, &isnull);
-
 		holder = tq_spi_int8(0, 1, 0);
 		live = tq_spi_bool(0, 2);
-		finished_at = isnull ? 0 : DatumGetTimestampTz(value);
+		finished_at = tq_spi_time(0, 3, 0);
 		template_id = tq_spi_int4(0, 4, 0);
 	}
 	tq_spi_leave(&spi);

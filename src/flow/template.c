@@ -362,11 +362,7 @@ read_template(int32 template_id)
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_read, &arg, NULL, 1) > 0)
 	{
-		bool isnull;
-
-		mine = MemoryContextSwitchTo(spi.caller);
-		definition = DatumGetJsonbPCopy(tq_spi_get(0, 1, &isnull));
-		MemoryContextSwitchTo(mine);
+		definition = tq_spi_jsonb(&spi, 0, 1);
 		defined_by = tq_spi_int4(0, 2, 0);
 	}
 	tq_spi_leave(&spi);

@@ -59,8 +59,6 @@ static TqStmt stmt_steps = {
 	{INT8OID},
 	NULL};
 
-static TimestampTz time_of(uint64 row, int column, TimestampTz if_null);
-static Jsonb      *jsonb_of(TqSpi *spi, uint64 row, int column);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 
 /* False: there is none. */
@@ -79,47 +77,22 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 	{
 		template_id = tq_spi_int4(0, 1, 0);
 		flow->state = (TqFlowState) tq_spi_int4(0, 2, 0);
-		flow->created_at = time_of(0, 3, 0);
-		flow->finished_at = time_of(0, 4, 0);
-		flow->run_at = time_of(0, 5, 0);
+		flow->created_at = tq_spi_time(0, 3, 0);
+		flow->finished_at = tq_spi_time(0, 4, 0);
+		flow->run_at = tq_spi_time(0, 5, 0);
 		flow->started_by = tq_spi_int4(0, 6, 0);
 		(void) tq_spi_get(0, 7, &isnull);
 		flow->has_priority = !isnull;
 		flow->priority = tq_spi_int4(0, 7, 0);
 		flow->correlation_id = tq_spi_text(&spi, 0, 8);
-		flow->input = jsonb_of(&spi, 0, 9);
-		flow->headers = jsonb_of(&spi, 0, 10);
+		flow->input = tq_spi_jsonb(&spi, 0, 9);
+		flow->headers = tq_spi_jsonb(&spi, 0, 10);
 	}
 	tq_spi_leave(&spi);
 	if (template_id == 0)
 		return false;
 	flow->template = tq_template_get(template_id);
 	return true;
-}
-
-static TimestampTz
-time_of(uint64 row, int column, TimestampTz if_null)
-{
-	bool  isnull;
-	Datum value = tq_spi_get(row, column, &isnull);
-
-	return isnull ? if_null : DatumGetTimestampTz(value);
-}
-
-static Jsonb *
-jsonb_of(TqSpi *spi, uint64 row, int column)
-{
-	bool          isnull;
-	Datum         value = tq_spi_get(row, column, &isnull);
-	MemoryContext mine;
-	Jsonb        *result;
-
-	if (isnull)
-		return NULL;
-	mine = MemoryContextSwitchTo(spi->caller);
-	result = DatumGetJsonbPCopy(value);
-	MemoryContextSwitchTo(mine);
-	return result;
 }
 
 /*
@@ -206,13 +179,13 @@ tq_flow_steps(const TqFlow *flow, TqMade **made)
 		step->reason = (TqReason) tq_spi_int4(i, 4, 0);
 		step->attempt = tq_spi_int4(i, 5, 0);
 		step->ready = step->state == TQ_STATE_PENDING &&
-					  time_of(i, 6, 0) <= now;
+					  tq_spi_time(i, 6, 0) <= now;
 		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
 						step->attempt > 0;
 		step->queue_id = tq_spi_int4(i, 7, 0);
-		step->created_at = time_of(i, 8, 0);
-		step->claimed_at = time_of(i, 9, DT_NOBEGIN);
-		step->finished_at = time_of(i, 10, 0);
+		step->created_at = tq_spi_time(i, 8, 0);
+		step->claimed_at = tq_spi_time(i, 9, DT_NOBEGIN);
+		step->finished_at = tq_spi_time(i, 10, 0);
 	}
 	tq_spi_leave(&spi);
 	return count;

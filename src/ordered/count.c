@@ -232,10 +232,8 @@ find_task(TqStmt *stmt, int64 id, int64 *task_id, TimestampTz *created_at)
 	found = tq_spi_read(stmt, &arg, NULL, 1) > 0;
 	if (found)
 	{
-		bool isnull;
-
 		*task_id = tq_spi_int8(0, 1, 0);
-		*created_at = DatumGetTimestampTz(tq_spi_get(0, 2, &isnull));
+		*created_at = tq_spi_time(0, 2, 0);
 	}
 	tq_spi_leave(&spi);
 	return found;

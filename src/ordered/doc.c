@@ -341,11 +341,9 @@ lock(TqEntry *entry)
 							&id, NULL, SPI_OK_SELECT, 1) > 0;
 	if (doc->there)
 	{
-		bool isnull;
-
 		doc->version = tq_spi_int8(0, 1, 0);
 		doc->worker = tq_spi_text(&spi, 0, 2);
-		doc->lease_until = DatumGetTimestampTz(tq_spi_get(0, 3, &isnull));
+		doc->lease_until = tq_spi_time(0, 3, 0);
 	}
 	tq_spi_leave(&spi);
 }
