@@ -61,9 +61,14 @@ typedef struct TqStateHooks
 	/* after the row is written, in the same transaction */
 	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
-	/* a task of the key is to be submitted so; the key is locked */
-	void (*inserting)(TqCall *call, TqQueue *queue, Datum key,
-					  TqInsertion insertion);
+	/*
+	 * A task of the key, which is locked, is to be submitted so, with the
+	 * reference (0: none); false, and nothing is moved: a live task has
+	 * that, which stays, or keeps every other one out.
+	 */
+	bool (*inserting)(TqCall *call, TqQueue *queue, Datum key,
+					  TqInsertion insertion, Datum reference, bool keeps_out,
+					  int64 *holder, TqState *holder_state);
 	/* another rule holds for its keys; nobody else changes its tasks */
 	void (*rearrange)(TqCall *call, TqQueue *queue);
 	/* it has another queue or key than before, or none */

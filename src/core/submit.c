@@ -91,6 +91,7 @@ static TqStmt stmt_holder = {
 
 static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
 					   int64 *task_id);
+static void refuse_late(const TqSubmission *sub);
 static void lock_key(TqCall *call, const TqSubmission *sub);
 static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
 static bool make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
@@ -479,6 +480,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			sub->suspended ? TQ_STATE_SUSPENDED : TQ_STATE_PENDING,
 			sub->reference != NULL, &holder->task_id, &holder->state))
 	{
+		refuse_late(sub);
 		/* parts of the row that was not written must not stay */
 		if (task.f.large != 0)
 			tq_large_remove_all(task.f.task_id);
@@ -494,6 +496,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			if (!tq_state_remove(call, sub->queue, &task))
 				elog(ERROR, "could not take back a task just inserted");
 			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
+			refuse_late(sub);
 			return false;
 		}
 	}
@@ -502,6 +505,18 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
 	return true;
+}
+
+/*
+ * 40001 when the reference was taken after others of the key have been moved
+ * out of the way, and the caller wants no error for that.
+ */
+static void
+refuse_late(const TqSubmission *sub)
+{
+	if (sub->insertion != TQ_INSERTION_APPEND &&
+		sub->on_conflict != TQ_CONFLICT_ERROR)
+		tq_error_serialization();
 }
 
 /*
@@ -578,21 +593,26 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 
 /*
  * Move earlier tasks of the key out of the new one's way.  False, and nothing
- * is moved: another task has the reference, and the caller wants something
- * else than an error then.  A holder that comes only now, when they have been
- * moved, is 40001.
+ * is moved: another task has the reference.
  */
 static bool
 make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
 {
 	Datum key = CStringGetTextDatum(sub->key);
+	Datum reference = 0;
+	bool  keeps_out = sub->on_conflict != TQ_CONFLICT_ERROR;
 
-	if (sub->reference != NULL && sub->on_conflict != TQ_CONFLICT_ERROR &&
-		tq_submit_is_held(sub->queue, sub->reference, &holder->task_id,
-						  &holder->state))
-		return false;
-	tq_state_hooks.inserting(call, sub->queue, key, sub->insertion);
-	return true;
+	if (sub->reference != NULL)
+	{
+		reference = CStringGetTextDatum(sub->reference);
+		if (keeps_out &&
+			tq_submit_is_held_by_finished(sub->queue, sub->reference,
+										  &holder->task_id, &holder->state))
+			return false;
+	}
+	return tq_state_hooks.inserting(call, sub->queue, key, sub->insertion,
+									reference, keeps_out, &holder->task_id,
+									&holder->state);
 }
 
 /* A new task as the caller wants it. */

@@ -14,7 +14,8 @@
  * since it may have come first, and one that begins now counts as later.
  *
  * Those that others are claiming or ending are waited for, and looked at
- * again; who is running then stays.
+ * again; who is running then stays.  So is who is taking, or giving away, the
+ * new task's reference: if a task that stays has it, nothing is moved.
  *
  * The tasks are taken from the end of the line, so that none of them is let
  * go because the one before it is gone.
@@ -65,6 +66,14 @@ typedef struct TaskIds
 	int    room;
 } TaskIds;
 
+typedef struct OpenScan
+{
+	Relation        index;
+	TupleTableSlot *slot;
+	SnapshotData    dirty;
+	IndexScanDesc   scan;
+} OpenScan;
+
 static TqStmt stmt_replaced = {
 	"SELECT task_id FROM taskq.archive"
 	" WHERE queue_id = $1 AND key = $2 AND state IN (5, 6, 8)"
@@ -92,16 +101,27 @@ static TqStmt stmt_delete = {
 	{INT4OID, TEXTOID},
 	NULL};
 
-static void          inserting(TqCall *call, TqQueue *queue, Datum key,
-							   TqInsertion insertion);
+static bool          inserting(TqCall *call, TqQueue *queue, Datum key,
+							   TqInsertion insertion, Datum reference, bool keeps_out,
+							   int64 *holder, TqState *holder_state);
 static TransactionId find_live(TqCall *call, const TqQueue *queue, Datum key,
 							   bool lifo, TaskIds *found);
-static void          add_id(TaskIds *found, int64 task_id);
-static void          touch_live(TqCall *call, TqQueue *queue, int64 task_id,
-								TqInsertion insertion);
-static void          require_all_seen(const TqQueue *queue, Datum key);
-static void          replace_finished(TqCall *call, TqQueue *queue, Datum key);
-static void          delete_finished(TqCall *call, TqQueue *queue, Datum key);
+static TransactionId find_holder(TqCall *call, const TqQueue *queue,
+								 Datum reference, TqInsertion insertion,
+								 const TaskIds *found, int64 *holder,
+								 TqState *holder_state);
+static void          begin_scan(TqCall *call, const TqQueue *queue, Oid index,
+								Datum value, OpenScan *scan);
+static const TqTaskFixed *next_row(OpenScan *scan, ScanDirection direction,
+								   TransactionId *other);
+static void               end_scan(OpenScan *scan);
+static bool               is_among(const TaskIds *found, int64 task_id);
+static void               add_id(TaskIds *found, int64 task_id);
+static void touch_live(TqCall *call, TqQueue *queue, int64 task_id,
+					   TqInsertion insertion);
+static void require_all_seen(const TqQueue *queue, Datum key);
+static void replace_finished(TqCall *call, TqQueue *queue, Datum key);
+static void delete_finished(TqCall *call, TqQueue *queue, Datum key);
 
 void
 tq_insertion_init(void)
@@ -109,23 +129,39 @@ tq_insertion_init(void)
 	tq_state_hooks.inserting = inserting;
 }
 
-static void
-inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion)
+/*
+ * What is waited for comes before what is moved: who has moved a task, and
+ * with it freed a reference, and then waits for another reference, could be
+ * waited for by who frees that one.
+ */
+static bool
+inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
+		  Datum reference, bool keeps_out, int64 *holder,
+		  TqState *holder_state)
 {
 	TqKeyRule     rule;
 	TaskIds       found = {0};
-	TransactionId other;
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one;
 
 	(void) tq_key_rule(queue, &rule);
 	tq_row_flush(call);
-	while (TransactionIdIsValid(
-		other = find_live(call, queue, key, rule.lifo, &found)))
+	for (;;)
 	{
+		TransactionId other = find_live(call, queue, key, rule.lifo, &found);
+
+		*holder = 0;
+		if (!TransactionIdIsValid(other) && reference != (Datum) 0)
+			other = find_holder(call, queue, reference,
+								keeps_out ? TQ_INSERTION_APPEND : insertion,
+								&found, holder, holder_state);
+		if (!TransactionIdIsValid(other))
+			break;
 		XactLockTableWait(other, NULL, NULL, XLTW_None);
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (*holder != 0)
+		return false;
 	one = AllocSetContextCreate(caller, "taskq insertion",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_push_latest();
@@ -145,6 +181,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion)
 		delete_finished(call, queue, key);
 	tq_call_pop();
 	MemoryContextDelete(one);
+	return true;
 }
 
 /*
@@ -155,43 +192,106 @@ static TransactionId
 find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
 		  TaskIds *found)
 {
-	Relation index =
-		tq_catalog_open_index(tq_catalog()->task_key, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
-	TransactionId   other = InvalidTransactionId;
-	SnapshotData    dirty;
-	ScanKeyData     keys[2];
-	IndexScanDesc   scan;
+	TransactionId      other = InvalidTransactionId;
+	const TqTaskFixed *row;
+	OpenScan           scan;
 
-	InitDirtySnapshot(dirty);
-	CommandCounterIncrement();
 	found->count = 0;
-	scan = tq_compat_index_beginscan(call->task.rel, index, &dirty, 2);
+	begin_scan(call, queue, tq_catalog()->task_key, key, &scan);
+	while ((row = next_row(&scan,
+						   lifo ? BackwardScanDirection : ForwardScanDirection,
+						   &other)) != NULL)
+		add_id(found, row->task_id);
+	end_scan(&scan);
+	return other;
+}
+
+/*
+ * The task that has the reference and stays with such an insertion, *holder;
+ * or the transaction that is giving it to one, or taking it away.
+ */
+static TransactionId
+find_holder(TqCall *call, const TqQueue *queue, Datum reference,
+			TqInsertion insertion, const TaskIds *found, int64 *holder,
+			TqState *holder_state)
+{
+	TransactionId      other = InvalidTransactionId;
+	const TqTaskFixed *row;
+	OpenScan           scan;
+
+	begin_scan(call, queue, tq_catalog()->task_reference, reference, &scan);
+	while ((row = next_row(&scan, ForwardScanDirection, &other)) != NULL)
+	{
+		if ((touched[insertion].live & IN(row->state)) != 0 &&
+			is_among(found, row->task_id))
+			continue;
+		if (IsolationUsesXactSnapshot() &&
+			!table_tuple_satisfies_snapshot(call->task.rel, scan.slot,
+											GetActiveSnapshot()))
+			tq_error_serialization();
+		*holder = row->task_id;
+		*holder_state = (TqState) row->state;
+	}
+	end_scan(&scan);
+	return other;
+}
+
+/* Rows as they are now, those of open transactions too. */
+static void
+begin_scan(TqCall *call, const TqQueue *queue, Oid index, Datum value,
+		   OpenScan *scan)
+{
+	ScanKeyData keys[2];
+
+	CommandCounterIncrement();
+	InitDirtySnapshot(scan->dirty);
+	scan->index = tq_catalog_open_index(index, AccessShareLock);
+	scan->slot = table_slot_create(call->task.rel, NULL);
+	scan->scan = tq_compat_index_beginscan(call->task.rel, scan->index,
+										   &scan->dirty, 2);
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(queue->queue_id));
 	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
-						   C_COLLATION_OID, F_TEXTEQ, key);
-	index_rescan(scan, keys, 2, NULL, 0);
-	while (index_getnext_slot(
-		scan, lifo ? BackwardScanDirection : ForwardScanDirection, slot))
-	{
-		bool               should_free;
-		const TqTaskFixed *row = (const TqTaskFixed *) GETSTRUCT(
-			ExecFetchSlotHeapTuple(slot, false, &should_free));
+						   C_COLLATION_OID, F_TEXTEQ, value);
+	index_rescan(scan->scan, keys, 2, NULL, 0);
+}
 
-		CHECK_FOR_INTERRUPTS();
-		if (TransactionIdIsValid(dirty.xmin))
-			other = dirty.xmin;
-		else if (TransactionIdIsValid(dirty.xmax))
-			other = dirty.xmax;
-		if (TransactionIdIsValid(other))
-			break;
-		add_id(found, row->task_id);
+/* NULL: there are no more, or *other is at work on the next one. */
+static const TqTaskFixed *
+next_row(OpenScan *scan, ScanDirection direction, TransactionId *other)
+{
+	bool should_free;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!index_getnext_slot(scan->scan, direction, scan->slot))
+		return NULL;
+	if (TransactionIdIsValid(scan->dirty.xmin))
+		*other = scan->dirty.xmin;
+	else if (TransactionIdIsValid(scan->dirty.xmax))
+		*other = scan->dirty.xmax;
+	if (TransactionIdIsValid(*other))
+		return NULL;
+	return (const TqTaskFixed *) GETSTRUCT(
+		ExecFetchSlotHeapTuple(scan->slot, false, &should_free));
+}
+
+static void
+end_scan(OpenScan *scan)
+{
+	index_endscan(scan->scan);
+	ExecDropSingleTupleTableSlot(scan->slot);
+	index_close(scan->index, NoLock);
+}
+
+static bool
+is_among(const TaskIds *found, int64 task_id)
+{
+	for (int i = 0; i < found->count; i++)
+	{
+		if (found->ids[i] == task_id)
+			return true;
 	}
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	return other;
+	return false;
 }
 
 static void

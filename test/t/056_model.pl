@@ -33,7 +33,7 @@ my $model = TaskqModel->new(
 	until => { open => 1, dead => 1, suspended => 1, lifo => 1 },
 	three => { open => 3 });
 my $json = JSON::PP->new->allow_nonref;
-my ($replayed, @impossible, @differ, @said) = (0);
+my ($replayed, $ahead, @impossible, @differ, @said) = (0, 0);
 
 # {op => [how often it was done, and failed]}
 sub counts
@@ -73,12 +73,27 @@ SELECT concat_ws(' ', 'task', task_id, queue, state, coalesce(key, '-'), coalesc
                  CASE WHEN state = 'running' THEN worker ELSE '-' END) FROM taskq.tasks ORDER BY task_id;
 SELECT concat_ws(' ', 'document', key, secondary_key, version, coalesce(content::text, '-'), coalesce(worker, '-')) FROM taskq.documents ORDER BY key, secondary_key;
 SQL
-	my @should = $model->told;
+	# those that somebody was claiming when an earlier one came stay ahead of it
+	my @ahead = split /\n/, $sql->(<<'SQL');
+SELECT t.task_id FROM taskq.key k JOIN taskq.task t ON t.task_id = ANY (k.astray) AND t.queue_id = k.queue_id AND t.key = k.key
+  JOIN taskq.queue q ON q.queue_id = t.queue_id
+ WHERE t.state = 1
+   AND EXISTS (SELECT FROM taskq.task b WHERE b.queue_id = t.queue_id AND b.key = t.key AND b.state = 2
+                  AND CASE WHEN q.options ->> 'order' = 'lifo' THEN b.task_id > t.task_id ELSE b.task_id < t.task_id END)
+SQL
+	my @should = $model->told(@ahead);
+	$ahead += @ahead;
 	my %both = map { $_ => 1 } @is;
 	my %should = map { $_ => 1 } @should;
 	push @differ, map { "round $round: $_" } (map { "is: $_" } grep { !$should{$_} } @is), (map { "should be: $_" } grep { !$both{$_} } @should);
 	push @differ, map { "round $round: $_" } $model->wrong_versions({ map { split /\|/ } split /\n/, $sql->('SELECT task_id, version FROM taskq.tasks') });
 	last if @impossible || @differ || ($round >= $LEAST && !is_void(values %{ { counts() } }));
+}
+if (my ($id) = "@differ" =~ /task (\d+)/)
+{
+	diag $sql->("SELECT concat_ws(' ', n, began, client, op, a, r, failed) FROM call WHERE concat(a, ' ', r) ~ '\\m$id\\M' ORDER BY began");
+	diag $sql->("SELECT concat_ws(' ', n, began, client, op, a, r) FROM call WHERE a::text ~ (SELECT format('\"%s\"', key) FROM taskq.tasks WHERE task_id = $id)
+	                AND a::text ~ (SELECT format('\"%s\"', queue) FROM taskq.tasks WHERE task_id = $id) ORDER BY n DESC LIMIT 30");
 }
 is(join('', @said), '', 'no client met an error of its own');
 is(join("\n", @impossible[ 0 .. ($#impossible < 9 ? $#impossible : 9) ]), '', 'each call that was committed is possible in its order');
@@ -93,6 +108,7 @@ note $sql->("SELECT string_agg(concat(op, ' ', failed, ' ', n, ' ', w), '; ' ORD
 diag 'done/failed: ' . join ', ', map { "$_ $count{$_}[0]/$count{$_}[1]" } sort keys %count;
 is(join(' ', grep { $count{$_}[0] < 200 } sort keys %count), '', 'each kind was done 200 times');
 is(join(' ', grep { $count{$_}[1] < 50 } sort keys %count), '', 'each kind failed 50 times');
+cmp_ok($ahead, '<', 10, "$ahead tasks were pending before one that came before them: it came while they were being claimed");
 cmp_ok($replayed, '>', 5000, "$replayed calls were replayed");
 $node->stop;
 done_testing();

@@ -277,9 +277,10 @@ sub play_reassign
 	my ($self, $a, $r) = @_;
 	my @of = grep { $self->{tasks}{$_} && $self->{tasks}{$_}{queue} eq $a->{queue} && $self->{tasks}{$_}{state} eq $a->{from} && $self->{tasks}{$_}{reason} ne 'poison' }
 	  @{ $a->{task_ids} };
+	my ($to, $reason) = $a->{to} eq 'pending' ? ('waiting', '') : ($a->{to}, 'manual');
 
 	die "$r tasks were moved, should have been " . @of . "\n" if $r != @of;
-	$self->move($self->{tasks}{$_}, $a->{to}, 'manual') for @of;
+	$self->move($self->{tasks}{$_}, $to, $reason) for @of;
 	return;
 }
 
@@ -453,10 +454,12 @@ sub is_held
 	} values %{ $self->{tasks} };
 }
 
-# What each task and document should be: lines of text, sorted
+# told(ID, ...): what each task and document should be, lines of text, sorted.
+# Of those that wait for others of their key, these tasks are the first ones.
 sub told
 {
-	my ($self) = @_;
+	my ($self, @ahead) = @_;
+	my %ahead = map { $_ => 1 } @ahead;
 	my (%blocked, %seen, @lines);
 
 	for my $task (values %{ $self->{tasks} })
@@ -467,7 +470,8 @@ sub told
 		next if !$rule->{open} || !defined $key || $seen{"$queue $key"}++;
 		my @line = $self->line($queue, $key);
 		my $room = $self->is_held($queue, $key) ? 0 : $rule->{open} - grep { $_->{state} eq 'running' } @line;
-		$blocked{ $_->{id} } = $room-- <= 0 for grep { $_->{state} eq 'waiting' } @line;
+		my @waiting = grep { $_->{state} eq 'waiting' } @line;
+		$blocked{ $_->{id} } = $room-- <= 0 for (grep { $ahead{ $_->{id} } } @waiting), (grep { !$ahead{ $_->{id} } } @waiting);
 	}
 	for my $task (sort { $a->{id} <=> $b->{id} } values %{ $self->{tasks} })
 	{
