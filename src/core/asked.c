@@ -68,8 +68,10 @@ tq_asked_tasks(int32 worker_id)
 		ids, count, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	args[1] = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
+	/* some of those that were given */
 	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
-	for (uint64 i = 0; i < rows && i < (uint64) count; i++)
+	Assert(rows <= (uint64) count);
+	for (uint64 i = 0; i < rows; i++)
 		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
 	tq_spi_leave(&spi);
 	if (rows > 0 || !tq_registry_complete())

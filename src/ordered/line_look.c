@@ -59,10 +59,10 @@ static OwnHead           *own_head(const TqHeadOf *of);
 static const TqTaskFixed *next_row(TqLine *line);
 static const TqTaskFixed *row_of(TupleTableSlot *slot);
 static void               key_of_scan(const TqLine *line, ScanKeyData *keys);
-static void add_open(TqLine *line, int64 task_id, TqState state, bool astray);
-static void add_blocked(TqLine *line, int64 task_id);
-static bool any_suspended(TqLine *line, int64 but);
-static bool any_dead(TqLine *line, int64 but);
+static void               add_open(TqLine *line, int64 task_id, TqState state);
+static void               add_blocked(TqLine *line, int64 task_id);
+static bool               any_suspended(TqLine *line, int64 but);
+static bool               any_dead(TqLine *line, int64 but);
 static bool probe(TqLine *line, Relation rel, Oid relid, HoldTest holds,
 				  int64 but);
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
@@ -154,7 +154,7 @@ tq_line_look(TqLine *line, int64 but, bool at_all)
 		if (!TQ_LINE_IS_OPEN(row->state) ||
 			tq_line_is_noted(line, row->task_id))
 			continue;
-		add_open(line, row->task_id, (TqState) row->state, false);
+		add_open(line, row->task_id, (TqState) row->state);
 		if (!at_all && line->count >= line->rule.open)
 			break;
 	}
@@ -177,7 +177,7 @@ tq_line_look_behind(TqLine *line, int64 task_id)
 	{
 		if (row->task_id != task_id && TQ_LINE_IS_OPEN(row->state) &&
 			!tq_line_is_noted(line, row->task_id))
-			add_open(line, row->task_id, (TqState) row->state, false);
+			add_open(line, row->task_id, (TqState) row->state);
 	}
 }
 
@@ -192,7 +192,7 @@ look_at_astray(TqLine *line, int64 but)
 		if (line->key->astray[i] != but &&
 			tq_row_find(line->call, line->key->astray[i], &task) &&
 			TQ_LINE_IS_OPEN(task.f.state) && is_of_line(line, &task))
-			add_open(line, task.f.task_id, (TqState) task.f.state, true);
+			add_open(line, task.f.task_id, (TqState) task.f.state);
 	}
 }
 
@@ -357,7 +357,7 @@ key_of_scan(const TqLine *line, ScanKeyData *keys)
 }
 
 static void
-add_open(TqLine *line, int64 task_id, TqState state, bool astray)
+add_open(TqLine *line, int64 task_id, TqState state)
 {
 	if (line->count == line->room)
 	{
@@ -368,8 +368,7 @@ add_open(TqLine *line, int64 task_id, TqState state, bool astray)
 				: repalloc_huge(line->open, sizeof(TqLineMember) * line->room);
 	}
 	line->open[line->count].task_id = task_id;
-	line->open[line->count].state = state;
-	line->open[line->count++].astray = astray;
+	line->open[line->count++].state = state;
 }
 
 static void
@@ -378,11 +377,11 @@ add_blocked(TqLine *line, int64 task_id)
 	int count = line->blocked_count++;
 
 	/* powers of two */
-	if (count == 0 && line->blocked == NULL)
+	if (line->blocked == NULL)
 		line->blocked = palloc(sizeof(int64));
-	else if ((count & (count - 1)) == 0)
-		line->blocked = repalloc_huge(
-			line->blocked, sizeof(int64) * Max((Size) count * 2, 1));
+	else if (count > 0 && (count & (count - 1)) == 0)
+		line->blocked =
+			repalloc_huge(line->blocked, sizeof(int64) * (Size) count * 2);
 	line->blocked[count] = task_id;
 }
 

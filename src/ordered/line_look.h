@@ -18,7 +18,6 @@ typedef struct TqLineMember
 {
 	int64   task_id;
 	TqState state;
-	bool    astray;
 } TqLineMember;
 
 /* What a look at the line has found. */
@@ -31,7 +30,7 @@ typedef struct TqLine
 	Relation        index;
 	IndexScanDesc   scan;
 	TupleTableSlot *slot;
-	TqLineMember   *open; /* those astray are the last ones */
+	TqLineMember   *open;
 	int             count;
 	int             room;
 	int64          *blocked; /* those that come next, if there is room */
