@@ -94,16 +94,6 @@ static TqStmt stmt_cancelled = {
 	{INT8OID},
 	NULL};
 
-static TqStmt stmt_result = {
-	"SELECT CASE WHEN a.large & 8 <> 0"
-	"            THEN (SELECT l.doc FROM taskq.large l"
-	"                   WHERE l.task_id = a.task_id AND l.part = 3)"
-	"            ELSE a.result END"
-	"  FROM taskq.archive_keep a WHERE a.task_id = $1",
-	1,
-	{INT8OID},
-	NULL};
-
 static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 static void  check_choice(TqTask *task, TqMove *move);
 static void  check_revival(const TqTask *task, const TqMove *move);
@@ -131,7 +121,6 @@ static bool          counts_as_finished(const Advance *a, const Moved *end);
 static void          wait_for_others(Advance *a);
 static void          drop_look(Looks *looks, int32 child);
 static void          add_look(Looks *looks, int32 child, int32 near);
-static Jsonb        *result_of(int64 task_id);
 static bool          is_choosing(const Advance *a, int32 step_id);
 
 void
@@ -456,8 +445,8 @@ make_choice(Advance *a, const Moved *end)
 	int      place = TQ_STEP_PLACE(end->step_id);
 	char    *wrong;
 
-	wrong = tq_decide_read(a->flow.template, place, result_of(end->task_id),
-						   &choice);
+	wrong = tq_decide_read(a->flow.template, place,
+						   tq_results_of_step(end->task_id), &choice);
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
 		ereport(ERROR,
@@ -775,20 +764,6 @@ add_look(Looks *looks, int32 child, int32 near)
 	}
 	looks->children[looks->count] = child;
 	looks->near[looks->count++] = near;
-}
-
-static Jsonb *
-result_of(int64 task_id)
-{
-	Datum  arg = Int64GetDatum(task_id);
-	Jsonb *result = NULL;
-	TqSpi  spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_result, &arg, NULL, 1) > 0)
-		result = tq_spi_jsonb(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	return result;
 }
 
 static bool

@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "core/options.h"
 #include "flow/definition.h"
+#include "flow/member.h"
 #include "flow/value.h"
 
 #define MAX_WORDS 8192 /* bytes of a description */
@@ -178,22 +179,10 @@ static void read_names(Reader *reader, const char *path,
 static void read_branches(Reader *reader, int place);
 static void read_branch(Reader *reader, int place, int n, JsonbValue *value);
 static void resolve_wanted(Reader *reader, int place);
-static char     *read_word(TqProblems *problems, const char *path,
-						   const JsonbValue *value, int max);
-static int       read_choice(TqProblems *problems, const char *path,
-							 const JsonbValue *value, const char *const *words,
-							 int count);
-static int       read_integer(TqProblems *problems, const char *path,
-							  const JsonbValue *value, int min, int max);
-static bool      read_span(TqProblems *problems, const char *path,
-						   const JsonbValue *value, bool forever, int64 *span);
-static void      read_tags(TqProblems *problems, const char *path,
-						   const JsonbValue *value, TqTags *tags);
 static JsonPath *read_path(Reader *reader, int place, const char *path,
 						   const JsonbValue *value);
 static void      read_payload(Reader *reader, int place, const char *path,
 							  JsonbValue *value);
-static bool      is_list(const JsonbValue *value);
 
 const char *
 tq_step_type_name(TqStepType type)
@@ -235,13 +224,11 @@ tq_definition_read(Jsonb *definition, TqProblems *problems)
 {
 	Reader reader = {0};
 	TqTemplate *template = palloc0(sizeof(TqTemplate));
-	HASHCTL            ctl = {0};
-	JsonbIterator     *it;
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         value;
-	JsonbValue         steps = {0};
-	bool               has_steps = false;
+	HASHCTL    ctl = {0};
+	TqMembers  members;
+	JsonbValue value;
+	JsonbValue steps = {0};
+	bool       has_steps = false;
 
 	if (!JB_ROOT_IS_OBJECT(definition))
 	{
@@ -257,17 +244,14 @@ tq_definition_read(Jsonb *definition, TqProblems *problems)
 							   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	template->space = "default";
 	template->queue = "default";
-	it = JsonbIteratorInit(&definition->root);
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	tq_members_begin(&members, &definition->root, NULL);
+	while (tq_members_next(&members, &value))
 	{
-		char        *name = pnstrdup(key.val.string.val, key.val.string.len);
 		const Known *known =
-			known_member(of_template, lengthof(of_template), name);
+			known_member(of_template, lengthof(of_template), members.name);
 
-		(void) JsonbIteratorNext(&it, &value, true);
 		if (known == NULL)
-			tq_problem(problems, name, "is unknown");
+			tq_problem(problems, members.path, "is unknown");
 		else if (known->member == M_STEPS)
 		{
 			steps = value;
@@ -276,7 +260,7 @@ tq_definition_read(Jsonb *definition, TqProblems *problems)
 		else
 		{
 			reader.given |= 1U << known->member;
-			read_template(&reader, known, name, &value);
+			read_template(&reader, known, members.path, &value);
 		}
 	}
 	if ((reader.given & (1U << M_NAME)) == 0)
@@ -328,13 +312,16 @@ read_template(Reader *reader, const Known *known, const char *path,
 	switch (known->member)
 	{
 		case M_NAMESPACE:
-			template->space = read_word(problems, path, value, TQ_MAX_NAME);
+			template->space =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_NAME:
-			template->name = read_word(problems, path, value, TQ_MAX_NAME);
+			template->name =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_VERSION:
-			template->version = read_word(problems, path, value, TQ_MAX_NAME);
+			template->version =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_DESCRIPTION:
 			if (value->type != jbvString)
@@ -344,16 +331,17 @@ read_template(Reader *reader, const Known *known, const char *path,
 						   MAX_WORDS);
 			break;
 		case M_IDENTITY:
-			template->identity =
-				(TqIdentity) read_choice(problems, path, value, identity_names,
-										 lengthof(identity_names));
+			template->identity = (TqIdentity) tq_member_choice(
+				problems, path, value, identity_names,
+				lengthof(identity_names));
 			break;
 		case M_INPUT_SCHEMA:
 			template->input_schema = JsonbValueToJsonb(value);
 			tq_schema_check(template->input_schema, problems);
 			break;
 		case M_QUEUE:
-			template->queue = read_word(problems, path, value, TQ_MAX_NAME);
+			template->queue =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_ON_FAILURE:
 			if (value->type == jbvString && value->val.string.len == 10 &&
@@ -365,17 +353,17 @@ read_template(Reader *reader, const Known *known, const char *path,
 					[TQ_ON_FAILURE_CONTINUE] = "continue",
 					[TQ_ON_FAILURE_STOP] = "stop"};
 
-				template->on_failure = (TqOnFailure) read_choice(
+				template->on_failure = (TqOnFailure) tq_member_choice(
 					problems, path, value, words, lengthof(words));
 			}
 			break;
 		case M_IDENTITY_WINDOW:
-			if (read_span(problems, path, value, true, &span))
+			if (tq_member_span(problems, path, value, true, &span))
 				template->identity_window = span;
 			break;
 		case M_RETENTION:
-			template->has_retention =
-				read_span(problems, path, value, true, &template->retention);
+			template->has_retention = tq_member_span(
+				problems, path, value, true, &template->retention);
 			break;
 		default:
 			unbuilt(problems, path);
@@ -399,7 +387,7 @@ read_steps(Reader *reader, JsonbValue *value)
 	JsonbValue     entry;
 	int            count;
 
-	if (!is_list(value))
+	if (!tq_member_is_list(value))
 	{
 		tq_problem(reader->problems, "steps", "must be a list");
 		return;
@@ -432,12 +420,10 @@ read_steps(Reader *reader, JsonbValue *value)
 static void
 read_step(Reader *reader, int place, JsonbValue *value)
 {
-	TqStep            *step = &reader->template->steps[place];
-	char              *path = psprintf("steps[%d]", place);
-	JsonbIterator     *it;
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         member;
+	TqStep    *step = &reader->template->steps[place];
+	char      *path = psprintf("steps[%d]", place);
+	TqMembers  members;
+	JsonbValue member;
 
 	step->retryable = true;
 	if (!tq_json_is_object(value))
@@ -446,19 +432,16 @@ read_step(Reader *reader, int place, JsonbValue *value)
 		tq_problem(reader->problems, path, "must be an object");
 		return;
 	}
-	it = JsonbIteratorInit(value->val.binary.data);
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
 	{
-		char        *name = pnstrdup(key.val.string.val, key.val.string.len);
-		char        *member_path = psprintf("%s.%s", path, name);
-		const Known *known = known_member(of_step, lengthof(of_step), name);
+		const Known *known =
+			known_member(of_step, lengthof(of_step), members.name);
 
-		(void) JsonbIteratorNext(&it, &member, true);
 		if (known == NULL)
-			tq_problem(reader->problems, member_path, "is unknown");
+			tq_problem(reader->problems, members.path, "is unknown");
 		else
-			read_step_member(reader, place, known, member_path, &member);
+			read_step_member(reader, place, known, members.path, &member);
 	}
 	finish_step(reader, place);
 }
@@ -476,17 +459,17 @@ read_step_member(Reader *reader, int place, const Known *known,
 	{
 		case M_NAME:
 			draft->has_name = true;
-			step->name = read_word(problems, path, value, TQ_MAX_NAME);
+			step->name = tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_TYPE:
-			step->type = (TqStepType) read_choice(
+			step->type = (TqStepType) tq_member_choice(
 				problems, path, value, type_names, lengthof(type_names));
 			break;
 		case M_QUEUE:
-			step->queue = read_word(problems, path, value, TQ_MAX_NAME);
+			step->queue = tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_HANDLER:
-			step->handler = read_word(problems, path, value, TQ_MAX_NAME);
+			step->handler = tq_member_word(problems, path, value, TQ_MAX_NAME);
 			break;
 		case M_CONFIG:
 			step->config = JsonbValueToJsonb(value);
@@ -508,28 +491,28 @@ read_step_member(Reader *reader, int place, const Known *known,
 				step->retryable = value->val.boolean;
 			break;
 		case M_PRIORITY:
-			step->priority = read_integer(problems, path, value, PG_INT16_MIN,
-										  PG_INT16_MAX);
+			step->priority = tq_member_integer(problems, path, value,
+											   PG_INT16_MIN, PG_INT16_MAX);
 			step->has_priority = true;
 			break;
 		case M_TAGS:
-			read_tags(problems, path, value, &step->tags);
+			tq_member_tags(problems, path, value, &step->tags);
 			break;
 		case M_KEY:
-			step->key = read_word(problems, path, value, TQ_MAX_KEY);
+			step->key = tq_member_word(problems, path, value, TQ_MAX_KEY);
 			break;
 		case M_BRANCHES:
 			draft->branches = *value;
 			draft->has_branches = true;
 			break;
 		case M_FAILURE_STRATEGY:
-			step->strategy =
-				(TqStrategy) read_choice(problems, path, value, strategy_names,
-										 lengthof(strategy_names));
+			step->strategy = (TqStrategy) tq_member_choice(
+				problems, path, value, strategy_names,
+				lengthof(strategy_names));
 			break;
 		case M_MAX_ATTEMPTS:
 			step->max_attempts =
-				read_integer(problems, path, value, -1, PG_INT32_MAX);
+				tq_member_integer(problems, path, value, -1, PG_INT32_MAX);
 			if (step->max_attempts == 0 && value->type == jbvNumeric)
 				tq_problem(problems, path,
 						   "must be at least 1, or -1 for any number");
@@ -636,7 +619,7 @@ read_names(Reader *reader, const char *path, const JsonbValue *value,
 	Bitmapset     *seen = NULL;
 	int            count;
 
-	if (!is_list(value))
+	if (!tq_member_is_list(value))
 	{
 		tq_problem(reader->problems, path, "must be a list of names");
 		return;
@@ -688,7 +671,7 @@ read_branches(Reader *reader, int place)
 	JsonbValue     entry;
 	int            count;
 
-	if (!is_list(&draft->branches))
+	if (!tq_member_is_list(&draft->branches))
 	{
 		tq_problem(reader->problems, psprintf("steps[%d].branches", place),
 				   "must be a list of objects");
@@ -709,36 +692,29 @@ read_branches(Reader *reader, int place)
 static void
 read_branch(Reader *reader, int place, int n, JsonbValue *value)
 {
-	TqBranch          *branch = &reader->template->steps[place].branches[n];
-	char              *path = psprintf("steps[%d].branches[%d]", place, n);
-	JsonbIterator     *it;
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         member;
-	bool               has_steps = false;
+	TqBranch  *branch = &reader->template->steps[place].branches[n];
+	char      *path = psprintf("steps[%d].branches[%d]", place, n);
+	TqMembers  members;
+	JsonbValue member;
+	bool       has_steps = false;
 
 	if (!tq_json_is_object(value))
 	{
 		tq_problem(reader->problems, path, "must be an object");
 		return;
 	}
-	it = JsonbIteratorInit(value->val.binary.data);
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
 	{
-		char *name = pnstrdup(key.val.string.val, key.val.string.len);
-		char *member_path = psprintf("%s.%s", path, name);
-
-		(void) JsonbIteratorNext(&it, &member, true);
-		if (strcmp(name, "when") == 0)
-			branch->when = read_path(reader, place, member_path, &member);
-		else if (strcmp(name, "steps") == 0)
+		if (strcmp(members.name, "when") == 0)
+			branch->when = read_path(reader, place, members.path, &member);
+		else if (strcmp(members.name, "steps") == 0)
 		{
 			has_steps = true;
-			read_names(reader, member_path, &member, &branch->steps);
+			read_names(reader, members.path, &member, &branch->steps);
 		}
 		else
-			tq_problem(reader->problems, member_path, "is unknown");
+			tq_problem(reader->problems, members.path, "is unknown");
 	}
 	if (!has_steps)
 		tq_problem(reader->problems, psprintf("%s.steps", path), "is missing");
@@ -772,125 +748,6 @@ resolve_wanted(Reader *reader, int place)
 		step->wants.places[step->wants.count++] = named->place;
 	}
 	bms_free(seen);
-}
-
-/* A name, key and the like; NULL when it is wrong. */
-static char *
-read_word(TqProblems *problems, const char *path, const JsonbValue *value,
-		  int max)
-{
-	char *word;
-
-	if (value->type != jbvString)
-	{
-		tq_problem(problems, path, "must be a string");
-		return NULL;
-	}
-	word = pnstrdup(value->val.string.val, value->val.string.len);
-	if (!tq_arg_word_is_valid(word, max))
-	{
-		tq_problem(problems, path,
-				   "must have 1 to %d bytes, and no control characters", max);
-		return NULL;
-	}
-	return word;
-}
-
-/* One of some words; the first one when it is wrong. */
-static int
-read_choice(TqProblems *problems, const char *path, const JsonbValue *value,
-			const char *const *words, int count)
-{
-	StringInfoData all;
-
-	for (int i = 0; i < count; i++)
-	{
-		if (value->type == jbvString &&
-			value->val.string.len == (int) strlen(words[i]) &&
-			memcmp(value->val.string.val, words[i], value->val.string.len) ==
-				0)
-			return i;
-	}
-	initStringInfo(&all);
-	for (int i = 0; i < count; i++)
-		appendStringInfo(&all, "%s%s", i > 0 ? ", " : "", words[i]);
-	tq_problem(problems, path, "must be one of %s", all.data);
-	return 0;
-}
-
-/* A whole number; 0 when it is wrong. */
-static int
-read_integer(TqProblems *problems, const char *path, const JsonbValue *value,
-			 int min, int max)
-{
-	int64 number;
-
-	if (value->type == jbvNumeric &&
-		tq_value_whole(value->val.numeric, &number) && number >= min &&
-		number <= max)
-		return (int) number;
-	tq_problem(problems, path, "must be a whole number from %d to %d", min,
-			   max);
-	return 0;
-}
-
-static bool
-read_span(TqProblems *problems, const char *path, const JsonbValue *value,
-		  bool forever, int64 *span)
-{
-	char *word;
-
-	if (value->type != jbvString)
-	{
-		tq_problem(problems, path, "must be an interval, as text");
-		return false;
-	}
-	word = pnstrdup(value->val.string.val, value->val.string.len);
-	if (forever && strcmp(word, "forever") == 0)
-	{
-		*span = TQ_FOREVER;
-		return true;
-	}
-	if (tq_value_span(word, span))
-		return true;
-	tq_problem(problems, path,
-			   "must be an interval from 0 to 10 years, with a unit");
-	return false;
-}
-
-static void
-read_tags(TqProblems *problems, const char *path, const JsonbValue *value,
-		  TqTags *tags)
-{
-	JsonbIterator *it;
-	JsonbValue     entry;
-	int            count;
-
-	if (!is_list(value))
-	{
-		tq_problem(problems, path, "must be a list of strings");
-		return;
-	}
-	count = JsonContainerSize(value->val.binary.data);
-	tags->tags = palloc(sizeof(char *) * (count + 1));
-	it = JsonbIteratorInit(value->val.binary.data);
-	(void) JsonbIteratorNext(&it, &entry, false);
-	for (int i = 0; i < count; i++)
-	{
-		char *tag;
-
-		(void) JsonbIteratorNext(&it, &entry, true);
-		tag = read_word(problems, psprintf("%s[%d]", path, i), &entry,
-						TQ_MAX_TAG);
-		if (tag != NULL)
-			tags->tags[tags->count++] = tag;
-	}
-	tq_arg_tags_sort(tags);
-	if (tags->count > TQ_MAX_TAGS)
-	{
-		tq_problem(problems, path, "has more than %d tags", TQ_MAX_TAGS);
-		tags->count = TQ_MAX_TAGS;
-	}
 }
 
 static JsonPath *
@@ -935,12 +792,4 @@ read_payload(Reader *reader, int place, const char *path, JsonbValue *value)
 		found.val.string.len = (int) strlen(word);
 		(void) read_path(reader, place, path, &found);
 	}
-}
-
-static bool
-is_list(const JsonbValue *value)
-{
-	return value->type == jbvBinary &&
-		   JsonContainerIsArray(value->val.binary.data) &&
-		   !JsonContainerIsScalar(value->val.binary.data);
 }

@@ -102,6 +102,7 @@ extern int  tq_flow_sight(const TqTemplate *template);
 /* results.c */
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
 							const TqStepList *steps, Size max);
+extern Jsonb *tq_results_of_step(int64 task_id);
 extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);
 extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
 

@@ -309,9 +309,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_not_begun, args, NULL, 0);
-	ids = MemoryContextAllocHuge(spi.caller, sizeof(int64) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = tq_spi_int8(i, 1, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{

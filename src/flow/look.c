@@ -61,7 +61,6 @@ static Datum names_of(const TqTemplate *template, const TqStepList *list);
 static bool  is_skipped(const TqFlow *flow, const bool *exists,
 						const bool *ended, int place);
 static void  read_left(int64 workflow_id, int *left, int count);
-static Datum result_of(int64 task_id, bool *isnull);
 
 Datum
 taskq_workflow_sight(PG_FUNCTION_ARGS)
@@ -172,6 +171,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 {
 	const TqStep *step = &flow->template->steps[place];
 	TqQueue      *queue = tq_queue_find(step->queue);
+	Jsonb        *outcome = NULL;
 	Datum         values[12] = {0};
 	bool          nulls[12];
 	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
@@ -196,6 +196,8 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		return;
 	}
 	values[2] = Int64GetDatum(made->task_id);
+	if ((rights & TQ_RIGHT_READ) != 0)
+		outcome = tq_results_of_step(made->task_id);
 	values[3] = CStringGetTextDatum(tq_state_name(made->state));
 	nulls[2] = nulls[3] = false;
 	if (made->reason != TQ_REASON_NONE)
@@ -205,8 +207,11 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	}
 	values[5] = Int32GetDatum(made->attempt);
 	nulls[5] = false;
-	if ((rights & TQ_RIGHT_READ) != 0)
-		values[8] = result_of(made->task_id, &nulls[8]);
+	if (outcome != NULL)
+	{
+		values[8] = JsonbPGetDatum(outcome);
+		nulls[8] = false;
+	}
 	values[9] = TimestampTzGetDatum(made->created_at);
 	nulls[9] = false;
 	values[10] = TimestampTzGetDatum(made->claimed_at);
@@ -214,30 +219,6 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	values[11] = TimestampTzGetDatum(made->finished_at);
 	nulls[11] = made->finished_at == 0;
 	tq_rows_add(result, values, nulls);
-}
-
-static Datum
-result_of(int64 task_id, bool *isnull)
-{
-	static TqStmt stmt = {
-		"SELECT CASE WHEN a.large & 8 <> 0"
-		"            THEN (SELECT l.doc FROM taskq.large l"
-		"                   WHERE l.task_id = a.task_id AND l.part = 3)"
-		"            ELSE a.result END"
-		"  FROM taskq.archive_keep a WHERE a.task_id = $1",
-		1,
-		{INT8OID},
-		NULL};
-	Datum  arg = Int64GetDatum(task_id);
-	Jsonb *result = NULL;
-	TqSpi  spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt, &arg, NULL, 1) > 0)
-		result = tq_spi_jsonb(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	*isnull = result == NULL;
-	return JsonbPGetDatum(result);
 }
 
 static Datum

@@ -13,12 +13,13 @@
 #include "base/spi.h"
 #include "flow/flow.h"
 
-#define COLUMNS                                                               \
-	"a.step_id, a.state::integer,"                                            \
-	" CASE WHEN a.large & 8 <> 0"                                             \
+#define RESULT                                                                \
+	"CASE WHEN a.large & 8 <> 0"                                              \
 	"      THEN (SELECT l.doc FROM taskq.large l"                             \
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
-	"      ELSE a.result END,"                                                \
+	"      ELSE a.result END"
+#define COLUMNS                                                               \
+	"a.step_id, a.state::integer, " RESULT ","                                \
 	" CASE WHEN a.state = 6 THEN"                                             \
 	"      CASE WHEN a.large & 32 <> 0"                                       \
 	"           THEN (SELECT l.doc FROM taskq.large l"                        \
@@ -39,6 +40,12 @@ static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  {INT8OID, INT4OID},
 							  NULL};
 
+static TqStmt stmt_step = {"SELECT " RESULT
+						   " FROM taskq.archive_keep a WHERE a.task_id = $1",
+						   1,
+						   {INT8OID},
+						   NULL};
+
 static void add_steps(JsonbParseState **state, int64 workflow_id,
 					  const TqTemplate *template, const TqStepList *steps,
 					  Size *size, Size max);
@@ -51,6 +58,21 @@ static void push_word(JsonbParseState **state, JsonbIteratorToken token,
 					  const char *word);
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
 						  Jsonb *document);
+
+/* Of one step; NULL: it has none, or has not ended. */
+Jsonb *
+tq_results_of_step(int64 task_id)
+{
+	Datum  arg = Int64GetDatum(task_id);
+	Jsonb *result = NULL;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_step, &arg, NULL, 1) > 0)
+		result = tq_spi_jsonb(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return result;
+}
 
 /* The name of a step; that of a member of a batch has its number behind. */
 char *

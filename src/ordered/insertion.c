@@ -101,9 +101,10 @@ static TqStmt stmt_delete = {
 	{INT4OID, TEXTOID},
 	NULL};
 
-static bool          inserting(TqCall *call, TqQueue *queue, Datum key,
-							   TqInsertion insertion, Datum reference, bool keeps_out,
-							   int64 *holder, TqState *holder_state);
+static bool inserting(TqCall *call, TqQueue *queue, Datum key,
+					  TqInsertion insertion, Datum reference, bool keeps_out,
+					  int64 *holder, TqState *holder_state);
+
 static TransactionId find_live(TqCall *call, const TqQueue *queue, Datum key,
 							   bool lifo, TaskIds *found);
 static TransactionId find_holder(TqCall *call, const TqQueue *queue,

@@ -1,0 +1,170 @@
+/*
+ * member.c
+ *		Members of a definition, read and checked.
+ *
+ * Each function takes a member's value and its path, notes what is wrong with
+ * it, and returns something that reading can go on with.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/json.h"
+#include "base/types.h"
+#include "core/options.h"
+#include "flow/member.h"
+#include "flow/value.h"
+
+/* Read the members of an object, which has that path; NULL: it has none. */
+void
+tq_members_begin(TqMembers *members, JsonbContainer *object, const char *path)
+{
+	JsonbValue begin;
+
+	members->of = path;
+	members->it = JsonbIteratorInit(object);
+	(void) JsonbIteratorNext(&members->it, &begin, false);
+}
+
+/* The next one's name, path and value; false: there are no more. */
+bool
+tq_members_next(TqMembers *members, JsonbValue *value)
+{
+	JsonbValue key;
+
+	if (JsonbIteratorNext(&members->it, &key, true) != WJB_KEY)
+		return false;
+	members->name = pnstrdup(key.val.string.val, key.val.string.len);
+	members->path = members->of == NULL
+						? members->name
+						: psprintf("%s.%s", members->of, members->name);
+	(void) JsonbIteratorNext(&members->it, value, true);
+	return true;
+}
+
+/* A name, key and the like; NULL when it is wrong. */
+char *
+tq_member_word(TqProblems *problems, const char *path, const JsonbValue *value,
+			   int max)
+{
+	char *word;
+
+	if (value->type != jbvString)
+	{
+		tq_problem(problems, path, "must be a string");
+		return NULL;
+	}
+	word = pnstrdup(value->val.string.val, value->val.string.len);
+	if (!tq_arg_word_is_valid(word, max))
+	{
+		tq_problem(problems, path,
+				   "must have 1 to %d bytes, and no control characters", max);
+		return NULL;
+	}
+	return word;
+}
+
+/* One of some words; the first one when it is wrong. */
+int
+tq_member_choice(TqProblems *problems, const char *path,
+				 const JsonbValue *value, const char *const *words, int count)
+{
+	StringInfoData all;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (value->type == jbvString &&
+			value->val.string.len == (int) strlen(words[i]) &&
+			memcmp(value->val.string.val, words[i], value->val.string.len) ==
+				0)
+			return i;
+	}
+	initStringInfo(&all);
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&all, "%s%s", i > 0 ? ", " : "", words[i]);
+	tq_problem(problems, path, "must be one of %s", all.data);
+	return 0;
+}
+
+/* A whole number; 0 when it is wrong. */
+int
+tq_member_integer(TqProblems *problems, const char *path,
+				  const JsonbValue *value, int min, int max)
+{
+	int64 number;
+
+	if (value->type == jbvNumeric &&
+		tq_value_whole(value->val.numeric, &number) && number >= min &&
+		number <= max)
+		return (int) number;
+	tq_problem(problems, path, "must be a whole number from %d to %d", min,
+			   max);
+	return 0;
+}
+
+bool
+tq_member_span(TqProblems *problems, const char *path, const JsonbValue *value,
+			   bool forever, int64 *span)
+{
+	char *word;
+
+	if (value->type != jbvString)
+	{
+		tq_problem(problems, path, "must be an interval, as text");
+		return false;
+	}
+	word = pnstrdup(value->val.string.val, value->val.string.len);
+	if (forever && strcmp(word, "forever") == 0)
+	{
+		*span = TQ_FOREVER;
+		return true;
+	}
+	if (tq_value_span(word, span))
+		return true;
+	tq_problem(problems, path,
+			   "must be an interval from 0 to 10 years, with a unit");
+	return false;
+}
+
+void
+tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
+			   TqTags *tags)
+{
+	JsonbIterator *it;
+	JsonbValue     entry;
+	int            count;
+
+	if (!tq_member_is_list(value))
+	{
+		tq_problem(problems, path, "must be a list of strings");
+		return;
+	}
+	count = JsonContainerSize(value->val.binary.data);
+	tags->tags = palloc(sizeof(char *) * (count + 1));
+	it = JsonbIteratorInit(value->val.binary.data);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	for (int i = 0; i < count; i++)
+	{
+		char *tag;
+
+		(void) JsonbIteratorNext(&it, &entry, true);
+		tag = tq_member_word(problems, psprintf("%s[%d]", path, i), &entry,
+							 TQ_MAX_TAG);
+		if (tag != NULL)
+			tags->tags[tags->count++] = tag;
+	}
+	tq_arg_tags_sort(tags);
+	if (tags->count > TQ_MAX_TAGS)
+	{
+		tq_problem(problems, path, "has more than %d tags", TQ_MAX_TAGS);
+		tags->count = TQ_MAX_TAGS;
+	}
+}
+
+bool
+tq_member_is_list(const JsonbValue *value)
+{
+	return value->type == jbvBinary &&
+		   JsonContainerIsArray(value->val.binary.data) &&
+		   !JsonContainerIsScalar(value->val.binary.data);
+}
