@@ -194,10 +194,12 @@ check_choice(TqTask *task, TqMove *move)
 static void
 check_revival(const TqTask *task, const TqMove *move)
 {
+	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32  step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqFlow flow;
 
-	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow))
+	tq_flow_lock(workflow_id, true);
+	if (!tq_flow_read(workflow_id, &flow))
 		return;
 	if ((flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_ERROR) ||
 		(TQ_STEP_PLACE(step_id) < flow.template->step_count &&

@@ -52,6 +52,9 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
+	tq_flow_lock(workflow_id, false);
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
 		has_ended(workflow_id);
 	while ((task_id = next_step(workflow_id, task_id)) != 0)

@@ -89,6 +89,7 @@ typedef struct TqChoice
 extern void tq_template_init(void);
 
 /* workflow.c */
+extern void tq_flow_lock(int64 workflow_id, bool shared);
 extern bool tq_flow_read(int64 workflow_id, TqFlow *flow);
 extern bool tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
 extern void tq_flow_revive(TqFlow *flow);

@@ -7,9 +7,12 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
 
+#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
@@ -60,6 +63,21 @@ static TqStmt stmt_steps = {
 	NULL};
 
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
+
+/*
+ * To the end of the transaction, before the instance is read: who cancels it
+ * has the lock alone, so that nobody is bringing a step back meanwhile, which
+ * he would not see.
+ */
+void
+tq_flow_lock(int64 workflow_id, bool shared)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+	(void) LockAcquire(&tag, shared ? ShareLock : ExclusiveLock, false, false);
+}
 
 /* False: there is none. */
 bool
