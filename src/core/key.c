@@ -181,7 +181,7 @@ tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 void
 tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 {
-	TqKeyName names[2];
+	TqKeyName names[2] = {{0}};
 
 	tq_key_lock_names(call, names, names_of_task(queue, task, names));
 }

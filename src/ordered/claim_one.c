@@ -70,6 +70,7 @@ Datum
 taskq_claim_one(PG_FUNCTION_ARGS)
 {
 	One    one = {0};
+	TqWait wait = {.look = look, .arg = &one};
 	TqCall call;
 	char  *worker = tq_arg_name(fcinfo, 0, "worker", NULL);
 	Jsonb *lists[TQ_PARTS] = {NULL};
@@ -98,8 +99,6 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_claim_one()");
 	if (span > 0)
 	{
-		TqWait wait = {.look = look, .arg = &one};
-
 		tq_wait_begin(&wait, span);
 		one.claim.wait = &wait;
 		(void) tq_wait_run(&wait);

@@ -198,10 +198,15 @@ readable_queues(const char *name)
 	Datum *ids;
 	int    count = 0;
 	int    names_count = 1;
-	char **names = (char **) &name;
+	char **names;
 
 	if (name == NULL)
 		names = tq_queue_names(&names_count);
+	else
+	{
+		names = palloc(sizeof(char *));
+		names[0] = pstrdup(name);
+	}
 	ids = palloc(sizeof(Datum) * (names_count + 1));
 	for (int i = 0; i < names_count; i++)
 	{
