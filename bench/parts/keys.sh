@@ -13,8 +13,7 @@ part_keys() {
 		keys_insertion 'submit that supersedes' supersede "$round"
 		keys_junction 100 "$round"
 		keys_junction 10000 "$round"
-		keys_release 10 "$round"
-		keys_release 10000 "$round"
+		keys_release "$round"
 		keys_changes "$round"
 	done
 	aim "serial, $KEYS keys of $KEY_TASKS tasks, $(clients "$KEY_CLIENTS")" \
@@ -108,18 +107,23 @@ keys_junction() {
 	say "   junction of $1 keys: $ms ms"
 }
 
-# keys_release BEHIND ROUND: one key, one client that does not wait for the disk
+# keys_release ROUND: one key, one client that does not wait for the disk; the
+# same with few and with many tasks behind, in either order
 keys_release() {
-	fresh taskq 0
-	keys_queue '{"key_policy": "serial"}'
-	sql b_taskq -o /dev/null -c "SELECT count(*) FROM taskq_submit_many('bench',
-		array_fill('$PAYLOAD'::jsonb, ARRAY[$1 + 1]), key => 'one')" -c 'VACUUM ANALYZE'
+	local behind order="10 10000"
+	[ $(($1 % 2)) = 1 ] || order="10000 10"
 	cat >"$work/taskq.release.sql" <<-SQL
 		SELECT taskq_submit('bench', :payload, key => 'one');
 		SELECT task_id, token, payload FROM taskq_claim('bench') \\gset
 		SELECT taskq_complete(:task_id, :token);
 	SQL
-	PGOPTIONS='-c synchronous_commit=off' measure "complete, $1 tasks behind" release 1 taskq "$2"
+	for behind in $order; do
+		fresh taskq 0
+		keys_queue '{"key_policy": "serial"}'
+		sql b_taskq -o /dev/null -c "SELECT count(*) FROM taskq_submit_many('bench',
+			array_fill('$PAYLOAD'::jsonb, ARRAY[$behind + 1]), key => 'one')" -c 'VACUUM ANALYZE'
+		PGOPTIONS='-c synchronous_commit=off' measure "complete, $behind tasks behind" release 1 taskq "$1"
+	done
 }
 
 # keys_changes ROUND: a task comes in the place of the client's last one; by
