@@ -24,6 +24,14 @@ tq_json_is_object(const JsonbValue *value)
 		   JsonContainerIsObject(value->val.binary.data);
 }
 
+bool
+tq_json_is_list(const JsonbValue *value)
+{
+	return value->type == jbvBinary &&
+		   JsonContainerIsArray(value->val.binary.data) &&
+		   !JsonContainerIsScalar(value->val.binary.data);
+}
+
 /* A member of an object that is neither missing nor null; else NULL. */
 JsonbValue *
 tq_json_member(const JsonbValue *value, const char *name)

@@ -14,6 +14,7 @@
 #include "utils/jsonb.h"
 
 extern bool        tq_json_is_object(const JsonbValue *value);
+extern bool        tq_json_is_list(const JsonbValue *value);
 extern JsonbValue *tq_json_member(const JsonbValue *value, const char *name);
 extern int32       tq_json_int4(const char *name, JsonbValue *value);
 extern int64       tq_json_int8(const char *name, JsonbValue *value);

@@ -274,8 +274,7 @@ read_decision(JsonbValue *entry, Entry *item)
 	bool               has_task = false;
 	bool               has_token = false;
 
-	if (entry->type != jbvBinary ||
-		!JsonContainerIsObject(entry->val.binary.data))
+	if (!tq_json_is_object(entry))
 		tq_error_invalid("decisions", "must be a list of objects", NULL);
 	it = JsonbIteratorInit(entry->val.binary.data);
 	token = JsonbIteratorNext(&it, &key, false);

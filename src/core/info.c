@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/order.h"
 #include "base/spi.h"
 #include "core/info.h"
@@ -344,8 +345,7 @@ last_error(Datum errors)
 	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_COUNT(list) == 0)
 		return NULL;
 	last = getIthJsonbValueFromContainer(&list->root, JB_ROOT_COUNT(list) - 1);
-	if (last == NULL || last->type != jbvBinary ||
-		!JsonContainerIsObject(last->val.binary.data) ||
+	if (last == NULL || !tq_json_is_object(last) ||
 		getKeyJsonValueFromContainer(last->val.binary.data, "error", 5,
 									 &error) == NULL ||
 		error.type != jbvString)

@@ -24,6 +24,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/rows.h"
 #include "core/info.h"
 #include "core/large.h"
@@ -318,8 +319,7 @@ origin_of(TqTask *task)
 	if (!JB_ROOT_IS_OBJECT(document) ||
 		getKeyJsonValueFromContainer(&document->root, "dead_letter", 11,
 									 &origin) == NULL ||
-		origin.type != jbvBinary ||
-		!JsonContainerIsObject(origin.val.binary.data) ||
+		!tq_json_is_object(&origin) ||
 		getKeyJsonValueFromContainer(origin.val.binary.data, "task_id", 7,
 									 &id) == NULL ||
 		id.type != jbvNumeric)

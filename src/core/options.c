@@ -23,6 +23,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "core/options.h"
 #include "shared/shmem.h"
 
@@ -439,9 +440,7 @@ read_retry_list(TqOptions *options, const char *name, JsonbValue *value)
 	int                count = 0;
 	int64              list[100];
 
-	if (value->type != jbvBinary ||
-		!JsonContainerIsArray(value->val.binary.data) ||
-		JsonContainerIsScalar(value->val.binary.data))
+	if (!tq_json_is_list(value))
 		bad_value(name);
 	it = JsonbIteratorInit(value->val.binary.data);
 	token = JsonbIteratorNext(&it, &entry, false);
@@ -576,8 +575,7 @@ read_rate_limit(TqOptions *options, const char *name, JsonbValue *value)
 	JsonbValue     *count;
 	JsonbValue     *per;
 
-	if (value->type != jbvBinary ||
-		!JsonContainerIsObject(value->val.binary.data))
+	if (!tq_json_is_object(value))
 		bad_value(name);
 	object = value->val.binary.data;
 	count = getKeyJsonValueFromContainer(object, "count", 5, NULL);

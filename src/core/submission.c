@@ -232,8 +232,7 @@ tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 		inner->args[i].isnull = true;
 		named[i] = false;
 	}
-	if (entry->type != jbvBinary ||
-		!JsonContainerIsObject(entry->val.binary.data))
+	if (!tq_json_is_object(entry))
 		tq_error_invalid(list, "must be a list of objects", NULL);
 	it = JsonbIteratorInit(entry->val.binary.data);
 	token = JsonbIteratorNext(&it, &key, false);
@@ -314,8 +313,7 @@ tags_of_list(JsonbValue *value)
 	JsonbIteratorToken token;
 	ArrayBuildState   *tags;
 
-	if (value->type != jbvBinary ||
-		!JsonContainerIsArray(value->val.binary.data))
+	if (!tq_json_is_list(value))
 		tq_error_invalid("tags", "must be a list of strings", NULL);
 	tags = initArrayResult(TEXTOID, CurrentMemoryContext, false);
 	it = JsonbIteratorInit(value->val.binary.data);

@@ -39,6 +39,7 @@
 #include "core/key.h"
 #include "core/large.h"
 #include "core/limit.h"
+#include "core/list_key.h"
 #include "core/metrics.h"
 #include "core/role.h"
 #include "core/state.h"
@@ -52,22 +53,6 @@ typedef struct Holder
 	TqState state;
 	text   *key; /* NULL: none; of live ones only */
 } Holder;
-
-/* What an entry of a list says of its key. */
-typedef struct ListKey
-{
-	char       *queue_name;
-	char       *key; /* NULL: none */
-	TqInsertion insertion;
-	bool        may_be_kept_out; /* somebody may have its reference */
-	bool        deleted;         /* by a later one */
-} ListKey;
-
-typedef struct ListKeys
-{
-	ListKey *all;
-	int      count;
-} ListKeys;
 
 PG_FUNCTION_INFO_V1(taskq_submit);
 PG_FUNCTION_INFO_V1(taskq_submit_many);
@@ -95,17 +80,12 @@ static void refuse_late(const TqSubmission *sub);
 static void lock_key(TqCall *call, const TqSubmission *sub);
 static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
 static bool make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
-static void read_keys(Jsonb *list, ListKeys *keys);
-static void note_deletions(ListKeys *keys);
-static int  compare_list_keys(const void *a, const void *b);
-static void lock_entries(TqCall *call, const ListKeys *keys);
-static char *word_of(const JsonbValue *entry, const char *name);
-static void  replace_settings(const TqSubmission *sub, Jsonb *payload,
-							  TqTask *task);
-static bool  insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
-						 int64 *task_id, Holder *holder);
-static bool  change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
-						   const Holder *holder);
+static void replace_settings(const TqSubmission *sub, Jsonb *payload,
+							 TqTask *task);
+static bool insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						int64 *task_id, Holder *holder);
+static bool change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						  const Holder *holder);
 
 Datum
 taskq_submit(PG_FUNCTION_ARGS)
@@ -206,7 +186,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	JsonbIterator     *it;
 	JsonbValue         entry;
 	JsonbIteratorToken token;
-	ListKeys           keys;
+	TqListKeys         keys;
 	int                place = 0;
 	TqCall             call;
 	MemoryContext      caller = CurrentMemoryContext;
@@ -221,8 +201,8 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_begin(&call, "taskq_submit_tasks()");
 	call.lines_later = true;
-	read_keys(list, &keys);
-	lock_entries(&call, &keys);
+	tq_list_keys_read(list, &keys);
+	tq_list_keys_lock(&call, &keys);
 	call.many = true;
 	it = JsonbIteratorInit(&list->root);
 	token = JsonbIteratorNext(&it, &entry, false);
@@ -255,132 +235,6 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	tq_call_end(&call);
 	MemoryContextDelete(one);
 	return (Datum) 0;
-}
-
-/* What the entries of a list say of their keys; what is wrong with one is
- * said when its turn comes. */
-static void
-read_keys(Jsonb *list, ListKeys *keys)
-{
-	JsonbIterator *it;
-	JsonbValue     entry;
-
-	keys->all = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(ListKey) * (JB_ROOT_COUNT(list) + 1));
-	keys->count = 0;
-	it = JsonbIteratorInit(&list->root);
-	(void) JsonbIteratorNext(&it, &entry, false);
-	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
-	{
-		ListKey *key = &keys->all[keys->count++];
-		char    *insertion = word_of(&entry, "insertion");
-
-		CHECK_FOR_INTERRUPTS();
-		key->key = word_of(&entry, "key");
-		key->queue_name = word_of(&entry, "queue");
-		if (key->queue_name == NULL)
-			key->queue_name = pstrdup("default");
-		if (insertion == NULL ||
-			!tq_insertion_parse(insertion, &key->insertion))
-			key->insertion = TQ_INSERTION_APPEND;
-		key->may_be_kept_out = word_of(&entry, "reference") != NULL &&
-							   word_of(&entry, "on_conflict") != NULL;
-	}
-	note_deletions(keys);
-}
-
-/*
- * For each entry: does a later one delete all of its key?  One that may be
- * kept out by its reference deletes when its turn comes.
- */
-static void
-note_deletions(ListKeys *keys)
-{
-	ListKey **sorted = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(ListKey *) * (keys->count + 1));
-	bool deleted = false;
-
-	for (int i = 0; i < keys->count; i++)
-	{
-		sorted[i] = &keys->all[i];
-		keys->all[i].deleted = false;
-	}
-	qsort(sorted, keys->count, sizeof(ListKey *), compare_list_keys);
-	for (int i = keys->count - 1; i >= 0; i--)
-	{
-		ListKey *later = i + 1 < keys->count ? sorted[i + 1] : NULL;
-
-		if (sorted[i]->key == NULL)
-			break;
-		if (later == NULL || strcmp(later->key, sorted[i]->key) != 0 ||
-			strcmp(later->queue_name, sorted[i]->queue_name) != 0)
-			deleted = false;
-		sorted[i]->deleted = deleted;
-		deleted = deleted || (sorted[i]->insertion == TQ_INSERTION_DELETE &&
-							  !sorted[i]->may_be_kept_out);
-	}
-	pfree(sorted);
-}
-
-/* By queue and key, those without key first; then in the list's order. */
-static int
-compare_list_keys(const void *a, const void *b)
-{
-	const ListKey *x = *(ListKey *const *) a;
-	const ListKey *y = *(ListKey *const *) b;
-	int            order;
-
-	if ((x->key == NULL) != (y->key == NULL))
-		return x->key == NULL ? -1 : 1;
-	if (x->key != NULL)
-	{
-		order = strcmp(x->queue_name, y->queue_name);
-		if (order == 0)
-			order = strcmp(x->key, y->key);
-		if (order != 0)
-			return order;
-	}
-	return x < y ? -1 : x > y;
-}
-
-/* All keys of a list, before its first task. */
-static void
-lock_entries(TqCall *call, const ListKeys *keys)
-{
-	TqKeyName *names = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqKeyName) * (keys->count + 1));
-	int named = 0;
-
-	for (int i = 0; i < keys->count; i++)
-	{
-		ListKey *key = &keys->all[i];
-		TqQueue *queue;
-
-		if (key->key == NULL || strlen(key->key) > TQ_MAX_KEY)
-			continue;
-		if (named == 0)
-			tq_queue_lock_insertions();
-		queue = tq_queue_find(key->queue_name);
-		if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
-			(key->insertion == TQ_INSERTION_APPEND &&
-			 !tq_key_is_ordered(queue)))
-			continue;
-		names[named].queue_id = queue->queue_id;
-		names[named++].key = cstring_to_text(key->key);
-	}
-	tq_key_lock_names(call, names, named);
-	pfree(names);
-}
-
-/* A member that is a string; NULL: there is none. */
-static char *
-word_of(const JsonbValue *entry, const char *name)
-{
-	JsonbValue *value = tq_json_member(entry, name);
-
-	if (value == NULL || value->type != jbvString)
-		return NULL;
-	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
 /*
@@ -493,10 +347,10 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		if (tq_submit_is_held_by_finished(sub->queue, sub->reference,
 										  &holder->task_id, &holder->state))
 		{
+			refuse_late(sub);
 			if (!tq_state_remove(call, sub->queue, &task))
 				elog(ERROR, "could not take back a task just inserted");
 			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
-			refuse_late(sub);
 			return false;
 		}
 	}

@@ -27,7 +27,6 @@ static Jsonb *part(int64 index, int64 start, int64 end);
 static void   push_number(JsonbParseState **state, const char *name,
 						  int64 number);
 static JsonbValue *member(Jsonb *result, const char *name);
-static bool        is_list(const JsonbValue *value);
 static bool        is_child(const TqStep *step, int place);
 static bool        is_noted(const TqStepList *list, int place);
 
@@ -57,7 +56,7 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	JsonbValue     entry;
 	int            count;
 
-	if (list == NULL || !is_list(list))
+	if (list == NULL || !tq_json_is_list(list))
 		return "the result of a decision must be {\"create\": [names of steps]}";
 	count = JsonContainerSize(list->val.binary.data);
 	if (count > tq_guc_max_decision_steps)
@@ -152,7 +151,7 @@ read_list(const JsonbValue *list, TqChoice *choice)
 	JsonbValue     entry;
 	int            count;
 
-	if (!is_list(list))
+	if (!tq_json_is_list(list))
 		return "batches must be a list of objects";
 	count = JsonContainerSize(list->val.binary.data);
 	if (count > tq_guc_max_batch_members)
@@ -259,14 +258,6 @@ member(Jsonb *result, const char *name)
 	value.val.binary.data = &result->root;
 	value.val.binary.len = VARSIZE_ANY_EXHDR(result);
 	return tq_json_member(&value, name);
-}
-
-static bool
-is_list(const JsonbValue *value)
-{
-	return value->type == jbvBinary &&
-		   JsonContainerIsArray(value->val.binary.data) &&
-		   !JsonContainerIsScalar(value->val.binary.data);
 }
 
 static bool

@@ -387,7 +387,7 @@ read_steps(Reader *reader, JsonbValue *value)
 	JsonbValue     entry;
 	int            count;
 
-	if (!tq_member_is_list(value))
+	if (!tq_json_is_list(value))
 	{
 		tq_problem(reader->problems, "steps", "must be a list");
 		return;
@@ -619,7 +619,7 @@ read_names(Reader *reader, const char *path, const JsonbValue *value,
 	Bitmapset     *seen = NULL;
 	int            count;
 
-	if (!tq_member_is_list(value))
+	if (!tq_json_is_list(value))
 	{
 		tq_problem(reader->problems, path, "must be a list of names");
 		return;
@@ -671,7 +671,7 @@ read_branches(Reader *reader, int place)
 	JsonbValue     entry;
 	int            count;
 
-	if (!tq_member_is_list(&draft->branches))
+	if (!tq_json_is_list(&draft->branches))
 	{
 		tq_problem(reader->problems, psprintf("steps[%d].branches", place),
 				   "must be a list of objects");

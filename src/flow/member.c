@@ -134,7 +134,7 @@ tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
 	JsonbValue     entry;
 	int            count;
 
-	if (!tq_member_is_list(value))
+	if (!tq_json_is_list(value))
 	{
 		tq_problem(problems, path, "must be a list of strings");
 		return;
@@ -159,12 +159,4 @@ tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
 		tq_problem(problems, path, "has more than %d tags", TQ_MAX_TAGS);
 		tags->count = TQ_MAX_TAGS;
 	}
-}
-
-bool
-tq_member_is_list(const JsonbValue *value)
-{
-	return value->type == jbvBinary &&
-		   JsonContainerIsArray(value->val.binary.data) &&
-		   !JsonContainerIsScalar(value->val.binary.data);
 }

@@ -41,6 +41,5 @@ extern bool tq_member_span(TqProblems *problems, const char *path,
 						   const JsonbValue *value, bool forever, int64 *span);
 extern void tq_member_tags(TqProblems *problems, const char *path,
 						   const JsonbValue *value, TqTags *tags);
-extern bool tq_member_is_list(const JsonbValue *value);
 
 #endif /* TQ_MEMBER_H */

@@ -18,6 +18,7 @@
 
 #include "base/json.h"
 #include "flow/definition.h"
+#include "flow/member.h"
 #include "flow/value.h"
 
 static const char *const type_words[] = {
@@ -50,7 +51,6 @@ static void apply_members(JsonbContainer *schema, JsonbValue *value,
 static void apply_items(JsonbContainer *schema, JsonbValue *value,
 						const char *path, TqProblems *problems);
 static bool is_of_type(JsonbValue *value, const char *type, int length);
-static bool is_array(const JsonbValue *value);
 static JsonbValue *keyword(JsonbContainer *schema, const char *word);
 
 /* Is it one that can be applied? */
@@ -82,21 +82,14 @@ tq_schema_apply(Jsonb *schema, Jsonb *document, TqProblems *problems)
 static void
 check(JsonbContainer *schema, const char *path, TqProblems *problems)
 {
-	JsonbIterator     *it = JsonbIteratorInit(schema);
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         value;
+	TqMembers  members;
+	JsonbValue value;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
-	{
-		char *word = pnstrdup(key.val.string.val, key.val.string.len);
-
-		(void) JsonbIteratorNext(&it, &value, true);
-		check_keyword(word, &value, psprintf("%s.%s", path, word), problems);
-	}
+	tq_members_begin(&members, schema, path);
+	while (tq_members_next(&members, &value))
+		check_keyword(members.name, &value, members.path, problems);
 }
 
 static void
@@ -113,7 +106,7 @@ check_keyword(const char *word, JsonbValue *value, const char *path,
 		check_schema_value(value, path, problems);
 	else if (strcmp(word, "enum") == 0)
 	{
-		if (!is_array(value))
+		if (!tq_json_is_list(value))
 			tq_problem(problems, path, "must be a list");
 	}
 	else if (strcmp(word, "minimum") == 0 || strcmp(word, "maximum") == 0)
@@ -162,7 +155,8 @@ check_type(JsonbValue *value, const char *path, TqProblems *problems)
 				return;
 		}
 	}
-	else if (is_array(value) && JsonContainerSize(value->val.binary.data) > 0)
+	else if (tq_json_is_list(value) &&
+			 JsonContainerSize(value->val.binary.data) > 0)
 	{
 		int n = 0;
 
@@ -189,7 +183,7 @@ check_strings(JsonbValue *value, const char *path, TqProblems *problems)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
-	bool           good = is_array(value);
+	bool           good = tq_json_is_list(value);
 
 	if (good)
 	{
@@ -205,26 +199,17 @@ check_strings(JsonbValue *value, const char *path, TqProblems *problems)
 static void
 check_properties(JsonbValue *value, const char *path, TqProblems *problems)
 {
-	JsonbIterator     *it;
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         member;
+	TqMembers  members;
+	JsonbValue member;
 
 	if (!tq_json_is_object(value))
 	{
 		tq_problem(problems, path, "must be an object");
 		return;
 	}
-	it = JsonbIteratorInit(value->val.binary.data);
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
-	{
-		(void) JsonbIteratorNext(&it, &member, true);
-		check_schema_value(
-			&member,
-			psprintf("%s.%.*s", path, key.val.string.len, key.val.string.val),
-			problems);
-	}
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
+		check_schema_value(&member, members.path, problems);
 }
 
 static void
@@ -351,12 +336,12 @@ static void
 apply_members(JsonbContainer *schema, JsonbValue *value, const char *path,
 			  TqProblems *problems)
 {
-	JsonbValue        *required = keyword(schema, "required");
-	JsonbValue        *properties = keyword(schema, "properties");
-	JsonbIterator     *it;
-	JsonbIteratorToken token;
-	JsonbValue         key;
-	JsonbValue         member;
+	JsonbValue    *required = keyword(schema, "required");
+	JsonbValue    *properties = keyword(schema, "properties");
+	JsonbIterator *it;
+	TqMembers      members;
+	JsonbValue     key;
+	JsonbValue     member;
 
 	if (!tq_json_is_object(value))
 		return;
@@ -377,20 +362,14 @@ apply_members(JsonbContainer *schema, JsonbValue *value, const char *path,
 	}
 	if (properties == NULL)
 		return;
-	it = JsonbIteratorInit(properties->val.binary.data);
-	(void) JsonbIteratorNext(&it, &key, false);
-	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	tq_members_begin(&members, properties->val.binary.data, path);
+	while (tq_members_next(&members, &member))
 	{
 		JsonbValue *found = getKeyJsonValueFromContainer(
-			value->val.binary.data, key.val.string.val, key.val.string.len,
-			NULL);
+			value->val.binary.data, members.name, strlen(members.name), NULL);
 
-		(void) JsonbIteratorNext(&it, &member, true);
 		if (found != NULL)
-			apply(member.val.binary.data, found,
-				  psprintf("%s.%.*s", path, key.val.string.len,
-						   key.val.string.val),
-				  problems);
+			apply(member.val.binary.data, found, members.path, problems);
 	}
 }
 
@@ -403,7 +382,7 @@ apply_items(JsonbContainer *schema, JsonbValue *value, const char *path,
 	JsonbValue     entry;
 	int            n = 0;
 
-	if (items == NULL || !is_array(value))
+	if (items == NULL || !tq_json_is_list(value))
 		return;
 	it = JsonbIteratorInit(value->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
@@ -421,7 +400,7 @@ is_of_type(JsonbValue *value, const char *type, int length)
 	if (strcmp(word, "object") == 0)
 		return tq_json_is_object(value);
 	if (strcmp(word, "array") == 0)
-		return is_array(value);
+		return tq_json_is_list(value);
 	if (strcmp(word, "string") == 0)
 		return value->type == jbvString;
 	if (strcmp(word, "number") == 0)
@@ -436,14 +415,6 @@ is_of_type(JsonbValue *value, const char *type, int length)
 				numeric_eq, NumericGetDatum(value->val.numeric),
 				DirectFunctionCall1(numeric_floor,
 									NumericGetDatum(value->val.numeric)))));
-}
-
-static bool
-is_array(const JsonbValue *value)
-{
-	return value->type == jbvBinary &&
-		   JsonContainerIsArray(value->val.binary.data) &&
-		   !JsonContainerIsScalar(value->val.binary.data);
 }
 
 static JsonbValue *
