@@ -51,13 +51,15 @@ my $try = sub {
 	return $answer // '';
 };
 my $begin = time;
-while ((my $at = (time - $begin) / $SECONDS) < 1)
+# all that is planned, also where the machine is slow
+while ((my $at = (time - $begin) / $SECONDS) < 3)
 {
-	if ($at > ($done{wipes} + 0.7) / $WIPES)
+	last if $at >= 1 && $done{wipes} >= $WIPES && $done{crashes} >= $CRASHES;
+	if ($done{wipes} < $WIPES && $at > ($done{wipes} + 0.7) / $WIPES)
 	{
 		$done{wipes}++ if eval { $sql->('SELECT taskq.debug_wipe()'); 1 };
 	}
-	elsif ($at > ($done{crashes} + 0.5) / $CRASHES)
+	elsif ($done{crashes} < $CRASHES && $at > ($done{crashes} + 0.5) / $CRASHES)
 	{
 		my $pid = $try->("SELECT pid FROM pg_stat_activity WHERE application_name = 'limit_client' ORDER BY random() LIMIT 1");
 		if ($pid ne '' && kill('KILL', $pid))
