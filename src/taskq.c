@@ -40,8 +40,9 @@ _PG_init(void)
 	tq_line_init();
 	tq_insertion_init();
 	tq_template_init();
-	tq_advance_init();
+	tq_door_init();
 	tq_carry_init();
+	tq_passive_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

@@ -42,7 +42,9 @@ CREATE TABLE taskq.workflow (
     finished_at timestamp with time zone,
     expires_at timestamp with time zone,
     run_at timestamp with time zone,
+    parent_id bigint,
     parent_task_id bigint,
+    depth smallint NOT NULL DEFAULT 0,
     identity bytea,
     key pg_catalog.text COLLATE "C",
     correlation_id pg_catalog.text COLLATE "C",
@@ -63,7 +65,9 @@ COMMENT ON COLUMN taskq.workflow.created_at IS 'When it was started';
 COMMENT ON COLUMN taskq.workflow.finished_at IS 'When it ended';
 COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it lives';
 COMMENT ON COLUMN taskq.workflow.run_at IS 'When it was to begin; null: at once';
-COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'The step that waits for it';
+COMMENT ON COLUMN taskq.workflow.parent_id IS 'The instance that has started it';
+COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'The step of that one that waits for it';
+COMMENT ON COLUMN taskq.workflow.depth IS 'How many instances are around it';
 COMMENT ON COLUMN taskq.workflow.identity IS 'Of two with the same one the second is a duplicate';
 COMMENT ON COLUMN taskq.workflow.key IS 'Who started it said so';
 COMMENT ON COLUMN taskq.workflow.correlation_id IS 'Inherited by its steps';
@@ -79,6 +83,8 @@ CREATE INDEX workflow_template_idx ON taskq.workflow (template_id, workflow_id);
 COMMENT ON INDEX taskq.workflow_template_idx IS 'Instances of a template';
 CREATE INDEX workflow_expires_idx ON taskq.workflow (expires_at) WHERE expires_at IS NOT NULL;
 COMMENT ON INDEX taskq.workflow_expires_idx IS 'The retention duty';
+CREATE INDEX workflow_parent_idx ON taskq.workflow (parent_task_id, workflow_id) WHERE parent_task_id IS NOT NULL;
+COMMENT ON INDEX taskq.workflow_parent_idx IS 'Instances that a step has waited for';
 CREATE INDEX workflow_correlation_idx ON taskq.workflow (correlation_id) WHERE correlation_id IS NOT NULL;
 COMMENT ON INDEX taskq.workflow_correlation_idx IS 'Look-up by correlation id';
 
@@ -96,3 +102,34 @@ COMMENT ON COLUMN taskq.edge.workflow_id IS 'The instance';
 COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure';
 COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed';
 COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';
+
+CREATE TABLE taskq.signal (
+    workflow_id bigint NOT NULL,
+    name pg_catalog.text NOT NULL COLLATE "C",
+    payload jsonb,
+    sent_by integer NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    CONSTRAINT signal_pkey PRIMARY KEY (workflow_id, name)
+);
+COMMENT ON TABLE taskq.signal IS 'Signals that instances have been given, the first of each name';
+COMMENT ON COLUMN taskq.signal.workflow_id IS 'The instance';
+COMMENT ON COLUMN taskq.signal.name IS 'As its template has it';
+COMMENT ON COLUMN taskq.signal.payload IS 'What came with it';
+COMMENT ON COLUMN taskq.signal.sent_by IS 'Role that sent it';
+COMMENT ON COLUMN taskq.signal.sent_at IS 'When';
+COMMENT ON CONSTRAINT signal_pkey ON taskq.signal IS 'The first of a name counts';
+
+CREATE TABLE taskq.timer (
+    at timestamp with time zone NOT NULL,
+    task_id bigint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    CONSTRAINT timer_pkey PRIMARY KEY (at, task_id, since)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 5000
+);
+COMMENT ON TABLE taskq.timer IS 'When steps of workflows stop waiting';
+COMMENT ON COLUMN taskq.timer.at IS 'When its time is up';
+COMMENT ON COLUMN taskq.timer.task_id IS 'The step';
+COMMENT ON COLUMN taskq.timer.since IS 'Since when it has been suspended; when it no longer is, the timer means nothing';
+COMMENT ON CONSTRAINT timer_pkey ON taskq.timer IS 'What is due next';

@@ -54,6 +54,16 @@ CREATE FUNCTION taskq_cancel_workflow(
 COMMENT ON FUNCTION taskq_cancel_workflow(bigint, text) IS
     'Cancels an instance: what waits at once, what runs is asked to stop; cancelled, or requested when something runs';
 
+CREATE FUNCTION taskq_signal(
+    workflow_id bigint,
+    name text,
+    payload jsonb DEFAULT NULL
+) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_signal';
+COMMENT ON FUNCTION taskq_signal(bigint, text, jsonb) IS
+    'Gives an instance the signal that a step waits for, or will wait for; true when it is the first one of that name';
+
 CREATE FUNCTION taskq_ancestor_results(task_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_ancestor_results';
@@ -131,7 +141,7 @@ SELECT w.workflow_id,
        l.steps_dead,
        l.steps_running,
        w.correlation_id COLLATE "default" AS correlation_id,
-       NULL::bigint AS parent_workflow_id,
+       w.parent_id AS parent_workflow_id,
        w.created_at,
        l.started_at,
        w.finished_at

@@ -59,6 +59,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_validate_workflow', 9),
     ('taskq_start_workflow', 1),
     ('taskq_cancel_workflow', 8),
+    ('taskq_signal', 1),
     ('taskq_ancestor_results', 6),
     ('taskq_dependency_results', 6),
     ('taskq_workflow', 4),

@@ -53,6 +53,7 @@
 #include "core/retention.h"
 #include "core/role.h"
 #include "core/sign.h"
+#include "core/step.h"
 #include "core/wakes.h"
 #include "core/worker.h"
 #include "core/xact.h"
@@ -71,6 +72,7 @@ PG_FUNCTION_INFO_V1(taskq_run_reapers);
 static TimestampTz liveness_due = 0;
 static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
+static TimestampTz timers_due = 0;
 
 /* The earliest end of a running task, as of the last look. */
 static TimestampTz next_end = 0;
@@ -135,6 +137,7 @@ static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
+static int64 duty_timers(int limit);
 static int64 duty_role_names(int limit);
 static bool  is_settled(void);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
@@ -165,7 +168,7 @@ tq_duty_start(void)
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	liveness_due = deadline_due = retention_due = 0;
+	liveness_due = deadline_due = retention_due = timers_due = 0;
 	next_end = 0;
 	tq_wakes_start();
 	tq_audit_start();
@@ -204,11 +207,20 @@ tq_duty_turn(TimestampTz told)
 
 	turn_failed = false;
 	next_end = Min(next_end, told);
+	timers_due = Min(timers_due, told);
 	tq_wakes_turn(told);
 	tend_bound();
 	if (!tq_registry_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
 			;
+	if (now >= timers_due)
+	{
+		while (turn_of("timers", duty_timers, BATCH))
+			;
+		/* looked at from time to time, whatever others have said */
+		timers_due = Min(tq_step_hooks.next_timer(),
+						 now + (int64) tq_guc_deadline_interval * 1000);
+	}
 	if (now >= liveness_due || tq_registry_asked(TQ_ASK_WORKERS))
 	{
 		while (turn_of("bound workers", tq_bound_end_gone, BATCH))
@@ -262,7 +274,7 @@ tq_duty_turn(TimestampTz told)
 	tq_wakes_tend();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, tq_bound_next()));
-	next = Min(next, tq_audit_next());
+	next = Min(next, Min(timers_due, tq_audit_next()));
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);
@@ -333,6 +345,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"liveness", duty_silent, 10 * BATCH, false},
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
+				  {"timers", duty_timers, 10 * BATCH, false},
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_sign_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
@@ -547,6 +560,13 @@ duty_deadline(int limit)
 	}
 	tq_call_end(&call);
 	return acted;
+}
+
+/* Steps of workflows whose time is up. */
+static int64
+duty_timers(int limit)
+{
+	return tq_step_hooks.ring_timers(limit);
 }
 
 /* Roles that were renamed. */

@@ -202,8 +202,13 @@ tq_role_rights_of(Oid user, const TqQueue *queue)
 int
 tq_role_rights_all(void)
 {
-	Oid user = GetUserId();
+	return tq_role_rights_all_of(GetUserId());
+}
 
+/* And those of another role. */
+int
+tq_role_rights_all_of(Oid user)
+{
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
 	return granted(user, 0);

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "core/step.h"
 
-TqStepHooks tq_step_hooks = {NULL, NULL, NULL, NULL, NULL, NULL};
+TqStepHooks tq_step_hooks = {NULL, NULL, NULL, NULL, NULL, NULL, NULL};
 
 /* TQ005 for what would take a step out of its workflow. */
 void

@@ -31,12 +31,14 @@ typedef struct TqStepHooks
 	/* a step was moved, or (state 0) taken away */
 	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 				  const TqMove *move);
-	/* what follows from the moves of a call */
-	void (*advance)(TqCall *call);
 	/* what a worker is told of a step beside the task; its payload, if it
 	 * has none of its own */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);
 	Datum (*payload)(const TqTask *task, bool *isnull);
+	/* a duty: steps whose time is up; and when it is due again, dispatch
+	 * clock */
+	int64 (*ring_timers)(int limit);
+	TimestampTz (*next_timer)(void);
 	/* its name; NULL: the workflow is gone */
 	char *(*name)(const TqTask *task);
 } TqStepHooks;

@@ -37,19 +37,10 @@
 #include "core/key.h"
 #include "core/large.h"
 #include "core/step.h"
+#include "flow/advance.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
-
-/* A move that the door has told of. */
-typedef struct Moved
-{
-	int64    workflow_id;
-	int64    task_id;
-	int32    step_id;
-	TqState  from;
-	TqState  to;
-	TqReason reason;
-} Moved;
+#include "flow/passive.h"
 
 /* Steps that are to be looked at, each once. */
 typedef struct Looks
@@ -66,15 +57,17 @@ typedef struct Advance
 	TqCall       *call;
 	TqFlow        flow;
 	TqEdges       edges;
-	List         *ends;  /* of Moved, that have still to be seen to */
+	List         *ends;  /* of TqMoved, that have still to be seen to */
 	Looks         looks; /* children that are to be looked at */
 	Looks         later; /* and those for which somebody is waited for */
 	TransactionId other; /* for whom */
 	int64         busy;  /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
-	bool          busy_key; /* what is waited for is its key */
+	bool          busy_key;  /* what is waited for is its key */
+	bool          busy_flow; /* or the lock of the instance */
 	int64         urgent; /* one that was busy before: now it is waited for */
-	bool          failed; /* a step has, in this call */
+	List         *children; /* steps that begin to wait for an instance */
+	bool          failed;   /* a step has, in this call */
 	bool          left_to_others; /* another step goes on, and judges */
 	bool          judged;
 	TqGoing       going; /* as judged last */
@@ -94,176 +87,31 @@ static TqStmt stmt_cancelled = {
 	{INT8OID},
 	NULL};
 
-static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-static void  check_choice(TqTask *task, TqMove *move);
-static void  check_revival(const TqTask *task, const TqMove *move);
-static void  hold_back(TqCall *call, TqTask *task, TqMove *move);
-static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-				   const TqMove *move);
-static void  advance(TqCall *call);
-static List *take_ends(TqCall *call, int64 workflow_id);
-static int64 next_workflow(const TqCall *call);
-static void  advance_one(TqCall *call, int64 workflow_id);
-static bool  are_steps(const Advance *a);
-static void  go_on(Advance *a);
-static bool  round_of(Advance *a);
-static bool  see_to_choices(Advance *a);
-static bool  make_choice(Advance *a, const Moved *end);
-static void  see_to_ends(Advance *a);
-static void  pass_on(Advance *a, const Moved *end);
-static void  note_failure(Advance *a, const Moved *end);
-static void  take_failure_back(Advance *a, const Moved *end);
-static void  bring_back(Advance *a);
-static void  see_to_children(Advance *a);
-static bool  let_go(Advance *a, int32 step_id);
+static List         *take_ends(TqCall *call, int64 workflow_id);
+static int64         next_workflow(const TqCall *call);
+static void          advance_one(TqCall *call, int64 workflow_id);
+static bool          are_steps(const Advance *a);
+static void          go_on(Advance *a);
+static bool          round_of(Advance *a);
+static void          see_to_other_instances(Advance *a);
+static bool          see_to_choices(Advance *a);
+static bool          make_choice(Advance *a, const TqMoved *end);
+static void          see_to_ends(Advance *a);
+static void          pass_on(Advance *a, const TqMoved *end);
+static void          note_failure(Advance *a, const TqMoved *end);
+static void          take_failure_back(Advance *a, const TqMoved *end);
+static void          bring_back(Advance *a);
+static void          see_to_children(Advance *a);
+static bool          let_go(Advance *a, int32 step_id);
 static TransactionId being_made(Advance *a, int32 step_id);
-static bool          counts_as_finished(const Advance *a, const Moved *end);
+static bool          counts_as_finished(const Advance *a, const TqMoved *end);
 static void          wait_for_others(Advance *a);
 static void          drop_look(Looks *looks, int32 child);
 static void          add_look(Looks *looks, int32 child, int32 near);
 static bool          is_choosing(const Advance *a, int32 step_id);
 
 void
-tq_advance_init(void)
-{
-	tq_step_hooks.moving = moving;
-	tq_step_hooks.moved = moved;
-	tq_step_hooks.advance = advance;
-}
-
-/* The door is about to move a step. */
-static void
-moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
-{
-	TqState from = (TqState) task->f.state;
-
-	if (move->to == TQ_STATE_DONE)
-		check_choice(task, move);
-	if (!TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(move->to))
-		check_revival(task, move);
-	if ((from == TQ_STATE_DONE || from == TQ_STATE_FILTERED) &&
-		TQ_STATE_IS_LIVE(move->to))
-		tq_error_not_built("taskq_retry() of a step that has succeeded");
-	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
-		!move->released && !move->in_line)
-		hold_back(call, task, move);
-}
-
-/* A decision or batch that does not say what it should is rejected. */
-static void
-check_choice(TqTask *task, TqMove *move)
-{
-	int32    step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	TqFlow   flow;
-	TqChoice choice;
-	Datum    value;
-	Jsonb   *result = NULL;
-	char    *wrong;
-	int      place = TQ_STEP_PLACE(step_id);
-
-	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow) ||
-		place >= flow.template->step_count ||
-		(flow.template->steps[place].type != TQ_STEP_DECISION &&
-		 flow.template->steps[place].type != TQ_STEP_BATCH))
-		return;
-	/* it has chosen nothing, and that was seen to */
-	if (task->f.state == TQ_STATE_FILTERED)
-		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
-									move->wanted);
-	if (tq_large_get(task, TQ_COL_RESULT, &value))
-		result = DatumGetJsonbP(value);
-	if (result == NULL && (move->reason == TQ_REASON_MANUAL ||
-						   flow.template->steps[place].type == TQ_STEP_BATCH))
-		return;
-	wrong = result == NULL
-				? "a decision must have a result"
-				: tq_decide_read(flow.template, place, result, &choice);
-	if (wrong == NULL)
-		return;
-	tq_failure_add_error(task, wrong, NULL, NULL);
-	tq_large_drop(task, TQ_COL_RESULT);
-	move->to = TQ_STATE_DEAD;
-	move->reason = TQ_REASON_REJECTED;
-	move->end = TQ_END_FAILURE;
-}
-
-/*
- * TQ005 for a step of an instance that has ended well or was cancelled, and
- * for a member of a batch that counts as finished although it is dead.
- */
-static void
-check_revival(const TqTask *task, const TqMove *move)
-{
-	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
-	int32  step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	TqFlow flow;
-
-	tq_flow_lock(workflow_id, true);
-	if (!tq_flow_read(workflow_id, &flow))
-		return;
-	if ((flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_ERROR) ||
-		(TQ_STEP_PLACE(step_id) < flow.template->step_count &&
-		 task->f.state == TQ_STATE_DEAD &&
-		 tq_judge_is_excused(flow.template, step_id)))
-		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
-									move->wanted);
-}
-
-/* A step whose parents have not all ended does not become pending. */
-static void
-hold_back(TqCall *call, TqTask *task, TqMove *move)
-{
-	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
-	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	TransactionId other;
-	TqEdges       edges;
-	TqLeft        left;
-
-	tq_edge_begin(&edges);
-	for (;;)
-	{
-		tq_edge_lock(workflow_id);
-		left = tq_edge_left(&edges, workflow_id, step_id, 0, &other);
-		tq_edge_unlock(workflow_id);
-		if (left != TQ_LEFT_PASSING)
-			break;
-		XactLockTableWait(other, NULL, NULL, XLTW_None);
-		CHECK_FOR_INTERRUPTS();
-	}
-	tq_edge_end(&edges);
-	if (left == TQ_LEFT_OPEN)
-		move->to = TQ_STATE_BLOCKED;
-}
-
-/* The door has moved a step, or (to 0) taken it away. */
-static void
-moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-	  const TqMove *move)
-{
-	TqState       to = (TqState) task->f.state;
-	MemoryContext mine;
-	Moved        *one;
-	bool          waits = to == TQ_STATE_BLOCKED &&
-				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
-
-	if (from == to ||
-		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits))
-		return;
-	mine = MemoryContextSwitchTo(call->context);
-	one = palloc(sizeof(Moved));
-	one->workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
-	one->task_id = task->f.task_id;
-	one->step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	one->from = from;
-	one->to = to;
-	one->reason = (TqReason) task->f.reason;
-	call->steps = lappend(call->steps, one);
-	call->advance = advance;
-	MemoryContextSwitchTo(mine);
-}
-
-static void
-advance(TqCall *call)
+tq_advance(TqCall *call)
 {
 	while (call->steps != NIL)
 		advance_one(call, next_workflow(call));
@@ -276,7 +124,8 @@ next_workflow(const TqCall *call)
 	ListCell *cell;
 
 	foreach (cell, call->steps)
-		workflow_id = Min(workflow_id, ((Moved *) lfirst(cell))->workflow_id);
+		workflow_id =
+			Min(workflow_id, ((TqMoved *) lfirst(cell))->workflow_id);
 	return workflow_id;
 }
 
@@ -291,7 +140,7 @@ take_ends(TqCall *call, int64 workflow_id)
 
 	foreach (cell, call->steps)
 	{
-		Moved *one = lfirst(cell);
+		TqMoved *one = lfirst(cell);
 
 		if (one->workflow_id == workflow_id)
 			taken = lappend(taken, one);
@@ -333,7 +182,7 @@ are_steps(const Advance *a)
 
 	foreach (cell, a->ends)
 	{
-		int32 step_id = ((Moved *) lfirst(cell))->step_id;
+		int32 step_id = ((TqMoved *) lfirst(cell))->step_id;
 
 		if (step_id < 0 ||
 			TQ_STEP_PLACE(step_id) >= a->flow.template->step_count)
@@ -346,19 +195,35 @@ are_steps(const Advance *a)
 void
 tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 {
-	Advance a = {call};
-
-	a.flow = *flow;
-	tq_edge_begin(&a.edges);
 	for (int i = 0; i < plan->count; i++)
 	{
 		if (plan->steps[i].judged)
-			add_look(&a.looks, plan->steps[i].step_id, 0);
+			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
+							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED);
 	}
 	if (plan->count == 0)
-		add_look(&a.looks, TQ_EDGE_END, 0);
-	go_on(&a);
-	tq_edge_end(&a.edges);
+	{
+		tq_judge_end(flow);
+		tq_child_ended(call, flow);
+	}
+}
+
+/* A step has moved, and something may follow when the call ends. */
+void
+tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
+				TqState from, TqState to)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqMoved      *one = palloc(sizeof(TqMoved));
+
+	one->workflow_id = workflow_id;
+	one->task_id = task_id;
+	one->step_id = step_id;
+	one->from = from;
+	one->to = to;
+	call->steps = lappend(call->steps, one);
+	call->advance = tq_advance;
+	MemoryContextSwitchTo(mine);
 }
 
 /*
@@ -382,6 +247,21 @@ go_on(Advance *a)
 		tq_judge_failed(a->call, &a->flow);
 	if (a->going == TQ_GOING_NOT && a->judged && a->flow.state == TQ_FLOW_LIVE)
 		tq_judge_error(&a->flow);
+	see_to_other_instances(a);
+}
+
+/* Not under the lock: rows of other instances may have to be waited for. */
+static void
+see_to_other_instances(Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->children)
+		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
+	if (a->flow.revived)
+		tq_child_revived(a->call, &a->flow);
+	if (a->flow.ended)
+		tq_child_ended(a->call, &a->flow);
 }
 
 /*
@@ -430,7 +310,7 @@ see_to_choices(Advance *a)
 
 	foreach (cell, a->ends)
 	{
-		Moved *end = lfirst(cell);
+		TqMoved *end = lfirst(cell);
 
 		if ((end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
 			is_choosing(a, end->step_id) && !make_choice(a, end))
@@ -440,7 +320,7 @@ see_to_choices(Advance *a)
 }
 
 static bool
-make_choice(Advance *a, const Moved *end)
+make_choice(Advance *a, const TqMoved *end)
 {
 	TqPlan   plan = {0};
 	TqChoice choice;
@@ -474,7 +354,7 @@ see_to_ends(Advance *a)
 
 	foreach (cell, a->ends)
 	{
-		Moved *end = lfirst(cell);
+		TqMoved *end = lfirst(cell);
 
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			take_failure_back(a, end);
@@ -495,7 +375,7 @@ see_to_ends(Advance *a)
 
 /* Also a dead member of a batch that goes on without it. */
 static bool
-counts_as_finished(const Advance *a, const Moved *end)
+counts_as_finished(const Advance *a, const TqMoved *end)
 {
 	if (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED)
 		return true;
@@ -505,7 +385,7 @@ counts_as_finished(const Advance *a, const Moved *end)
 
 /* Its children wait for one step less. */
 static void
-pass_on(Advance *a, const Moved *end)
+pass_on(Advance *a, const TqMoved *end)
 {
 	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(end->step_id)];
 	int64         workflow_id = a->flow.workflow_id;
@@ -523,7 +403,7 @@ pass_on(Advance *a, const Moved *end)
 }
 
 static void
-note_failure(Advance *a, const Moved *end)
+note_failure(Advance *a, const TqMoved *end)
 {
 	TqNewEdges one = {0};
 
@@ -534,15 +414,12 @@ note_failure(Advance *a, const Moved *end)
 
 /* A step that had failed goes on, or was resolved. */
 static void
-take_failure_back(Advance *a, const Moved *end)
+take_failure_back(Advance *a, const TqMoved *end)
 {
 	(void) tq_edge_delete(&a->edges, a->flow.workflow_id, TQ_EDGE_FAILURE,
 						  end->step_id);
 	if (a->flow.state == TQ_FLOW_ERROR)
-	{
 		tq_flow_revive(&a->flow);
-		a->flow.state = TQ_FLOW_LIVE;
-	}
 }
 
 /* What was cancelled because a step had failed waits again. */
@@ -623,6 +500,13 @@ let_go(Advance *a, int32 step_id)
 	int64         task_id = 0;
 	TqSpi         spi;
 
+	/* a signal that is just being given has to be seen */
+	if (tq_passive_takes_signal(step) &&
+		!tq_flow_try_lock(a->flow.workflow_id))
+	{
+		a->busy_flow = true;
+		return false;
+	}
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
 		task_id = tq_spi_int8(0, 1, 0);
@@ -657,7 +541,19 @@ let_go(Advance *a, int32 step_id)
 		move.wanted = "begun";
 		move.no_wait = task_id != a->urgent;
 		if (tq_state_enter(a->call, queue, &task, &move))
+		{
+			if (move.to == TQ_STATE_SUSPENDED)
+				tq_passive_begun(&task, &move);
+			if (move.to == TQ_STATE_SUSPENDED &&
+				step->type == TQ_STEP_WORKFLOW)
+			{
+				int64 *begun = palloc(sizeof(int64));
+
+				*begun = task_id;
+				a->children = lappend(a->children, begun);
+			}
 			return true;
+		}
 	}
 	else if (!tq_row_is_busy(a->call, &task))
 		return true;
@@ -708,7 +604,11 @@ wait_for_others(Advance *a)
 	memset(&a->later, 0, sizeof(a->later));
 	if (a->busy == 0)
 	{
-		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		if (a->busy_flow)
+			tq_flow_lock(a->flow.workflow_id, true);
+		else
+			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		a->busy_flow = false;
 		return;
 	}
 	tq_call_snapshot();

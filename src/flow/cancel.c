@@ -43,8 +43,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 {
 	int64  workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	char  *message = tq_arg_message(fcinfo, 1);
-	int64  task_id = 0;
-	bool   requested = false;
+	bool   requested;
 	TqFlow flow;
 	TqCall call;
 
@@ -57,28 +56,43 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
 		has_ended(workflow_id);
-	while ((task_id = next_step(workflow_id, task_id)) != 0)
-		requested |= cancel_step(&call, task_id, message);
-	if (flow.state == TQ_FLOW_LIVE)
-	{
-		Datum args[2] = {Int64GetDatum(workflow_id)};
-		TqSpi spi;
-
-		/* its last step may have ended while it was waited for */
-		if (!tq_flow_end(&flow, TQ_FLOW_CANCELLED, NULL) &&
-			(!tq_flow_read(workflow_id, &flow) ||
-			 flow.state != TQ_FLOW_CANCELLED))
-			has_ended(workflow_id);
-		if (message != NULL)
-		{
-			args[1] = CStringGetTextDatum(message);
-			tq_spi_enter(&spi);
-			(void) tq_spi_run(&stmt_message, args, NULL, SPI_OK_UPDATE, 0);
-			tq_spi_leave(&spi);
-		}
-	}
+	requested = tq_cancel(&call, &flow, message);
+	if (flow.state != TQ_FLOW_CANCELLED)
+		has_ended(workflow_id);
+	if (flow.ended)
+		tq_child_ended(&call, &flow);
 	tq_call_end(&call);
 	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));
+}
+
+/*
+ * Cancel an instance whose lock is had; flow->state says what has become of
+ * it: its last step may have ended while it was waited for.  True: something
+ * runs, and was asked to stop.
+ */
+bool
+tq_cancel(TqCall *call, TqFlow *flow, char *message)
+{
+	int64 workflow_id = flow->workflow_id;
+	int64 task_id = 0;
+	bool  requested = false;
+	Datum args[2] = {Int64GetDatum(workflow_id)};
+	TqSpi spi;
+
+	while ((task_id = next_step(workflow_id, task_id)) != 0)
+		requested |= cancel_step(call, task_id, message);
+	if (flow->state != TQ_FLOW_LIVE)
+		return requested;
+	if (!tq_flow_end(flow, TQ_FLOW_CANCELLED, NULL))
+		(void) tq_flow_read(workflow_id, flow);
+	else if (message != NULL)
+	{
+		args[1] = CStringGetTextDatum(message);
+		tq_spi_enter(&spi);
+		(void) tq_spi_run(&stmt_message, args, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_leave(&spi);
+	}
+	return requested;
 }
 
 /* TQ005 */
@@ -108,10 +122,12 @@ next_step(int64 workflow_id, int64 after)
 	return task_id;
 }
 
-/* True when it runs, and was asked to stop. */
+/* True when it runs, or one of its child, and was asked to stop. */
 static bool
 cancel_step(TqCall *call, int64 task_id, char *message)
 {
+	bool requested = false;
+
 	for (;;)
 	{
 		TqWish   wish = {TQ_ACTION_CANCEL};
@@ -125,7 +141,9 @@ cancel_step(TqCall *call, int64 task_id, char *message)
 		if (queue == NULL)
 			return false;
 		wish.message = message;
+		requested |= task.f.state == TQ_STATE_SUSPENDED &&
+					 tq_child_cancel(call, task_id);
 		if (tq_manage_try(call, queue, &task, &wish))
-			return wish.requested;
+			return requested || wish.requested;
 	}
 }

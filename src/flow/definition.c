@@ -19,7 +19,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "core/options.h"
 #include "flow/definition.h"
 #include "flow/member.h"
@@ -144,6 +143,9 @@ typedef struct Draft
 	JsonbValue      *options; /* being built; NULL: none */
 	JsonbParseState *state;
 	List            *wanted; /* names that its paths mention */
+	List            *given;  /* members, of Known */
+	JsonbValue       wait;   /* what it waits for */
+	const char      *wait_path;
 } Draft;
 
 /* What is being read. */
@@ -172,6 +174,7 @@ static void read_step_member(Reader *reader, int place, const Known *known,
 							 const char *path, JsonbValue *value);
 static void unbuilt(TqProblems *problems, const char *path);
 static void finish_step(Reader *reader, int place);
+static void finish_wait(Reader *reader, int place, const char *path);
 static void note_name(Reader *reader, int place);
 static void resolve(Reader *reader, int place);
 static void read_names(Reader *reader, const char *path,
@@ -179,40 +182,11 @@ static void read_names(Reader *reader, const char *path,
 static void read_branches(Reader *reader, int place);
 static void read_branch(Reader *reader, int place, int n, JsonbValue *value);
 static void resolve_wanted(Reader *reader, int place);
-static JsonPath *read_path(Reader *reader, int place, const char *path,
-						   const JsonbValue *value);
-static void      read_payload(Reader *reader, int place, const char *path,
-							  JsonbValue *value);
 
 const char *
 tq_step_type_name(TqStepType type)
 {
 	return type_names[type];
-}
-
-/* Note a problem; of very many only the first ones. */
-void
-tq_problem(TqProblems *problems, const char *path, const char *format, ...)
-{
-	StringInfoData text;
-	va_list        args;
-
-	if (problems->count++ >= TQ_MAX_PROBLEMS)
-		return;
-	if (problems->count > problems->room)
-	{
-		problems->room = Max(16, problems->room * 2);
-		problems->all =
-			problems->all == NULL
-				? palloc(sizeof(TqFault) * problems->room)
-				: repalloc(problems->all, sizeof(TqFault) * problems->room);
-	}
-	initStringInfo(&text);
-	va_start(args, format);
-	tq_text_add(&text, format, args);
-	va_end(args);
-	problems->all[problems->count - 1].path = pstrdup(path);
-	problems->all[problems->count - 1].words = text.data;
 }
 
 /*
@@ -442,6 +416,9 @@ read_step(Reader *reader, int place, JsonbValue *value)
 			tq_problem(reader->problems, members.path, "is unknown");
 		else
 			read_step_member(reader, place, known, members.path, &member);
+		if (known != NULL)
+			reader->drafts[place].given =
+				lappend(reader->drafts[place].given, (void *) known);
 	}
 	finish_step(reader, place);
 }
@@ -479,10 +456,11 @@ read_step_member(Reader *reader, int place, const Known *known,
 			draft->has_depends_on = true;
 			break;
 		case M_WHEN:
-			step->when = read_path(reader, place, path, value);
+			step->when = tq_member_path(problems, path, value, &draft->wanted);
 			break;
 		case M_PAYLOAD:
-			read_payload(reader, place, path, value);
+			step->payload =
+				tq_member_pattern(problems, path, value, &draft->wanted);
 			break;
 		case M_RETRYABLE:
 			if (value->type != jbvBool)
@@ -504,6 +482,12 @@ read_step_member(Reader *reader, int place, const Known *known,
 		case M_BRANCHES:
 			draft->branches = *value;
 			draft->has_branches = true;
+			break;
+		case M_WORKFLOW:
+		case M_SIGNAL:
+		case M_TIMER:
+			draft->wait = *value;
+			draft->wait_path = path;
 			break;
 		case M_FAILURE_STRATEGY:
 			step->strategy = (TqStrategy) tq_member_choice(
@@ -553,9 +537,7 @@ finish_step(Reader *reader, int place)
 		tq_problem(problems, psprintf("%s.payload", path),
 				   "has no meaning for type batch_worker, whose members get "
 				   "what the batch says");
-	if (step->type >= TQ_STEP_WORKFLOW)
-		unbuilt(problems,
-				psprintf("a step of type %s", type_names[step->type]));
+	finish_wait(reader, place, path);
 	if (step->queue == NULL)
 		step->queue = reader->template->queue;
 	if (draft->options != NULL)
@@ -572,6 +554,57 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "has a meaning for type batch only");
+}
+
+/*
+ * A step that no worker does says what it waits for, and has none of the
+ * members that say how workers do it.
+ */
+static void
+finish_wait(Reader *reader, int place, const char *path)
+{
+	TqProblems *problems = reader->problems;
+	TqStep     *step = &reader->template->steps[place];
+	Draft      *draft = &reader->drafts[place];
+	const char *type = type_names[step->type];
+	Member      member = step->type == TQ_STEP_WORKFLOW ? M_WORKFLOW
+						 : step->type == TQ_STEP_TIMER  ? M_TIMER
+														: M_SIGNAL;
+	const char *name = step->type == TQ_STEP_WORKFLOW ? "workflow"
+					   : step->type == TQ_STEP_TIMER  ? "timer"
+													  : "signal";
+	bool        waits = tq_step_waits(step->type);
+	bool        found = false;
+	ListCell   *cell;
+
+	foreach (cell, draft->given)
+	{
+		const Known *known = lfirst(cell);
+		bool         wrong;
+
+		if (known->member == M_WORKFLOW || known->member == M_SIGNAL ||
+			known->member == M_TIMER)
+		{
+			wrong = !waits || known->member != member;
+			found |= !wrong;
+		}
+		else
+			wrong =
+				waits &&
+				(known->member == M_HANDLER || known->member == M_CONFIG ||
+				 known->member == M_PAYLOAD || known->member == M_RETRYABLE ||
+				 known->member == M_PRIORITY || known->member == M_TAGS ||
+				 known->member == M_KEY || known->member == M_MAX_ATTEMPTS ||
+				 known->member == M_OPTION);
+		if (wrong)
+			tq_problem(problems, psprintf("%s.%s", path, known->name),
+					   "has no meaning for type %s", type);
+	}
+	if (waits && !found)
+		tq_problem(problems, psprintf("%s.%s", path, name), "is missing");
+	else if (waits)
+		step->wait = tq_passive_read(step->type, problems, draft->wait_path,
+									 &draft->wait, &draft->wanted);
 }
 
 static void
@@ -707,7 +740,9 @@ read_branch(Reader *reader, int place, int n, JsonbValue *value)
 	while (tq_members_next(&members, &member))
 	{
 		if (strcmp(members.name, "when") == 0)
-			branch->when = read_path(reader, place, members.path, &member);
+			branch->when = tq_member_path(reader->problems, members.path,
+										  &member,
+										  &reader->drafts[place].wanted);
 		else if (strcmp(members.name, "steps") == 0)
 		{
 			has_steps = true;
@@ -748,48 +783,4 @@ resolve_wanted(Reader *reader, int place)
 		step->wants.places[step->wants.count++] = named->place;
 	}
 	bms_free(seen);
-}
-
-static JsonPath *
-read_path(Reader *reader, int place, const char *path, const JsonbValue *value)
-{
-	char     *word;
-	char     *wrong;
-	JsonPath *result;
-
-	if (value->type != jbvString)
-	{
-		tq_problem(reader->problems, path, "must be a jsonpath, as text");
-		return NULL;
-	}
-	word = pnstrdup(value->val.string.val, value->val.string.len);
-	result = tq_value_path(word, &wrong);
-	if (result == NULL)
-		tq_problem(reader->problems, path, "is no jsonpath: %s", wrong);
-	else
-		reader->drafts[place].wanted =
-			tq_value_names(result, reader->drafts[place].wanted);
-	return result;
-}
-
-/* Each object {"$": path} in it has a path that can be read. */
-static void
-read_payload(Reader *reader, int place, const char *path, JsonbValue *value)
-{
-	TqStep   *step = &reader->template->steps[place];
-	List     *paths;
-	ListCell *cell;
-
-	step->payload = JsonbValueToJsonb(value);
-	paths = tq_value_paths(step->payload);
-	foreach (cell, paths)
-	{
-		JsonbValue found;
-		char      *word = lfirst(cell);
-
-		found.type = jbvString;
-		found.val.string.val = word;
-		found.val.string.len = (int) strlen(word);
-		(void) read_path(reader, place, path, &found);
-	}
 }

@@ -40,8 +40,23 @@ typedef struct TqFlow
 	int         priority;
 	char       *correlation_id; /* NULL: none */
 	Jsonb      *input;
-	Jsonb      *headers; /* NULL: none */
+	Jsonb      *headers;        /* NULL: none */
+	int64       parent_task_id; /* step that waits for it; 0: none */
+	int         depth;          /* instances around it */
+
+	/* what the call has done with it */
+	bool   ended;
+	bool   revived;
+	Jsonb *result; /* of the end; NULL: none */
 } TqFlow;
+
+/* What is said of an instance when it begins, beside what it is. */
+typedef struct TqBeginning
+{
+	char *key;                   /* NULL: none */
+	char *parent_correlation_id; /* NULL: none */
+	int64 parent_id;             /* instance of parent_task_id */
+} TqBeginning;
 
 /* A step that has been made. */
 typedef struct TqMade
@@ -89,9 +104,11 @@ typedef struct TqChoice
 extern void tq_template_init(void);
 
 /* workflow.c */
-extern void tq_flow_lock(int64 workflow_id, bool shared);
-extern bool tq_flow_read(int64 workflow_id, TqFlow *flow);
-extern bool tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result);
+extern void          tq_flow_lock(int64 workflow_id, bool shared);
+extern bool          tq_flow_try_lock(int64 workflow_id);
+extern const TqStep *tq_flow_step_of(const TqTask *task, TqFlow *flow);
+extern bool          tq_flow_read(int64 workflow_id, TqFlow *flow);
+extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
 extern void tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
 extern void tq_flow_no_template(const char *space, const char *name,
@@ -99,6 +116,20 @@ extern void tq_flow_no_template(const char *space, const char *name,
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
 extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
 extern int  tq_flow_sight(const TqTemplate *template);
+
+/* start.c */
+extern char *tq_start_wrong_input(const TqFlow *flow);
+extern int64 tq_start(TqCall *call, TqFlow *flow,
+					  const TqBeginning *beginning);
+
+/* cancel.c */
+extern bool tq_cancel(TqCall *call, TqFlow *flow, char *message);
+
+/* child.c */
+extern void tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id);
+extern void tq_child_ended(TqCall *call, const TqFlow *flow);
+extern void tq_child_revived(TqCall *call, const TqFlow *flow);
+extern bool tq_child_cancel(TqCall *call, int64 task_id);
 
 /* results.c */
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
@@ -110,6 +141,9 @@ extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
 /* make.c */
 extern void tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new,
 						  int count, const TqNewEdges *edges);
+extern bool tq_make_fill(const TqFlow *flow, const TqStep *step,
+						 Jsonb *pattern, Jsonb **result, char **wrong);
+extern void tq_make_reject(TqTask *task, TqMove *move, const char *words);
 extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 						  TqTask *task, TqMove *move);
 
@@ -126,8 +160,13 @@ extern Jsonb *tq_decide_branches(const TqStep *step,
 								 const TqTemplate *template, Jsonb *document,
 								 char **wrong);
 
+/* door.c */
+extern void tq_door_init(void);
+
+/* passive.c */
+extern void tq_passive_init(void);
+
 /* advance.c */
-extern void tq_advance_init(void);
 extern void tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan);
 
 /* carry.c */

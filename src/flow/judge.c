@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/spi.h"
 #include "flow/judge.h"
+#include "flow/passive.h"
 
 static TqStmt stmt_not_begun = {
 	"SELECT task_id FROM taskq.task"
@@ -50,6 +51,7 @@ static TqStmt stmt_failed_member = {
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
+static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
 static void    cancel_members(TqCall *call, TqFlow *flow);
 
@@ -80,7 +82,13 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				tally->running++;
 				break;
 			case TQ_STATE_SUSPENDED:
-				tally->suspended++;
+				if (step->reason == TQ_REASON_NONE &&
+					tq_step_waits(
+						flow->template->steps[TQ_STEP_PLACE(step->step_id)]
+							.type))
+					tally->awaiting++;
+				else
+					tally->suspended++;
 				break;
 			case TQ_STATE_DONE:
 				if (step->reason == TQ_REASON_MANUAL)
@@ -110,7 +118,7 @@ const char *
 tq_judge_state(const TqFlow *flow, const TqTally *tally)
 {
 	bool goes_on = tally->ready + tally->running + tally->backoff +
-					   tally->suspended + tally->waiting >
+					   tally->suspended + tally->waiting + tally->awaiting >
 				   0;
 
 	switch (flow->state)
@@ -165,8 +173,8 @@ tq_judge_end(TqFlow *flow)
 	tq_judge_tally(flow, made, count, &tally);
 	if (tally.done != tally.total)
 		return;
-	flow->state = tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE;
-	(void) tq_flow_end(flow, flow->state, result_of(flow, made, count));
+	(void) tq_flow_end(flow, tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE,
+					   result_of(flow, made, count));
 }
 
 /* Of the last step; of several an object with their names, none too large. */
@@ -225,8 +233,7 @@ tq_judge_failed(TqCall *call, TqFlow *flow)
 void
 tq_judge_error(TqFlow *flow)
 {
-	flow->state = TQ_FLOW_ERROR;
-	(void) tq_flow_end(flow, flow->state, NULL);
+	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
 /* Does any step go on?  As the rows are in memory. */
@@ -298,6 +305,17 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
 	return TQ_GOING_UNKNOWN;
 }
 
+/* A step whose instance goes on has begun. */
+static bool
+has_child(const TqFlow *flow, const TqTask *task)
+{
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+
+	return place < flow->template->step_count &&
+		   flow->template->steps[place].type == TQ_STEP_WORKFLOW &&
+		   tq_passive_waits(task);
+}
+
 /* Steps that have not begun: all of them, or the members of one batch. */
 static void
 cancel_waiting(TqCall *call, TqFlow *flow, int place)
@@ -322,7 +340,8 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			tq_call_snapshot();
 			if (!tq_row_find(call, ids[i], &task) ||
 				task.f.state == TQ_STATE_RUNNING ||
-				(task.f.state != TQ_STATE_BLOCKED && task.f.attempt > 0))
+				(task.f.state != TQ_STATE_BLOCKED && task.f.attempt > 0) ||
+				has_child(flow, &task))
 				break;
 			if (place >= 0 && TQ_STEP_PLACE(DatumGetInt32(
 								  task.value[TQ_COL_STEP_ID])) != place)

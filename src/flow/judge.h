@@ -22,6 +22,7 @@ typedef struct TqTally
 	int  waiting; /* pending, and to run later for the first time */
 	int  blocked;
 	int  suspended;
+	int  awaiting; /* suspended, to wait for what no worker does */
 	int  begun;
 	bool resolved; /* one was, by hand */
 } TqTally;

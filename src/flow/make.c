@@ -23,6 +23,7 @@
 #include "core/queue.h"
 #include "core/submit.h"
 #include "flow/flow.h"
+#include "flow/passive.h"
 
 #define TOO_LARGE "the results that its paths look at are too large"
 
@@ -34,7 +35,6 @@ static bool begins_at_once(TqFlow *flow, const TqStep    *step,
 						   Jsonb **payload);
 static bool fill_payload(TqFlow *flow, const TqStep *step,
 						 const TqQueue *queue, Jsonb **payload, char **wrong);
-static void reject(TqTask *task, TqMove *move, const char *words);
 
 /*
  * Make steps, and the edges that come with them; new[].judged says of those
@@ -153,7 +153,7 @@ begins_at_once(TqFlow *flow, const TqStep *step, const TqNewStep *new,
 {
 	char *wrong;
 
-	if (step->when != NULL || step->branch_count > 0)
+	if (step->when != NULL || step->branch_count > 0 || step->wait != NULL)
 		return false;
 	*payload = new->payload;
 	return *payload != NULL ||
@@ -164,19 +164,10 @@ static bool
 fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 			 Jsonb **payload, char **wrong)
 {
-	Jsonb *document;
-
 	*payload = NULL;
 	if (step->payload == NULL)
 		return true;
-	document = tq_results_document(flow, step);
-	if (document == NULL)
-	{
-		*wrong = TOO_LARGE;
-		return false;
-	}
-	*payload = tq_value_fill(step->payload, document, wrong);
-	if (*payload != NULL &&
+	if (tq_make_fill(flow, step, step->payload, payload, wrong) &&
 		(int64) VARSIZE(*payload) > queue->options.max_payload)
 	{
 		*wrong = psprintf("the payload has %u bytes, and the queue allows %d",
@@ -184,6 +175,21 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 		*payload = NULL;
 	}
 	return *payload != NULL;
+}
+
+/* A pattern of a step, filled; false, and words, when that cannot be done. */
+bool
+tq_make_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
+			 Jsonb **result, char **wrong)
+{
+	Jsonb *document = tq_results_document(flow, step);
+
+	*result = NULL;
+	if (document == NULL)
+		*wrong = TOO_LARGE;
+	else
+		*result = tq_value_fill(pattern, document, wrong);
+	return *result != NULL;
 }
 
 /*
@@ -206,13 +212,13 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 		document = tq_results_document(flow, step);
 	if ((step->when != NULL || step->branch_count > 0) && document == NULL)
 	{
-		reject(task, move, TOO_LARGE);
+		tq_make_reject(task, move, TOO_LARGE);
 		return;
 	}
 	if (step->when != NULL &&
 		!tq_value_match(step->when, document, &wanted, &wrong))
 	{
-		reject(task, move, psprintf("when: %s", wrong));
+		tq_make_reject(task, move, psprintf("when: %s", wrong));
 		return;
 	}
 	if (!wanted)
@@ -228,7 +234,7 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 			tq_decide_branches(step, flow->template, document, &wrong);
 
 		if (result == NULL)
-			reject(task, move, wrong);
+			tq_make_reject(task, move, wrong);
 		else
 		{
 			tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(result));
@@ -236,15 +242,17 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 		}
 		return;
 	}
-	if (!fill_payload(flow, step, queue, &payload, &wrong))
-		reject(task, move, psprintf("payload: %s", wrong));
+	if (step->wait != NULL)
+		tq_passive_begin(flow, step, task, move);
+	else if (!fill_payload(flow, step, queue, &payload, &wrong))
+		tq_make_reject(task, move, psprintf("payload: %s", wrong));
 	else if (payload != NULL)
 		tq_large_put(task, TQ_COL_PAYLOAD, JsonbPGetDatum(payload));
 }
 
 /* It dies of what was written into its definition, or its result. */
-static void
-reject(TqTask *task, TqMove *move, const char *words)
+void
+tq_make_reject(TqTask *task, TqMove *move, const char *words)
 {
 	tq_failure_add_error(task, words, NULL, NULL);
 	move->to = TQ_STATE_DEAD;

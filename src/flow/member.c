@@ -10,10 +10,36 @@
 #include "base/compat.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "base/types.h"
 #include "core/options.h"
 #include "flow/member.h"
 #include "flow/value.h"
+
+/* Note a problem; of very many only the first ones. */
+void
+tq_problem(TqProblems *problems, const char *path, const char *format, ...)
+{
+	StringInfoData text;
+	va_list        args;
+
+	if (problems->count++ >= TQ_MAX_PROBLEMS)
+		return;
+	if (problems->count > problems->room)
+	{
+		problems->room = Max(16, problems->room * 2);
+		problems->all =
+			problems->all == NULL
+				? palloc(sizeof(TqFault) * problems->room)
+				: repalloc(problems->all, sizeof(TqFault) * problems->room);
+	}
+	initStringInfo(&text);
+	va_start(args, format);
+	tq_text_add(&text, format, args);
+	va_end(args);
+	problems->all[problems->count - 1].path = pstrdup(path);
+	problems->all[problems->count - 1].words = text.data;
+}
 
 /* Read the members of an object, which has that path; NULL: it has none. */
 void
@@ -159,4 +185,49 @@ tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
 		tq_problem(problems, path, "has more than %d tags", TQ_MAX_TAGS);
 		tags->count = TQ_MAX_TAGS;
 	}
+}
+
+/* A jsonpath; NULL when it is wrong.  Steps that it names are noted. */
+JsonPath *
+tq_member_path(TqProblems *problems, const char *path, const JsonbValue *value,
+			   List **wanted)
+{
+	char     *word;
+	char     *wrong;
+	JsonPath *result;
+
+	if (value->type != jbvString)
+	{
+		tq_problem(problems, path, "must be a jsonpath, as text");
+		return NULL;
+	}
+	word = pnstrdup(value->val.string.val, value->val.string.len);
+	result = tq_value_path(word, &wrong);
+	if (result == NULL)
+		tq_problem(problems, path, "is no jsonpath: %s", wrong);
+	else
+		*wanted = tq_value_names(result, *wanted);
+	return result;
+}
+
+/* A document in which each object {"$": path} has a path that can be read. */
+Jsonb *
+tq_member_pattern(TqProblems *problems, const char *path, JsonbValue *value,
+				  List **wanted)
+{
+	Jsonb    *pattern = JsonbValueToJsonb(value);
+	List     *paths = tq_value_paths(pattern);
+	ListCell *cell;
+
+	foreach (cell, paths)
+	{
+		JsonbValue found;
+		char      *word = lfirst(cell);
+
+		found.type = jbvString;
+		found.val.string.val = word;
+		found.val.string.len = (int) strlen(word);
+		(void) tq_member_path(problems, path, &found, wanted);
+	}
+	return pattern;
 }

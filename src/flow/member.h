@@ -9,7 +9,9 @@
 
 #include "base/compat.h"
 
+#include "nodes/pg_list.h"
 #include "utils/jsonb.h"
+#include "utils/jsonpath.h"
 
 #include "base/arg.h"
 #include "flow/definition.h"
@@ -41,5 +43,10 @@ extern bool tq_member_span(TqProblems *problems, const char *path,
 						   const JsonbValue *value, bool forever, int64 *span);
 extern void tq_member_tags(TqProblems *problems, const char *path,
 						   const JsonbValue *value, TqTags *tags);
+
+extern JsonPath *tq_member_path(TqProblems *problems, const char *path,
+								const JsonbValue *value, List **wanted);
+extern Jsonb    *tq_member_pattern(TqProblems *problems, const char *path,
+								   JsonbValue *value, List **wanted);
 
 #endif /* TQ_MEMBER_H */

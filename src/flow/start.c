@@ -8,6 +8,9 @@
  * start the same one waits for the other.  Then its steps and their edges are
  * written, each together (make.c).
  *
+ * An instance that a step of another one waits for begins in the same way
+ * (child.c).
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -49,26 +52,27 @@ enum
 /* What the caller says. */
 typedef struct Start
 {
-	char *name;
-	char *space;
-	char *version; /* NULL: the latest */
-	char *key;     /* NULL: none */
-	char *parent_correlation_id;
-	bool  return_existing;
+	char       *name;
+	char       *space;
+	char       *version; /* NULL: the latest */
+	TqBeginning beginning;
+	bool        return_existing;
 } Start;
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.workflow (workflow_id, template_id, state, priority,"
 	" started_by, created_at, run_at, identity, key, correlation_id,"
-	" parent_correlation_id, input, headers)"
+	" parent_correlation_id, input, headers, parent_id, parent_task_id,"
+	" depth)"
 	" VALUES ($1, $2, 0, $3::smallint, $4, $5, $6,"
 	" CASE WHEN $7 IS NULL THEN NULL"
 	"      ELSE sha256(convert_to($7::text, 'UTF8')) END,"
-	" $8, $9, $10, $11, $12)"
+	" $8, $9, $10, $11, $12, $13, $14, $15::smallint)"
 	" ON CONFLICT (identity) WHERE identity IS NOT NULL DO NOTHING",
-	12,
+	15,
 	{INT8OID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID},
+	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT8OID, INT8OID,
+	 INT4OID},
 	NULL};
 
 static TqStmt stmt_holder = {
@@ -88,8 +92,9 @@ static TqStmt stmt_give_up = {
 static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void   require_queues(const TqTemplate *template);
 static void   check_input(const TqFlow *flow);
-static Jsonb *identity_of(const Start *start, const TqFlow *flow);
-static bool   add_row(const Start *start, const TqFlow *flow, Jsonb *identity);
+static Jsonb *identity_of(const TqFlow *flow, const char *key);
+static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
+					  Jsonb *identity);
 static int64  holder_of(Jsonb *identity);
 
 Datum
@@ -97,8 +102,6 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 {
 	Start  start = {0};
 	TqFlow flow = {0};
-	TqPlan plan = {0};
-	Jsonb *identity;
 	int64  holder;
 	TqCall call;
 
@@ -110,32 +113,44 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		tq_flow_no_template(start.space, start.name, start.version);
 	require_queues(flow.template);
 	check_input(&flow);
+	if (start.beginning.key == NULL &&
+		flow.template->identity == TQ_IDENTITY_KEY)
+		tq_error_required("key");
 	flow.started_by = tq_role_intern(GetUserId());
-	flow.created_at = tq_clock_wall();
-	identity = identity_of(&start, &flow);
-	do
-	{
-		holder = 0;
-		flow.workflow_id = tq_id_next();
-	} while (!add_row(&start, &flow, identity) &&
-			 (holder = holder_of(identity)) == 0);
-	if (holder != 0)
-	{
-		tq_call_end(&call);
-		if (start.return_existing)
-			PG_RETURN_INT64(holder);
-		ereport(
-			ERROR,
+	holder = tq_start(&call, &flow, &start.beginning);
+	tq_call_end(&call);
+	if (holder == 0)
+		PG_RETURN_INT64(flow.workflow_id);
+	if (start.return_existing)
+		PG_RETURN_INT64(holder);
+	ereport(ERROR,
 			(errcode(ERRCODE_TQ_ALREADY_EXISTS),
 			 errmsg("workflow \"%s\" has been started already", start.name),
 			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
 			 errhint("Use on_conflict => 'return' to get its id.")));
-	}
-	tq_plan_start(&flow, &plan);
-	tq_make_steps(&call, &flow, plan.steps, plan.count, &plan.edges);
-	tq_advance_begin(&call, &flow, &plan);
-	tq_call_end(&call);
-	PG_RETURN_INT64(flow.workflow_id);
+}
+
+/* Make the instance; the id of another one that has its identity, else 0. */
+int64
+tq_start(TqCall *call, TqFlow *flow, const TqBeginning *beginning)
+{
+	Jsonb *identity = identity_of(flow, beginning->key);
+	TqPlan plan = {0};
+	int64  holder;
+
+	flow->created_at = tq_clock_wall();
+	do
+	{
+		holder = 0;
+		flow->workflow_id = tq_id_next();
+	} while (!add_row(flow, beginning, identity) &&
+			 (holder = holder_of(identity)) == 0);
+	if (holder != 0)
+		return holder;
+	tq_plan_start(flow, &plan);
+	tq_make_steps(call, flow, plan.steps, plan.count, &plan.edges);
+	tq_advance_begin(call, flow, &plan);
+	return 0;
 }
 
 static void
@@ -147,7 +162,7 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 	start->space = tq_arg_name(fcinfo, ARG_NAMESPACE, "namespace", "default");
 	if (!PG_ARGISNULL(ARG_VERSION))
 		start->version = tq_arg_name(fcinfo, ARG_VERSION, "version", NULL);
-	start->key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
+	start->beginning.key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
 	flow->input = tq_arg_jsonb(fcinfo, ARG_INPUT);
 	if (flow->input == NULL)
 		flow->input = DatumGetJsonbP(
@@ -162,7 +177,7 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->run_at);
 	flow->correlation_id =
 		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
-	start->parent_correlation_id =
+	start->beginning.parent_correlation_id =
 		tq_arg_word(fcinfo, ARG_PARENT_CORRELATION_ID, "parent_correlation_id",
 					TQ_MAX_KEY);
 	flow->headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
@@ -199,52 +214,62 @@ require_queues(const TqTemplate *template)
 static void
 check_input(const TqFlow *flow)
 {
-	TqProblems     problems = {0};
-	StringInfoData detail;
+	char *wrong;
 
 	/* a queue says how large a payload may be, and the input may be one */
 	if (VARSIZE(flow->input) > tq_queue_defaults()->max_payload)
 		tq_error_too_large("input", VARSIZE(flow->input),
 						   tq_queue_defaults()->max_payload);
+	wrong = tq_start_wrong_input(flow);
+	if (wrong != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("input does not fit the schema of workflow \"%s\"",
+						flow->template->name),
+				 errdetail_internal("%s.", wrong)));
+}
+
+/* Where the input does not fit its schema; NULL: it does. */
+char *
+tq_start_wrong_input(const TqFlow *flow)
+{
+	TqProblems     problems = {0};
+	StringInfoData words;
+
 	if (flow->template->input_schema == NULL)
-		return;
+		return NULL;
 	tq_schema_apply(flow->template->input_schema, flow->input, &problems);
 	if (problems.count == 0)
-		return;
-	initStringInfo(&detail);
+		return NULL;
+	initStringInfo(&words);
 	for (int i = 0; i < Min(problems.count, TQ_MAX_PROBLEMS); i++)
-		appendStringInfo(&detail, "%s%s %s", i > 0 ? "; " : "",
+		appendStringInfo(&words, "%s%s %s", i > 0 ? "; " : "",
 						 problems.all[i].path, problems.all[i].words);
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("input does not fit the schema of workflow \"%s\"",
-						   flow->template->name),
-					errdetail_internal("%s.", detail.data)));
+	return words.data;
 }
 
 /* What must not be there twice; NULL: anything may. */
 static Jsonb *
-identity_of(const Start *start, const TqFlow *flow)
+identity_of(const TqFlow *flow, const char *key)
 {
 	JsonbParseState *state = NULL;
 	JsonbValue       value;
 	Jsonb           *input;
 
-	if (start->key == NULL && flow->template->identity == TQ_IDENTITY_UNIQUE)
+	if (key == NULL && flow->template->identity == TQ_IDENTITY_UNIQUE)
 		return NULL;
-	if (start->key == NULL && flow->template->identity == TQ_IDENTITY_KEY)
-		tq_error_required("key");
 	(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
 	value.type = jbvString;
-	value.val.string.val = start->space;
-	value.val.string.len = (int) strlen(start->space);
+	value.val.string.val = flow->template->space;
+	value.val.string.len = (int) strlen(flow->template->space);
 	(void) pushJsonbValue(&state, WJB_ELEM, &value);
-	value.val.string.val = start->name;
-	value.val.string.len = (int) strlen(start->name);
+	value.val.string.val = flow->template->name;
+	value.val.string.len = (int) strlen(flow->template->name);
 	(void) pushJsonbValue(&state, WJB_ELEM, &value);
-	if (start->key != NULL)
+	if (key != NULL)
 	{
-		value.val.string.val = start->key;
-		value.val.string.len = (int) strlen(start->key);
+		value.val.string.val = (char *) key;
+		value.val.string.len = (int) strlen(key);
 		(void) pushJsonbValue(&state, WJB_ELEM, &value);
 	}
 	else
@@ -267,12 +292,14 @@ identity_of(const Start *start, const TqFlow *flow)
 
 /* False: an instance has the identity. */
 static bool
-add_row(const Start *start, const TqFlow *flow, Jsonb *identity)
+add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 {
-	Datum args[12];
-	bool  nulls[12] = {false};
-	bool  added;
-	TqSpi spi;
+	const char *key = beginning->key;
+	const char *correlation = beginning->parent_correlation_id;
+	Datum       args[15];
+	bool        nulls[15] = {false};
+	bool        added;
+	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
 	args[1] = Int32GetDatum(flow->template->template_id);
@@ -284,16 +311,19 @@ add_row(const Start *start, const TqFlow *flow, Jsonb *identity)
 	args[5] = TimestampTzGetDatum(flow->run_at);
 	nulls[6] = identity == NULL;
 	args[6] = nulls[6] ? (Datum) 0 : JsonbPGetDatum(identity);
-	nulls[7] = start->key == NULL;
-	args[7] = nulls[7] ? (Datum) 0 : CStringGetTextDatum(start->key);
+	nulls[7] = key == NULL;
+	args[7] = nulls[7] ? (Datum) 0 : CStringGetTextDatum(key);
 	nulls[8] = flow->correlation_id == NULL;
 	args[8] = nulls[8] ? (Datum) 0 : CStringGetTextDatum(flow->correlation_id);
-	nulls[9] = start->parent_correlation_id == NULL;
-	args[9] = nulls[9] ? (Datum) 0
-					   : CStringGetTextDatum(start->parent_correlation_id);
+	nulls[9] = correlation == NULL;
+	args[9] = nulls[9] ? (Datum) 0 : CStringGetTextDatum(correlation);
 	args[10] = JsonbPGetDatum(flow->input);
 	nulls[11] = flow->headers == NULL;
 	args[11] = nulls[11] ? (Datum) 0 : JsonbPGetDatum(flow->headers);
+	nulls[12] = nulls[13] = flow->parent_task_id == 0;
+	args[12] = Int64GetDatum(beginning->parent_id);
+	args[13] = Int64GetDatum(flow->parent_task_id);
+	args[14] = Int32GetDatum(flow->depth);
 	tq_spi_enter(&spi);
 	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
 	tq_spi_leave(&spi);

@@ -76,6 +76,26 @@ typedef struct TqBranch
 	TqStepList steps;
 } TqBranch;
 
+/*
+ * What a step waits for that no worker does.  Patterns are documents in which
+ * {"$": path} may stand for a value.
+ */
+typedef struct TqWait
+{
+	char  *signal;         /* of a signal, an approval: its name */
+	Jsonb *after;          /* how long: a timer, the others at most */
+	Jsonb *at;             /* until when: a timer */
+	bool   completes;      /* when the time is up; else it fails */
+	char  *role;           /* who may approve; NULL: whoever may submit */
+	char  *escalate_to;    /* who may, too, later; NULL: nobody */
+	int64  escalate_after; /* microseconds */
+	char  *space;          /* of a workflow, to be started */
+	char  *name;
+	char  *version; /* NULL: the latest */
+	Jsonb *input;   /* NULL: as the instance's own */
+	Jsonb *key;     /* NULL: none */
+} TqWait;
+
 typedef struct TqStep
 {
 	char      *name;
@@ -98,6 +118,7 @@ typedef struct TqStep
 	int        branch_count;
 	TqBranch  *branches;
 	TqStrategy strategy; /* of a batch */
+	TqWait    *wait;     /* NULL: workers do it */
 	int        level;    /* 0: no parents; else behind the last of them */
 	int        region;   /* number of the region that it stands in */
 	bool       ends;     /* the instance does not end before it does */
@@ -137,6 +158,13 @@ typedef struct TqTemplate
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;
+
+/* Is it done by itself, when what it waits for has come? */
+static inline bool
+tq_step_waits(TqStepType type)
+{
+	return type >= TQ_STEP_WORKFLOW;
+}
 
 extern const char *tq_step_type_name(TqStepType type);
 extern TqTemplate *tq_template_get(int32 template_id);

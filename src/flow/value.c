@@ -42,6 +42,12 @@ typedef struct Span
 	bool        bad;
 } Span;
 
+typedef struct Time
+{
+	const char *word;
+	TimestampTz time;
+} Time;
+
 typedef struct Likeness
 {
 	char *pattern;
@@ -75,6 +81,7 @@ typedef struct Filling
 static char *attempt(Attempt what, void *arg);
 static void  read_options(void *arg);
 static void  read_span(void *arg);
+static void  read_time(void *arg);
 static void  read_path(void *arg);
 static void  compare(void *arg);
 static void  apply(void *arg);
@@ -166,6 +173,29 @@ read_span(void *arg)
 
 	reading->span = tq_arg_interval_span(interval, "interval", 0);
 	reading->bad = reading->span > TQ_MAX_SPAN;
+}
+
+/* A finite point in time that somebody wrote down. */
+bool
+tq_value_time(const char *word, TimestampTz *time)
+{
+	Time reading = {word, 0};
+
+	if (attempt(read_time, &reading) != NULL ||
+		TIMESTAMP_NOT_FINITE(reading.time))
+		return false;
+	*time = reading.time;
+	return true;
+}
+
+static void
+read_time(void *arg)
+{
+	Time *reading = arg;
+
+	reading->time = DatumGetTimestampTz(
+		DirectFunctionCall3(timestamptz_in, CStringGetDatum(reading->word),
+							ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 }
 
 /* What is wrong with options of a task; NULL: nothing. */

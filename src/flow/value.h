@@ -9,12 +9,14 @@
 
 #include "base/compat.h"
 
+#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 #include "utils/jsonb.h"
 #include "utils/jsonpath.h"
 
 extern bool      tq_value_whole(Numeric number, int64 *result);
 extern bool      tq_value_span(const char *word, int64 *span);
+extern bool      tq_value_time(const char *word, TimestampTz *time);
 extern char     *tq_value_wrong_options(Jsonb *options);
 extern JsonPath *tq_value_path(const char *word, char **wrong);
 extern List     *tq_value_names(JsonPath *path, List *names);

@@ -24,7 +24,8 @@
 
 static TqStmt stmt_read = {
 	"SELECT template_id, state::integer, created_at, finished_at, run_at,"
-	" started_by, priority::integer, correlation_id, input, headers"
+	" started_by, priority::integer, correlation_id, input, headers,"
+	" parent_task_id, depth::integer"
 	"  FROM taskq.workflow WHERE workflow_id = $1",
 	1,
 	{INT8OID},
@@ -62,6 +63,7 @@ static TqStmt stmt_steps = {
 	{INT8OID},
 	NULL};
 
+static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 
 /*
@@ -74,9 +76,37 @@ tq_flow_lock(int64 workflow_id, bool shared)
 {
 	LOCKTAG tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+	lock_tag(workflow_id, &tag);
 	(void) LockAcquire(&tag, shared ? ShareLock : ExclusiveLock, false, false);
+}
+
+/* Shared, without waiting for it. */
+bool
+tq_flow_try_lock(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	lock_tag(workflow_id, &tag);
+	return LockAcquire(&tag, ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static void
+lock_tag(int64 workflow_id, LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->workflow,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+}
+
+/* What a task is a step of; NULL: of nothing that is there. */
+const TqStep *
+tq_flow_step_of(const TqTask *task, TqFlow *flow)
+{
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), flow) ||
+		place >= flow->template->step_count)
+		return NULL;
+	return &flow->template->steps[place];
 }
 
 /* False: there is none. */
@@ -105,6 +135,8 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 		flow->correlation_id = tq_spi_text(&spi, 0, 8);
 		flow->input = tq_spi_jsonb(&spi, 0, 9);
 		flow->headers = tq_spi_jsonb(&spi, 0, 10);
+		flow->parent_task_id = tq_spi_int8(0, 11, 0);
+		flow->depth = tq_spi_int4(0, 12, 0);
 	}
 	tq_spi_leave(&spi);
 	if (template_id == 0)
@@ -118,13 +150,12 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
  * has ended it.
  */
 bool
-tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result)
+tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 {
 	const TqTemplate *template = flow->template;
 	TimestampTz now = tq_clock_wall();
 	Datum       args[6];
 	bool        nulls[6] = {false};
-	bool        ended;
 	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
@@ -135,9 +166,11 @@ tq_flow_end(const TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[4] = TimestampTzGetDatum(expires_at(template, now));
 	args[5] = BoolGetDatum(template->identity_window > 0);
 	tq_spi_enter(&spi);
-	ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
+	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
 	tq_spi_leave(&spi);
-	return ended;
+	flow->state = state;
+	flow->result = result;
+	return flow->ended;
 }
 
 /* A step that had failed goes on: so does the instance. */
@@ -152,6 +185,7 @@ tq_flow_revive(TqFlow *flow)
 		tq_error_serialization();
 	tq_spi_leave(&spi);
 	flow->state = TQ_FLOW_LIVE;
+	flow->revived = true;
 }
 
 /* As long as its template says, else as long as finished tasks. */

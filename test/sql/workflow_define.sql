@@ -83,8 +83,25 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": []
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", %s, "steps": []}')$$, m))
   FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"', '"on_failure": "compensate"']) m;
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
-  FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"', '"compensate": {}', '"type": "signal"', '"type": "timer"',
-                    '"type": "approval"', '"type": "workflow"', '"signal": {}', '"timer": {}', '"workflow": {}']) m;
+  FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"', '"compensate": {}']) m;
+-- steps that no worker does
+SELECT m, string_agg(path || ' ' || problem, E'\n') AS problems
+  FROM unnest(ARRAY['"type": "signal"', '"type": "timer"', '"type": "approval"', '"type": "workflow"', '"signal": {}', '"timer": {}', '"workflow": {}',
+    '"type": "signal", "timer": {"after": "1 s"}', '"type": "signal", "signal": {}', '"type": "signal", "signal": []', '"type": "signal", "signal": {"name": ""}',
+    '"type": "signal", "signal": {"name": "x", "role": "r", "escalate_after": "1 s", "other": 1}',
+    '"type": "signal", "signal": {"name": "x", "on_timeout": "fail"}', '"type": "signal", "signal": {"name": "x", "timeout": "soon", "on_timeout": "stop"}',
+    '"type": "signal", "signal": {"name": "x", "timeout": {"$": "no path"}}', '"type": "approval", "signal": {"name": "x", "escalate_after": "1 s"}',
+    '"type": "approval", "signal": {"name": "x", "escalate_to": "r", "escalate_after": "1 s"}', '"type": "approval", "signal": {"name": "x", "role": 5}',
+    '"type": "timer", "timer": {}', '"type": "timer", "timer": {"after": "1 s", "at": "2030-01-01"}', '"type": "timer", "timer": {"after": 5}',
+    '"type": "timer", "timer": {"at": "someday"}', '"type": "timer", "timer": {"at": "infinity"}', '"type": "timer", "timer": {"after": "-1 s"}',
+    '"type": "workflow", "workflow": {}', '"type": "workflow", "workflow": {"name": 1, "version": [], "namespace": null, "key": 7, "input": {"$": "$."}, "x": 1}',
+    '"type": "timer", "timer": {"after": "1 s"}, "handler": "h", "config": 1, "payload": 1, "retryable": true, "priority": 1, "tags": [], "key": "k", "max_attempts": 1, "retry": "none", "lease": "1 s", "branches": [], "failure_strategy": "isolate"']) m,
+       LATERAL taskq_validate_workflow(format('{"name": "n", "version": "1", "steps": [{"name": "s", %s}]}', m)::jsonb) GROUP BY m ORDER BY min(m COLLATE "C");
+SELECT count(*) FROM taskq_validate_workflow('{"name": "n", "version": "1", "queue": "q", "steps": [
+  {"name": "a", "type": "signal", "signal": {"name": "x", "timeout": {"$": "$.input.t"}, "on_timeout": "complete"}},
+  {"name": "b", "type": "approval", "queue": "r", "depends_on": ["a"], "when": "$.input.x > 1", "signal": {"name": "x", "role": "r", "escalate_to": "s", "escalate_after": "1 day"}},
+  {"name": "c", "type": "timer", "depends_on": ["b"], "timer": {"at": "2030-01-01 00:00:00+00"}},
+  {"name": "d", "type": "workflow", "depends_on": ["c"], "workflow": {"name": "n", "namespace": "m", "version": "2", "key": {"$": "$.input.k"}, "input": [1, {"$": "$.input"}]}}]}');
 
 -- a chain of twelve diamonds, and ten thousand steps
 SELECT taskq_define_workflow((SELECT jsonb_build_object('name', 'diamonds', 'version', '1', 'steps', jsonb_agg(s)) FROM (

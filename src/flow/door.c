@@ -1,0 +1,184 @@
+/*
+ * door.c
+ *		Steps of workflows at the door: what may not be, what is turned
+ *		elsewhere, and what the call has to see to when it ends.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "storage/lmgr.h"
+
+#include "base/error.h"
+#include "core/failure.h"
+#include "core/large.h"
+#include "core/step.h"
+#include "flow/advance.h"
+#include "flow/flow.h"
+#include "flow/judge.h"
+#include "flow/passive.h"
+
+static void moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void check_choice(TqTask *task, TqMove *move);
+static void check_revival(const TqTask *task, const TqMove *move);
+static void cancel_child(TqCall *call, const TqTask *task);
+static void hold_back(TqCall *call, TqTask *task, TqMove *move);
+static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				  const TqMove *move);
+
+void
+tq_door_init(void)
+{
+	tq_step_hooks.moving = moving;
+	tq_step_hooks.moved = moved;
+}
+
+/* The door is about to move a step. */
+static void
+moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	TqState from = (TqState) task->f.state;
+
+	if (move->to == TQ_STATE_DONE)
+		check_choice(task, move);
+	if (!TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(move->to))
+		check_revival(task, move);
+	if ((from == TQ_STATE_DONE || from == TQ_STATE_FILTERED) &&
+		TQ_STATE_IS_LIVE(move->to))
+		tq_error_not_built("taskq_retry() of a step that has succeeded");
+	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
+		!move->released && !move->in_line)
+		hold_back(call, task, move);
+	if (move->to == TQ_STATE_CANCELLED && from == TQ_STATE_SUSPENDED)
+		cancel_child(call, task);
+}
+
+/* A decision or batch that does not say what it should is rejected. */
+static void
+check_choice(TqTask *task, TqMove *move)
+{
+	TqFlow        flow;
+	const TqStep *step = tq_flow_step_of(task, &flow);
+	TqChoice      choice;
+	Datum         value;
+	Jsonb        *result = NULL;
+	char         *wrong;
+
+	if (step == NULL ||
+		(step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH))
+		return;
+	/* it has chosen nothing, and that was seen to */
+	if (task->f.state == TQ_STATE_FILTERED)
+		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
+									move->wanted);
+	if (tq_large_get(task, TQ_COL_RESULT, &value))
+		result = DatumGetJsonbP(value);
+	if (result == NULL &&
+		(move->reason == TQ_REASON_MANUAL || step->type == TQ_STEP_BATCH))
+		return;
+	wrong = result == NULL
+				? "a decision must have a result"
+				: tq_decide_read(flow.template,
+								 (int) (step - flow.template->steps), result,
+								 &choice);
+	if (wrong == NULL)
+		return;
+	tq_failure_add_error(task, wrong, NULL, NULL);
+	tq_large_drop(task, TQ_COL_RESULT);
+	move->to = TQ_STATE_DEAD;
+	move->reason = TQ_REASON_REJECTED;
+	move->end = TQ_END_FAILURE;
+}
+
+/*
+ * TQ005 for a step of an instance that has ended well or was cancelled, and
+ * for a member of a batch that counts as finished although it is dead.
+ */
+static void
+check_revival(const TqTask *task, const TqMove *move)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	const TqStep *step;
+	TqFlow        flow;
+
+	tq_flow_lock(workflow_id, true);
+	step = tq_flow_step_of(task, &flow);
+	if (step == NULL)
+		return;
+	if ((flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_ERROR) ||
+		(task->f.state == TQ_STATE_DEAD &&
+		 tq_judge_is_excused(flow.template,
+							 DatumGetInt32(task->value[TQ_COL_STEP_ID]))))
+		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
+									move->wanted);
+	/* what has failed waits for another one */
+	if (task->f.state == TQ_STATE_DEAD && tq_passive_takes_signal(step))
+		tq_signal_forget(workflow_id, step->wait->signal);
+}
+
+/* A step that waits for an instance is not cancelled without that. */
+static void
+cancel_child(TqCall *call, const TqTask *task)
+{
+	const TqStep *step;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step != NULL && step->type == TQ_STEP_WORKFLOW &&
+		tq_passive_waits(task))
+		(void) tq_child_cancel(call, task->f.task_id);
+}
+
+/*
+ * A step whose parents have not all ended does not become pending, and one
+ * that no worker does never: it is looked at as one that has waited.
+ */
+static void
+hold_back(TqCall *call, TqTask *task, TqMove *move)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	const TqStep *step;
+	TransactionId other;
+	TqEdges       edges;
+	TqLeft        left;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step != NULL && step->wait != NULL)
+	{
+		move->to = TQ_STATE_BLOCKED;
+		return;
+	}
+	tq_edge_begin(&edges);
+	for (;;)
+	{
+		tq_edge_lock(workflow_id);
+		left = tq_edge_left(&edges, workflow_id, step_id, 0, &other);
+		tq_edge_unlock(workflow_id);
+		if (left != TQ_LEFT_PASSING)
+			break;
+		XactLockTableWait(other, NULL, NULL, XLTW_None);
+		CHECK_FOR_INTERRUPTS();
+	}
+	tq_edge_end(&edges);
+	if (left == TQ_LEFT_OPEN)
+		move->to = TQ_STATE_BLOCKED;
+}
+
+/* The door has moved a step, or (to 0) taken it away. */
+static void
+moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+	  const TqMove *move)
+{
+	TqState to = (TqState) task->f.state;
+	bool    waits = to == TQ_STATE_BLOCKED &&
+				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
+
+	if (from == to ||
+		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits))
+		return;
+	tq_advance_note(call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
+					task->f.task_id,
+					DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to);
+}

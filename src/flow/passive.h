@@ -1,0 +1,33 @@
+/*
+ * passive.h
+ *		Steps that no worker does: they wait, and end by themselves.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_PASSIVE_H
+#define TQ_PASSIVE_H
+
+#include "flow/flow.h"
+
+static inline bool
+tq_passive_takes_signal(const TqStep *step)
+{
+	return step->type == TQ_STEP_SIGNAL || step->type == TQ_STEP_APPROVAL;
+}
+
+extern void tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task,
+							 TqMove *move);
+extern void tq_passive_begun(const TqTask *task, const TqMove *move);
+extern void tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload,
+						   TqMove *move);
+extern bool tq_passive_signal(int64 workflow_id, const char *name,
+							  Jsonb **payload);
+extern bool tq_passive_approves(Jsonb *payload);
+extern bool tq_passive_waits(const TqTask *task);
+extern bool tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
+							char **word, char **wrong);
+
+/* signal.c */
+extern void tq_signal_forget(int64 workflow_id, const char *name);
+
+#endif /* TQ_PASSIVE_H */

@@ -1,0 +1,330 @@
+/*
+ * signal.c
+ *		taskq_signal: what steps of the types signal and approval wait for.
+ *
+ * A signal is kept as a row, which says that it has come: of two with the
+ * same name the first one counts, and a step that is reached later finds it.
+ * Who signals has the instance's lock alone, who reaches a step that waits
+ * for a signal shares it, so that one of the two sees the other.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/role.h"
+#include "flow/flow.h"
+#include "flow/passive.h"
+
+PG_FUNCTION_INFO_V1(taskq_signal);
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.signal (workflow_id, name, payload, sent_by, sent_at)"
+	" VALUES ($1, $2, $3, $4, $5) ON CONFLICT (workflow_id, name) DO NOTHING",
+	5,
+	{INT8OID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_delete = {
+	"DELETE FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
+	2,
+	{INT8OID, TEXTOID},
+	NULL};
+
+/* Of a step that is made once, and is there; no rows: it is not. */
+static TqStmt stmt_step = {
+	"SELECT task_id, state::integer, reason::integer, suspended_at"
+	"  FROM taskq.task WHERE workflow_id = $1 AND step_id = $2"
+	" UNION ALL"
+	" SELECT task_id, state::integer, reason::integer, NULL"
+	"  FROM taskq.archive_keep WHERE workflow_id = $1 AND step_id = $2",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* A step as it is now, whatever the snapshot. */
+typedef struct Now
+{
+	int64       task_id; /* 0: it is not there */
+	TqState     state;
+	bool        waits;
+	TimestampTz since;
+} Now;
+
+static TqStepList find_steps(const TqFlow *flow, const char *name);
+static void       check_payload(const TqFlow *flow, const TqStepList *steps,
+								Jsonb *payload);
+static void       check_rights(const TqFlow *flow, const TqStepList *steps);
+static void       check_role(const TqFlow *flow, int place);
+static Now        look_at(const TqFlow *flow, int place);
+static bool       is_member(const char *name);
+static bool       any_waits(const TqFlow *flow, const TqStepList *steps);
+static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
+static bool tell_steps(TqCall *call, const TqFlow *flow,
+					   const TqStepList *steps, Jsonb *payload);
+static bool tell_step(TqCall *call, const TqFlow *flow, int place,
+					  Jsonb *payload);
+static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
+
+/* True: it is the first of its name, and a step waits for it, or will. */
+Datum
+taskq_signal(PG_FUNCTION_ARGS)
+{
+	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char      *name = tq_arg_name(fcinfo, 1, "name", NULL);
+	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
+	bool       first = false;
+	TqStepList steps;
+	TqFlow     flow;
+	TqCall     call;
+
+	tq_call_begin(&call, "taskq_signal()");
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	tq_flow_require(&flow, TQ_RIGHT_SUBMIT, false);
+	steps = find_steps(&flow, name);
+	if (steps.count == 0)
+		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
+	check_rights(&flow, &steps);
+	check_payload(&flow, &steps, payload);
+	tq_flow_lock(workflow_id, false);
+	tq_call_snapshot();
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	if (flow.state != TQ_FLOW_LIVE)
+		has_ended(&flow);
+	for (int i = 0; i < steps.count; i++)
+		check_role(&flow, steps.places[i]);
+	if (any_waits(&flow, &steps) && add_signal(&flow, name, payload))
+	{
+		first = tell_steps(&call, &flow, &steps, payload) ||
+				any_waits(&flow, &steps);
+		/* their time was up before */
+		if (!first)
+			tq_signal_forget(workflow_id, name);
+	}
+	tq_call_end(&call);
+	PG_RETURN_BOOL(first);
+}
+
+/* Those that wait for it. */
+static TqStepList
+find_steps(const TqFlow *flow, const char *name)
+{
+	const TqTemplate *template = flow->template;
+	TqStepList steps = {0};
+
+	steps.places = palloc(sizeof(int) * (template->step_count + 1));
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (tq_passive_takes_signal(&template->steps[i]) &&
+			strcmp(template->steps[i].wait->signal, name) == 0)
+			steps.places[steps.count++] = i;
+	}
+	return steps;
+}
+
+static void
+check_rights(const TqFlow *flow, const TqStepList *steps)
+{
+	for (int i = 0; i < steps->count; i++)
+	{
+		const char *name = flow->template->steps[steps->places[i]].queue;
+		TqQueue    *queue = tq_queue_find(name);
+
+		if (queue != NULL)
+			tq_role_require(queue, TQ_RIGHT_SUBMIT);
+		else
+			tq_role_require_all(TQ_RIGHT_SUBMIT);
+	}
+}
+
+/* An approval wants to be told yes or no. */
+static void
+check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
+{
+	int largest = tq_queue_defaults()->max_payload;
+
+	if (payload != NULL && VARSIZE(payload) > largest)
+		tq_error_too_large("payload", VARSIZE(payload), largest);
+	for (int i = 0; i < steps->count; i++)
+	{
+		JsonbValue value;
+
+		if (flow->template->steps[steps->places[i]].type != TQ_STEP_APPROVAL)
+			continue;
+		if (payload == NULL || !JB_ROOT_IS_OBJECT(payload) ||
+			getKeyJsonValueFromContainer(&payload->root, "approved", 8,
+										 &value) == NULL ||
+			value.type != jbvBool)
+			tq_error_invalid("payload",
+							 "must be an object whose member \"approved\" is "
+							 "true or false",
+							 NULL);
+	}
+}
+
+/* Of an approval that says so: whoever has this role, or later another. */
+static void
+check_role(const TqFlow *flow, int place)
+{
+	const TqStep *step = &flow->template->steps[place];
+	const TqWait *wait = step->wait;
+
+	if (wait->role == NULL || is_member(wait->role))
+		return;
+	if (wait->escalate_to != NULL && is_member(wait->escalate_to))
+	{
+		Now now = look_at(flow, place);
+
+		if (now.waits && now.since + wait->escalate_after <= tq_clock_wall())
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to approve step \"%s\"", step->name),
+			 errdetail("This is for members of role \"%s\".", wait->role)));
+}
+
+static bool
+is_member(const char *name)
+{
+	Oid role = get_role_oid(name, true);
+
+	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+}
+
+static Now
+look_at(const TqFlow *flow, int place)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(place)};
+	Now   now = {0};
+	TqSpi spi;
+
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
+	{
+		now.task_id = tq_spi_int8(0, 1, 0);
+		now.state = (TqState) tq_spi_int4(0, 2, 0);
+		now.waits = now.state == TQ_STATE_SUSPENDED &&
+					tq_spi_int4(0, 3, 0) == TQ_REASON_NONE;
+		now.since = tq_spi_time(0, 4, 0);
+	}
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	return now;
+}
+
+/* Or will, once it is made or reached. */
+static bool
+any_waits(const TqFlow *flow, const TqStepList *steps)
+{
+	for (int i = 0; i < steps->count; i++)
+	{
+		Now now = look_at(flow, steps->places[i]);
+
+		if (now.task_id == 0 || TQ_STATE_IS_LIVE(now.state))
+			return true;
+	}
+	return false;
+}
+
+/* False: there is one. */
+static bool
+add_signal(const TqFlow *flow, const char *name, Jsonb *payload)
+{
+	Datum args[5];
+	bool  nulls[5] = {false, false, payload == NULL};
+	bool  added;
+	TqSpi spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = CStringGetTextDatum(name);
+	args[2] = payload == NULL ? (Datum) 0 : JsonbPGetDatum(payload);
+	args[3] = Int32GetDatum(tq_role_intern(GetUserId()));
+	args[4] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
+	tq_spi_leave(&spi);
+	return added;
+}
+
+/* It is gone, so that a step that failed can wait for another one. */
+void
+tq_signal_forget(int64 workflow_id, const char *name)
+{
+	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
+}
+
+/* Those that have been reached end; false: none has. */
+static bool
+tell_steps(TqCall *call, const TqFlow *flow, const TqStepList *steps,
+		   Jsonb *payload)
+{
+	bool told = false;
+
+	for (int i = 0; i < steps->count; i++)
+		told |= tell_step(call, flow, steps->places[i], payload);
+	return told;
+}
+
+static bool
+tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
+{
+	for (;;)
+	{
+		TqMove   move = {0};
+		TqTask   task;
+		TqQueue *queue;
+		Now      now;
+
+		CHECK_FOR_INTERRUPTS();
+		now = look_at(flow, place);
+		if (!now.waits)
+			return false;
+		tq_call_snapshot();
+		if (!tq_row_find(call, now.task_id, &task) ||
+			!tq_passive_waits(&task) ||
+			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			continue;
+		}
+		move.wanted = "signalled";
+		tq_passive_end(&flow->template->steps[place], &task, payload, &move);
+		if (tq_state_enter(call, queue, &task, &move))
+			return true;
+	}
+}
+
+/* TQ005 */
+static void
+has_ended(const TqFlow *flow)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
+					errmsg("workflow " INT64_FORMAT
+						   " has ended and takes no signal any more",
+						   flow->workflow_id),
+					errdetail("{\"workflow_id\": " INT64_FORMAT "}",
+							  flow->workflow_id)));
+}

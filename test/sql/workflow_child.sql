@@ -1,0 +1,194 @@
+-- Workflows that wait for others.
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE SCHEMA wc;
+CREATE FUNCTION wc.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(answer, '(null)');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
+END
+$$;
+CREATE FUNCTION wc.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('wc');
+    IF c.task_id IS NULL THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM taskq_complete(c.task_id, c.token, coalesce(result, jsonb_build_object('from', c.step)));
+    RETURN format('%s.%s %s %s', c.workflow, c.step, c.input, c.dependency_results);
+END
+$$;
+CREATE FUNCTION wc.fail() RETURNS text LANGUAGE sql AS
+$$ SELECT step || ' ' || taskq_fail(task_id, token, 'broken', false) FROM taskq_claim('wc') $$;
+CREATE FUNCTION wc.seen(wf bigint) RETURNS text LANGUAGE sql AS
+$$ SELECT (SELECT w.name || ' ' || w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf)
+     || string_agg(s.step || ' ' || coalesce(s.state, '-') || coalesce(' (' || s.reason || ')', ''), ', ' ORDER BY s.step COLLATE "C")
+     FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
+-- an instance and all that it has started, in the order in which they began
+CREATE FUNCTION wc.all(wf bigint) RETURNS SETOF text LANGUAGE sql AS $$
+WITH RECURSIVE r AS (SELECT workflow_id FROM taskq.workflows WHERE workflow_id = wf
+  UNION ALL SELECT w.workflow_id FROM r JOIN taskq.workflows w ON w.parent_workflow_id = r.workflow_id)
+SELECT wc.seen(workflow_id) FROM r ORDER BY workflow_id $$;
+CREATE FUNCTION wc.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
+$$ SELECT task_id FROM taskq.workflow_steps WHERE workflow_id = wf AND step = name $$;
+CREATE FUNCTION wc.child(wf bigint) RETURNS bigint LANGUAGE sql AS
+$$ SELECT max(workflow_id) FROM taskq.workflows WHERE parent_workflow_id = wf $$;
+
+SELECT taskq_define_workflow('{"name": "inner", "version": "1", "queue": "wc", "steps": [{"name": "one"}, {"name": "two", "depends_on": ["one"]}],
+  "input_schema": {"type": "object", "properties": {"n": {"type": "number"}}}}');
+SELECT taskq_define_workflow('{"name": "outer", "version": "1", "queue": "wc", "steps": [
+  {"name": "first"},
+  {"name": "sub", "type": "workflow", "depends_on": ["first"], "workflow": {"name": "inner", "input": {"n": {"$": "$.results.first.n"}, "of": {"$": "$.input.name"}}}},
+  {"name": "last", "depends_on": ["sub"]}]}');
+-- the way there and back
+SELECT taskq_start_workflow('outer', '{"name": "x"}', correlation_id => 'c1', priority => 3) AS w \gset
+SELECT wc.work('{"n": 7}');
+SELECT * FROM wc.all(:w);
+SELECT name, key, priority, correlation_id, input, parent_workflow_id = :w AS inside FROM taskq.workflows WHERE workflow_id = wc.child(:w);
+SELECT wc.work();
+SELECT wc.work('"inner result"');
+SELECT * FROM wc.all(:w);
+SELECT wc.work();
+SELECT * FROM wc.all(:w);
+-- a failure inside is one outside; what is put right there goes on here
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT wc.fail();
+SELECT * FROM wc.all(:w);
+SELECT regexp_replace(errors -> 0 ->> 'error', '\d+', 'ID') FROM taskq_get(wc.task(:w, 'sub'));
+SELECT taskq_retry(wc.task(wc.child(:w), 'one'));
+SELECT * FROM wc.all(:w);
+SELECT wc.work(), wc.work(), wc.work();
+SELECT wc.work();
+SELECT * FROM wc.all(:w);
+-- or the step is tried again: another instance
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT wc.fail();
+SELECT wc.child(:w) AS old \gset
+SELECT taskq_retry(wc.task(:w, 'sub'));
+SELECT * FROM wc.all(:w);
+-- that of before has no say any more
+SELECT taskq_resolve(wc.task(:old, 'one'));
+SELECT wc.work(), wc.work();
+SELECT * FROM wc.all(:w);
+SELECT wc.work();
+SELECT wc.work(), wc.work();
+SELECT * FROM wc.all(:w);
+-- resolved inside to its end, and outside by hand
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_resolve(wc.task(wc.child(:w), 'one')), taskq_resolve(wc.task(wc.child(:w), 'two'), '"by hand"');
+SELECT * FROM wc.all(:w);
+SELECT wc.work();
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_resolve(wc.task(:w, 'sub'), '"no matter"');
+SELECT * FROM wc.all(:w);
+SELECT wc.work(), wc.work();
+SELECT wc.work();
+SELECT * FROM wc.all(:w);
+-- resumed while it waits: nothing new
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_retry(wc.task(:w, 'sub'));
+SELECT * FROM wc.all(:w);
+-- cancels: of the whole, of the inner one, of the step
+SELECT taskq_cancel_workflow(:w, 'enough');
+SELECT * FROM wc.all(:w);
+SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_cancel_workflow(wc.child(:w));
+SELECT * FROM wc.all(:w);
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_cancel(wc.task(:w, 'sub'));
+SELECT * FROM wc.all(:w);
+-- running steps inside are asked to stop
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT task_id AS t, token AS k FROM taskq_claim('wc') \gset
+SELECT taskq_cancel_workflow(:w);
+SELECT * FROM wc.all(:w);
+SELECT taskq_complete(:t, :k);
+SELECT * FROM wc.all(:w);
+-- one whose outer one is cancelled is not brought back
+SELECT taskq_define_workflow('{"name": "pair", "version": "1", "queue": "wc", "steps": [
+  {"name": "a", "priority": 9}, {"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}]}');
+SELECT taskq_start_workflow('pair') AS w \gset
+SELECT task_id AS t, token AS k, step FROM taskq_claim('wc') \gset
+SELECT :'step' AS runs, wc.fail();
+SELECT * FROM wc.all(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
+SELECT taskq_complete(:t, :k);
+SELECT * FROM wc.all(:w);
+
+-- what keeps it from being started: the step is dead of it
+SELECT taskq_define_workflow('{"name": "keyed", "version": "1", "queue": "wc", "identity": "key", "steps": [{"name": "one"}]}');
+SELECT taskq_define_workflow(format('{"name": "wrong", "version": %s, "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": %s}]}', to_json(v::text), w)::jsonb)
+  FROM unnest(ARRAY['{"name": "nowhere"}', '{"name": "inner", "input": {"n": "x"}}', '{"name": "inner", "input": {"$": "$.input.a.b[9999999999]"}}', '{"name": "inner", "version": "9"}',
+    '{"name": "inner", "namespace": "other"}', '{"name": "keyed"}', '{"name": "keyed", "key": {"$": "$.input.n"}}', '{"name": "keyed", "key": {"$": "$.input.e"}}', '{"name": "keyed", "key": "k"}',
+    '{"name": "keyed", "key": "k"}']) WITH ORDINALITY AS x (w, v);
+SELECT v, wc.seen(w), regexp_replace(errors -> 0 ->> 'error', '\d\d+', 'ID') AS error
+  FROM generate_series(1, 10) v, LATERAL (SELECT taskq_start_workflow('wrong', '{"n": 5, "e": ""}', version => v::text) OFFSET 0) s (w), taskq_get(wc.task(w, 'sub'));
+SELECT wc.work(), wc.work();
+-- nested, but not for ever
+SELECT taskq_define_workflow('{"name": "self", "version": "1", "queue": "wc", "steps": [{"name": "again", "type": "workflow", "workflow": {"name": "self"}}]}');
+SELECT taskq_start_workflow('self') AS w \gset
+SELECT count(*), min(s) AS state, max(s) FROM wc.all(:w) s;
+SELECT DISTINCT regexp_replace(g.errors -> 0 ->> 'error', '\d\d\d+', 'ID') FROM taskq.workflows w, taskq.workflow_steps s, taskq_get(s.task_id) g
+ WHERE w.name = 'self' AND s.workflow_id = w.workflow_id ORDER BY 1;
+-- an empty one has ended when it begins
+SELECT taskq_define_workflow('{"name": "empty", "version": "1", "steps": []}'), taskq_define_workflow('{"name": "around", "version": "1", "queue": "wc", "steps": [
+  {"name": "sub", "type": "workflow", "workflow": {"name": "empty"}}, {"name": "then", "depends_on": ["sub"]}]}');
+SELECT taskq_start_workflow('around') AS w \gset
+SELECT * FROM wc.all(:w);
+SELECT wc.work();
+-- on_failure stop: what has begun ends, and the instance inside has
+SELECT taskq_define_workflow('{"name": "stop", "version": "1", "queue": "wc", "on_failure": "stop", "steps": [
+  {"name": "a"}, {"name": "sub", "type": "workflow", "workflow": {"name": "inner", "input": {"n": 1}}}, {"name": "z", "depends_on": ["sub"]}]}');
+SELECT taskq_start_workflow('stop') AS w \gset
+SELECT wc.fail();
+SELECT * FROM wc.all(:w);
+SELECT wc.work(), wc.work();
+SELECT * FROM wc.all(:w);
+SELECT taskq_retry(wc.task(:w, 'a'));
+SELECT * FROM wc.all(:w);
+SELECT wc.work(), wc.work();
+SELECT wc.seen(:w);
+
+-- the right to submit is that of who started the outer one, whoever works
+CREATE ROLE wc_starter;
+CREATE ROLE wc_worker;
+SELECT taskq_create_queue('wc2'), taskq_grant('wc', 'wc_starter', '{submit,read}'), taskq_grant('wc', 'wc_worker', '{work,read}');
+SELECT taskq_define_workflow('{"name": "there", "version": "1", "queue": "wc2", "steps": [{"name": "one"}]}'),
+       taskq_define_workflow('{"name": "here", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "sub", "depends_on": ["a"], "type": "workflow", "workflow": {"name": "there"}}]}');
+GRANT USAGE ON SCHEMA wc TO wc_worker;
+SET ROLE wc_starter;
+SELECT taskq_start_workflow('here') AS w \gset
+SET ROLE wc_worker;
+SELECT wc.work();
+RESET ROLE;
+SELECT wc.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
+SELECT taskq_grant('wc2', 'wc_starter', '{submit}');
+SET ROLE wc_starter;
+SELECT taskq_start_workflow('here') AS w \gset
+SET ROLE wc_worker;
+SELECT wc.work();
+RESET ROLE;
+SELECT wc.seen(:w);
+SELECT submitted_by FROM taskq.tasks WHERE queue = 'wc2';
+SELECT * FROM taskq_check();
+DROP SCHEMA wc CASCADE;
+SELECT taskq_revoke('wc', 'wc_starter', '{submit,read}'), taskq_revoke('wc', 'wc_worker', '{work,read}'), taskq_revoke('wc2', 'wc_starter', '{submit}');
+DROP ROLE wc_starter;
+DROP ROLE wc_worker;

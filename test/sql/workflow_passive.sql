@@ -1,0 +1,259 @@
+-- Workflows: steps that no worker does. Signals, approvals, timers.
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE SCHEMA wp;
+CREATE FUNCTION wp.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(answer, '(null)');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
+END
+$$;
+CREATE FUNCTION wp.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('wp');
+    IF c.task_id IS NULL THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM taskq_complete(c.task_id, c.token, coalesce(result, jsonb_build_object('from', c.step)));
+    RETURN c.step || ' ' || c.dependency_results;
+END
+$$;
+CREATE FUNCTION wp.seen(wf bigint) RETURNS text LANGUAGE sql AS
+$$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf)
+     || string_agg(s.step || ' ' || coalesce(s.state, '-') || coalesce(' (' || s.reason || ')', ''), ', ' ORDER BY s.step COLLATE "C")
+     FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
+CREATE FUNCTION wp.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
+$$ SELECT task_id FROM taskq.workflow_steps WHERE workflow_id = wf AND step = name $$;
+-- until a step is in that state, a minute at most
+CREATE PROCEDURE wp.until(wf bigint, name text, wanted text) LANGUAGE plpgsql AS $$
+DECLARE
+    got text;
+BEGIN
+    FOR i IN 1 .. 3000 LOOP
+        SELECT s.state INTO got FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name;
+        EXIT WHEN got = wanted;
+        COMMIT;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+    IF got IS DISTINCT FROM wanted THEN
+        RAISE EXCEPTION 'step % is %', name, got;
+    END IF;
+END
+$$;
+
+CREATE PROCEDURE wp.until_true(query text) LANGUAGE plpgsql AS $$
+DECLARE
+    got boolean;
+BEGIN
+    FOR i IN 1 .. 3000 LOOP
+        PERFORM taskq_run_reapers();
+        COMMIT;
+        EXECUTE query INTO got;
+        EXIT WHEN got;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+    RAISE NOTICE '% %', query, got;
+END
+$$;
+
+-- a signal: the step is suspended until it comes, and no worker gets it
+SELECT taskq_define_workflow('{"name": "order", "version": "1", "queue": "wp", "steps": [
+  {"name": "send"},
+  {"name": "paid", "type": "signal", "depends_on": ["send"], "signal": {"name": "payment"}},
+  {"name": "close", "depends_on": ["paid"]}]}');
+SELECT taskq_start_workflow('order') AS w \gset
+SELECT wp.seen(:w);
+SELECT wp.work();
+SELECT wp.seen(:w), wp.work();
+SELECT taskq_signal(:w, 'payment', '{"cents": 100}'), taskq_signal(:w, 'payment', '{"cents": 200}');
+SELECT wp.seen(:w);
+SELECT wp.work();
+SELECT wp.seen(:w);
+-- it may come before the step is reached, and is rolled back with its transaction
+SELECT taskq_start_workflow('order') AS w \gset
+BEGIN;
+SELECT taskq_signal(:w, 'payment', '{"cents": 1}');
+ROLLBACK;
+SELECT taskq_signal(:w, 'payment', '{"cents": 2}'), taskq_signal(:w, 'payment', '{"cents": 3}');
+SELECT wp.seen(:w), wp.work();
+SELECT wp.seen(:w), wp.work();
+SELECT wp.seen(:w);
+-- what is refused
+SELECT c, wp.said(format(c, :w)) FROM unnest(ARRAY['SELECT taskq_signal(%s, ''payment'')', 'SELECT taskq_signal(0, ''payment'')',
+  'SELECT taskq_signal(%s, ''other'')', 'SELECT taskq_signal(NULL, ''payment'')', 'SELECT taskq_signal(%s, NULL)', 'SELECT taskq_signal(%s, '''')']) c;
+
+-- put aside by hand, resumed, resolved, cancelled
+SELECT taskq_start_workflow('order') AS w \gset
+SELECT taskq_hold(wp.task(:w, 'paid'));
+SELECT wp.work(), wp.seen(:w);
+SELECT taskq_signal(:w, 'payment', '1');
+SELECT wp.seen(:w);
+SELECT taskq_retry(wp.task(:w, 'paid'));
+SELECT wp.seen(:w), wp.work();
+SELECT taskq_start_workflow('order') AS w \gset
+SELECT wp.work();
+SELECT taskq_retry(wp.task(:w, 'paid'));
+SELECT wp.seen(:w);
+SELECT taskq_resolve(wp.task(:w, 'paid'), '"cash"');
+SELECT wp.seen(:w), wp.said(format('SELECT taskq_signal(%s, ''payment'')', :w)), wp.work();
+SELECT wp.seen(:w);
+SELECT taskq_start_workflow('order') AS w \gset
+SELECT wp.work();
+SELECT taskq_cancel_workflow(:w);
+SELECT wp.seen(:w), wp.said(format('SELECT taskq_signal(%s, ''payment'')', :w));
+
+-- timeouts
+SELECT taskq_define_workflow('{"name": "late", "version": "1", "queue": "wp", "steps": [
+  {"name": "f", "type": "signal", "signal": {"name": "f", "timeout": "50 ms"}},
+  {"name": "g", "type": "signal", "signal": {"name": "g", "timeout": {"$": "$.input.wait"}, "on_timeout": "complete"}},
+  {"name": "h", "type": "signal", "signal": {"name": "h", "timeout": "1 hour"}},
+  {"name": "end", "depends_on": ["g"]}]}');
+SELECT taskq_start_workflow('late', '{"wait": "60 ms"}') AS w \gset
+CALL wp.until(:w, 'f', 'dead');
+CALL wp.until(:w, 'g', 'done');
+SELECT wp.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wp.task(:w, 'f'));
+-- whom the time has overtaken is late
+SELECT taskq_signal(:w, 'f'), taskq_signal(:w, 'g'), taskq_signal(:w, 'h', '"h"');
+-- what is retried waits for another one
+SELECT taskq_retry(wp.task(:w, 'f'));
+SELECT wp.seen(:w);
+SELECT taskq_signal(:w, 'f', '"f"'), wp.work();
+SELECT state, result FROM taskq.workflows WHERE workflow_id = :w;
+SELECT wp.seen(taskq_start_workflow('late', i)) FROM unnest(ARRAY['{}', '{"wait": 1}', '{"wait": "soon"}', '{"wait": "-1 s"}', '{"wait": "11 years"}']::jsonb[]) i;
+SELECT DISTINCT g.errors -> 0 ->> 'error' FROM taskq_list('wp', 'dead') l, taskq_get(l.task_id) g WHERE l.reason = 'rejected' ORDER BY 1;
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'late' AND finished_at IS NULL;
+
+-- timers
+SELECT taskq_define_workflow('{"name": "timer", "version": "1", "queue": "wp", "steps": [
+  {"name": "a", "type": "timer", "timer": {"after": "80 ms"}},
+  {"name": "b", "type": "timer", "timer": {"at": {"$": "$.input.at"}}},
+  {"name": "c", "type": "timer", "depends_on": ["a", "b"], "timer": {"after": "0 s"}},
+  {"name": "d", "depends_on": ["c"]}]}');
+SELECT taskq_start_workflow('timer', jsonb_build_object('at', clock_timestamp() + interval '120 ms')) AS w \gset
+SELECT wp.seen(:w);
+SELECT state, run_at > created_at AS later, finished_at IS NULL AS open FROM taskq_get(wp.task(:w, 'a'));
+CALL wp.until(:w, 'd', 'pending');
+SELECT wp.seen(:w), wp.work();
+SELECT wp.seen(:w);
+-- too early never
+SELECT a.finished_at >= a.created_at + interval '80 ms' AS a, b.finished_at >= (w.input ->> 'at')::timestamptz AS b
+  FROM taskq.workflows w, taskq_get(wp.task(:w, 'a')) a, taskq_get(wp.task(:w, 'b')) b WHERE w.workflow_id = :w;
+SELECT taskq_start_workflow('timer', '{"at": "2001-01-01"}') AS w \gset
+SELECT wp.seen(:w);
+SELECT wp.seen(taskq_start_workflow('timer', i)) FROM unnest(ARRAY['{"at": "never"}', '{"at": "infinity"}', '{"at": 5}', '{}']::jsonb[]) i;
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'timer' AND finished_at IS NULL;
+-- a timer that was retried, put aside or resolved does not ring for what was
+SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "wp", "steps": [
+  {"name": "a", "type": "timer", "timer": {"after": "1 hour"}}, {"name": "b", "type": "timer", "timer": {"after": "30 ms"}}]}');
+SELECT taskq_start_workflow('long') AS w \gset
+SELECT taskq_resolve(wp.task(:w, 'a'));
+CALL wp.until(:w, 'b', 'done');
+SELECT wp.seen(:w);
+UPDATE taskq.timer SET at = now() - interval '1 hour';
+SET client_min_messages = notice;
+CALL wp.until_true('SELECT count(*) = 0 FROM taskq.timer');
+SET client_min_messages = warning;
+SELECT wp.seen(:w);
+SELECT taskq_start_workflow('long') AS w \gset
+CALL wp.until(:w, 'b', 'done');
+SELECT taskq_retry(wp.task(:w, 'a'));
+UPDATE taskq.timer SET at = now() - interval '1 hour' WHERE since < (SELECT max(since) FROM taskq.timer);
+SET client_min_messages = notice;
+CALL wp.until_true('SELECT count(*) = 1 FROM taskq.timer');
+SET client_min_messages = warning;
+SELECT wp.seen(:w);
+UPDATE taskq.timer SET at = now() - interval '1 hour';
+CALL wp.until_true('SELECT count(*) = 0 FROM taskq.timer');
+SELECT wp.seen(:w);
+-- run_at of the instance comes first
+SELECT taskq_start_workflow('long', run_at => now() + interval '1 day') AS w \gset
+SELECT s.step, t.run_at > now() + interval '23 hours' AS waits FROM taskq.workflow_steps s, taskq_get(s.task_id) t WHERE s.workflow_id = :w ORDER BY 1;
+SELECT taskq_cancel_workflow(:w);
+
+-- approvals: a role, another one later, yes and no
+CREATE ROLE wp_boss;
+CREATE ROLE wp_chief;
+CREATE ROLE wp_clerk;
+SELECT taskq_grant('wp', r, '{submit,read}') FROM unnest(ARRAY['wp_boss', 'wp_chief', 'wp_clerk']) r;
+GRANT USAGE ON SCHEMA wp TO PUBLIC;
+SELECT taskq_define_workflow('{"name": "ask", "version": "1", "queue": "wp", "steps": [
+  {"name": "ok", "type": "approval", "signal": {"name": "ok", "role": "wp_boss", "escalate_after": "40 ms", "escalate_to": "wp_chief"}},
+  {"name": "go", "depends_on": ["ok"], "when": "$.results.ok.limit > 5"}]}');
+SELECT taskq_start_workflow('ask') AS w \gset
+SET ROLE wp_clerk;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+RESET ROLE;
+SELECT p, wp.said(format('SELECT taskq_signal(%s, ''ok'', %L)', :w, p)) FROM unnest(ARRAY['{}', '{"approved": 1}', '[]', 'true', '{"approved": null}', NULL]) p;
+SET ROLE wp_boss;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true, "limit": 9}'')', :w));
+RESET ROLE;
+SELECT wp.seen(:w), wp.work();
+SELECT taskq_start_workflow('ask') AS w \gset
+SELECT pg_sleep(0.05);
+SET ROLE wp_clerk;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+SET ROLE wp_chief;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": false, "why": "no"}'')', :w));
+RESET ROLE;
+SELECT wp.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wp.task(:w, 'ok'));
+SELECT taskq_retry(wp.task(:w, 'ok'));
+SELECT wp.seen(:w);
+SELECT taskq_signal(:w, 'ok', '{"approved": true, "limit": 1}');
+SELECT wp.seen(:w);
+-- not before it is reached, whatever the time
+SELECT taskq_define_workflow('{"name": "ask", "version": "2", "queue": "wp", "steps": [{"name": "first"},
+  {"name": "ok", "depends_on": ["first"], "type": "approval", "signal": {"name": "ok", "role": "wp_boss", "escalate_after": "0 s", "escalate_to": "wp_chief"}}]}');
+SELECT taskq_start_workflow('ask') AS w \gset
+SET ROLE wp_chief;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+RESET ROLE;
+SELECT wp.work();
+SET ROLE wp_chief;
+SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+RESET ROLE;
+SELECT wp.seen(:w);
+-- rights: without any on the queue the instance is not there
+REVOKE USAGE ON SCHEMA wp FROM PUBLIC;
+SELECT taskq_revoke('wp', 'wp_boss', '{submit}');
+SET ROLE wp_boss;
+SELECT taskq_signal(:w, 'ok', '{"approved": true}');
+RESET ROLE;
+SELECT taskq_revoke('wp', 'wp_chief', '{submit,read}');
+SET ROLE wp_chief;
+SELECT taskq_signal(0, 'ok', '{"approved": true}');
+RESET ROLE;
+
+-- chosen by a decision, with others below; two that wait for one signal
+SELECT taskq_define_workflow('{"name": "how", "version": "1", "queue": "wp", "steps": [
+  {"name": "how", "type": "decision", "branches": [{"when": "$.input.n > 1", "steps": ["x", "y"]}, {"steps": ["t"]}]},
+  {"name": "x", "type": "signal", "depends_on": ["how"], "signal": {"name": "both"}},
+  {"name": "y", "type": "signal", "depends_on": ["how"], "signal": {"name": "both"}},
+  {"name": "t", "type": "timer", "depends_on": ["how"], "timer": {"after": "0 s"}},
+  {"name": "end", "type": "deferred", "depends_on": ["x", "y", "t"]}]}');
+SELECT taskq_start_workflow('how', '{"n": 2}') AS w \gset
+SELECT wp.seen(:w), taskq_signal(:w, 'both', '[]');
+SELECT wp.seen(:w), wp.work();
+SELECT taskq_start_workflow('how', '{"n": 1}') AS w \gset
+SELECT wp.seen(:w), wp.work();
+
+-- all that is theirs goes with an instance
+SELECT count(*) > 0 AS signals FROM taskq.signal;
+UPDATE taskq.workflow SET expires_at = now() - interval '1 s' WHERE finished_at IS NOT NULL;
+SET client_min_messages = notice;
+CALL wp.until_true('SELECT count(*) = 0 FROM taskq.workflow WHERE state = 1');
+SET client_min_messages = warning;
+SELECT count(*) FROM taskq.signal s WHERE NOT EXISTS (SELECT FROM taskq.workflow w WHERE w.workflow_id = s.workflow_id);
+SELECT * FROM taskq_check();
+DROP SCHEMA wp CASCADE;
+SELECT taskq_revoke('wp', r, '{submit,read}') FROM unnest(ARRAY['wp_boss', 'wp_clerk']) r;
+DROP ROLE wp_boss;
+DROP ROLE wp_chief;
+DROP ROLE wp_clerk;
