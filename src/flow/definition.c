@@ -314,8 +314,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 			tq_schema_check(template->input_schema, problems);
 			break;
 		case M_QUEUE:
-			template->queue =
-				tq_member_word(problems, path, value, TQ_MAX_NAME);
+			template->queue = tq_member_queue(problems, path, value);
 			break;
 		case M_ON_FAILURE:
 			if (value->type == jbvString && value->val.string.len == 10 &&
@@ -443,7 +442,7 @@ read_step_member(Reader *reader, int place, const Known *known,
 				problems, path, value, type_names, lengthof(type_names));
 			break;
 		case M_QUEUE:
-			step->queue = tq_member_word(problems, path, value, TQ_MAX_NAME);
+			step->queue = tq_member_queue(problems, path, value);
 			break;
 		case M_HANDLER:
 			step->handler = tq_member_word(problems, path, value, TQ_MAX_NAME);

@@ -90,6 +90,19 @@ tq_member_word(TqProblems *problems, const char *path, const JsonbValue *value,
 	return word;
 }
 
+/* The name of a queue that tasks can be in; NULL when it is wrong. */
+char *
+tq_member_queue(TqProblems *problems, const char *path,
+				const JsonbValue *value)
+{
+	char *queue = tq_member_word(problems, path, value, TQ_MAX_NAME);
+
+	if (queue == NULL || strcmp(queue, "*") != 0)
+		return queue;
+	tq_problem(problems, path, "must be the name of one queue");
+	return NULL;
+}
+
 /* One of some words; the first one when it is wrong. */
 int
 tq_member_choice(TqProblems *problems, const char *path,

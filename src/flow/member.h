@@ -32,6 +32,8 @@ extern bool tq_members_next(TqMembers *members, JsonbValue *value);
 /* what is wrong gives NULL, the first word, 0, false, or less */
 extern char *tq_member_word(TqProblems *problems, const char *path,
 							const JsonbValue *value, int max);
+extern char *tq_member_queue(TqProblems *problems, const char *path,
+							 const JsonbValue *value);
 
 extern int tq_member_choice(TqProblems *problems, const char *path,
 							const JsonbValue *value, const char *const *words,

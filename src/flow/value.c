@@ -119,6 +119,8 @@ attempt(Attempt what, void *arg)
 			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
 				ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED) &&
 			error->sqlerrcode != NO_SYNTAX &&
+			/* a variable that a path names */
+			error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT &&
 			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
 			PG_RE_THROW();
 		FlushErrorState();
@@ -148,16 +150,14 @@ tq_value_whole(Numeric number, int64 *result)
 	return true;
 }
 
-/* An interval that somebody wrote down, in microseconds. */
+/* An interval that somebody wrote down, with a unit, in microseconds. */
 bool
 tq_value_span(const char *word, int64 *span)
 {
 	Span reading = {word, 0, false};
-	bool unit = false;
 
-	for (const char *c = word; *c != '\0'; c++)
-		unit = unit || !(*c >= '0' && *c <= '9');
-	if (attempt(read_span, &reading) != NULL || reading.bad || !unit)
+	if (strspn(word, "+-.0123456789 ") == strlen(word) ||
+		attempt(read_span, &reading) != NULL || reading.bad)
 		return false;
 	*span = reading.span;
 	return true;

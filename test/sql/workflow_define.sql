@@ -45,6 +45,12 @@ SELECT * FROM taskq_validate_workflow('{"name": 1, "version": "", "odd": 2, "ide
             {"name": "a", "depends_on": ["a", "a", "nobody", 3]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": {"name": "a"}}');
 SELECT * FROM taskq_validate_workflow('{}');
+-- all queues are none that a step can be in
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "queue": "*", "steps": [{"name": "a", "queue": "*"}]}');
+
+-- what is no interval, and what is one
+SELECT s, v.* FROM unnest(ARRAY['5', '1.5', '+5', '-1 s', '11 years', '1:30', '10 years', 'forever']) s
+  LEFT JOIN LATERAL taskq_validate_workflow(jsonb_build_object('name', 'x', 'version', '1', 'steps', '[]'::jsonb, 'retention', s)) v ON true;
 
 -- cycles
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [

@@ -138,5 +138,11 @@ SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
 SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id = :w) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id = :w) AS steps, (SELECT count(*) FROM taskq.edge WHERE workflow_id = :w) AS edges,
        (SELECT count(*) FROM taskq.large l WHERE NOT EXISTS (SELECT FROM taskq.tasks t WHERE t.task_id = l.task_id)) AS parts;
 SELECT taskq_undefine_workflow('short');
+-- a path with a variable, which nobody sets, cannot be followed
+SELECT taskq_define_workflow('{"name": "variable", "version": "1", "queue": "wm", "steps": [{"name": "a"},
+  {"name": "b", "depends_on": ["a"], "when": "$nobody > 1"}, {"name": "c", "depends_on": ["a"], "payload": {"x": {"$": "$nobody"}}}]}');
+SELECT taskq_start_workflow('variable') AS w \gset
+SELECT wm.work();
+SELECT s.step, s.state, s.reason, t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w ORDER BY 1;
 SELECT * FROM taskq_check();
 DROP SCHEMA wm CASCADE;
