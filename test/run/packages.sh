@@ -89,6 +89,7 @@ needs_some() {
 		command:gnuplot gnuplot-nox
 		file:/usr/sbin/pgbouncer pgbouncer
 		python:psycopg python3-psycopg
+		python:jsonschema python3-jsonschema
 		command:node nodejs
 		node:pg node-pg
 	LIST
