@@ -1,0 +1,196 @@
+# Two thousand definitions of workflows, good ones and such with mutations
+# anywhere: each is refused with TQ011 and the paths of what is wrong, or with
+# 0A000 when it says what is not built yet; or it is accepted, and then its
+# instance runs to its end, with workers that answer nonsense now and then.
+# Nothing hangs, and nothing ends with an internal error.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use IPC::Run ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $COUNT = $ENV{LONG} ? 20000 : 2000;
+my $AT_ONCE = 100;    # definitions tried by one statement
+my $BOUND = 30;       # seconds for such a statement
+
+plan skip_all => 'needs python3' if system('python3 -c "import json" 2>/dev/null') != 0;
+my $seed = $ENV{SEED} // time;
+my $file = "$PostgreSQL::Test::Utils::tmp_check/hostile_$$";
+note "seed $seed";
+
+my $node = start_node('hostile', 'fsync' => 'off', 'taskq.reaper_interval' => "'200ms'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+IPC::Run::run([ 'python3', "$FindBin::Bin/lib/workflow_definitions.py", 'hostile', $seed, $COUNT ], '>', $file)
+  or die 'no definitions were generated';
+$sql->(<<"SQL");
+CREATE TABLE line (n serial, line json NOT NULL);
+COPY line (line) FROM '$file' (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02');
+CREATE TABLE attempt AS
+    SELECT n, (line -> 'definition')::text::jsonb AS definition, (line -> 'input')::text::jsonb AS input,
+           NULL::timestamptz AS begun, NULL::text AS defined, NULL::jsonb AS problems, NULL::text AS started, NULL::text AS words,
+           NULL::bigint AS workflow_id
+      FROM line;
+ALTER TABLE attempt ADD PRIMARY KEY (n);
+CREATE TABLE worker_error (n int, step text, state text, words text);
+SQL
+unlink $file;
+
+$sql->(<<'SQL');
+-- what a worker answers: something that fits the step's type, or nonsense
+CREATE FUNCTION answer(d jsonb, c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+SELECT CASE
+    WHEN random() < 0.05 THEN (ARRAY['null', '[]', '{"create": "s1"}', '{"create": ["s1", "s1", "nobody", 1]}', '{"total": -1}',
+        '{"total": 1e30, "size": 1}', '{"batches": [[]]}', '{"batches": 7}', '{"total": 3, "size": 0}']::jsonb[])[1 + (random() * 8)::int]
+    WHEN s.type = 'decision' THEN jsonb_build_object('create', coalesce((SELECT jsonb_agg(x -> 'name') FILTER (WHERE random() < 0.6)
+        FROM jsonb_array_elements(d -> 'steps') x WHERE x -> 'depends_on' @> to_jsonb(c.step)), '[]'))
+    WHEN s.type = 'batch' AND random() < 0.5 THEN '{"total": 7, "size": 3, "max_workers": 4}'
+    WHEN s.type = 'batch' THEN '{"batches": [{"cursor": 1}, {"cursor": 2}]}'
+    ELSE '{"ok": true, "n": 1}' END
+FROM (SELECT (SELECT x ->> 'type' FROM jsonb_array_elements(d -> 'steps') x WHERE x ->> 'name' = c.step) AS type) s
+$$;
+
+-- takes what is there of a definition's queues until there is no more
+CREATE PROCEDURE work(attempt_n int, d jsonb) LANGUAGE plpgsql AS $$
+DECLARE
+    queues text[] := ARRAY(SELECT DISTINCT coalesce(s ->> 'queue', d ->> 'queue', 'default') FROM jsonb_array_elements(d -> 'steps') s);
+    mine text[] := ARRAY(SELECT DISTINCT t FROM jsonb_array_elements(d -> 'steps') s, jsonb_array_elements_text(s -> 'tags') t);
+    c taskq.claimed;
+    found_any boolean := true;
+    wrong text;
+    words text;
+BEGIN
+    FOR i IN 1 .. 100 LOOP
+        EXIT WHEN NOT found_any;
+        found_any := false;
+        FOR j IN 1 .. cardinality(queues) LOOP
+            FOR c IN SELECT * FROM taskq_claim(queues[j], max_tasks => 100, tags => mine) LOOP
+                found_any := true;
+                BEGIN
+                    IF random() < 0.03 THEN
+                        PERFORM taskq_fail(c.task_id, c.token, 'no', retryable => false);
+                    ELSE
+                        PERFORM taskq_complete(c.task_id, c.token, answer(d, c));
+                    END IF;
+                EXCEPTION WHEN OTHERS THEN
+                    GET STACKED DIAGNOSTICS wrong = RETURNED_SQLSTATE, words = MESSAGE_TEXT;
+                    INSERT INTO worker_error VALUES (attempt_n, c.step, wrong, words);
+                    PERFORM taskq_fail(c.task_id, c.token, words, retryable => false);
+                END;
+            END LOOP;
+            COMMIT;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+CREATE PROCEDURE try_definition(attempt_n int) LANGUAGE plpgsql AS $$
+DECLARE
+    a attempt;
+    wrong text := '00000';
+    detail text;
+    said text;
+BEGIN
+    UPDATE attempt SET begun = clock_timestamp() WHERE n = attempt_n RETURNING * INTO a;
+    COMMIT;
+    BEGIN
+        PERFORM taskq_define_workflow(a.definition);
+    EXCEPTION WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS wrong = RETURNED_SQLSTATE, detail = PG_EXCEPTION_DETAIL, said = MESSAGE_TEXT;
+    END;
+    UPDATE attempt SET defined = wrong, words = said,
+           problems = CASE WHEN wrong = 'TQ011' THEN detail::jsonb -> 'problems' END
+     WHERE n = attempt_n;
+    COMMIT;
+    IF wrong <> '00000' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        a.workflow_id := taskq_start_workflow(a.definition ->> 'name', a.input, coalesce(a.definition ->> 'namespace', 'default'),
+            a.definition ->> 'version', key => 'key ' || a.n);
+    EXCEPTION WHEN OTHERS THEN
+        GET STACKED DIAGNOSTICS wrong = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
+    END;
+    UPDATE attempt SET started = wrong, words = said, workflow_id = a.workflow_id WHERE n = attempt_n;
+    COMMIT;
+    CALL work(a.n, a.definition);
+END
+$$;
+
+CREATE PROCEDURE try_some(first int, last int) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN first .. last LOOP
+        CALL try_definition(i);
+    END LOOP;
+END
+$$;
+
+-- those that have not ended, though nobody has anything to do
+CREATE VIEW open_one AS
+SELECT a.n, a.workflow_id, w.state, a.definition FROM attempt a JOIN taskq.workflows w USING (workflow_id) WHERE w.finished_at IS NULL;
+CREATE PROCEDURE work_again() LANGUAGE plpgsql AS $$
+DECLARE
+    left_over attempt[] := ARRAY(SELECT a FROM attempt a JOIN open_one USING (n));
+BEGIN
+    FOR i IN 1 .. cardinality(left_over) LOOP
+        CALL work(left_over[i].n, left_over[i].definition);
+    END LOOP;
+END
+$$;
+SQL
+
+for (my $n = 1; $n <= $COUNT; $n += $AT_ONCE)
+{
+	my $state = error_of($node, "SET statement_timeout = '${BOUND}s'; CALL try_some($n, least($n + $AT_ONCE - 1, $COUNT))");
+	next if $state eq '';
+	is($state, '', "definitions $n and following, in $BOUND seconds");
+	diag $sql->('SELECT n, definition FROM attempt WHERE begun IS NOT NULL ORDER BY begun DESC LIMIT 1');
+	last;
+}
+
+sub none
+{
+	my ($what, $query) = @_;
+	is($sql->("SELECT string_agg(r::text, E'\\n') FROM (SELECT left(x::text, 1500) AS r FROM ($query) x LIMIT 5) y"), '', "$what (seed $seed)");
+	return;
+}
+
+none('each was tried', 'SELECT n FROM attempt WHERE defined IS NULL');
+none('what is refused is so with TQ011, 0A000, or TQ006 for a version that there is', <<'SQL');
+SELECT n, defined, words, definition FROM attempt a WHERE defined NOT IN ('00000', 'TQ011', '0A000')
+   AND NOT (defined = 'TQ006' AND EXISTS (SELECT FROM attempt b WHERE b.n < a.n AND b.definition ->> 'name' = a.definition ->> 'name'))
+SQL
+none('each problem has a path and words', <<'SQL');
+SELECT n, problems, definition FROM attempt a WHERE defined = 'TQ011'
+   AND (coalesce(jsonb_array_length(problems), 0) = 0
+        OR EXISTS (SELECT FROM jsonb_array_elements(problems) p
+                    WHERE coalesce(p ->> 'problem', '') = '' OR p ->> 'path' IS NULL
+                       OR (p ->> 'path' = '' AND jsonb_typeof(definition) = 'object' AND NOT definition ? '')))
+SQL
+none('what is accepted can be started, unless its input does not fit', <<'SQL');
+SELECT n, started, words, definition FROM attempt WHERE defined = '00000' AND started <> '00000'
+   AND NOT (started = '22023' AND definition ? 'input_schema')
+SQL
+none('workers may end what they hold', 'SELECT * FROM worker_error');
+ok(within(20, sub { $sql->("SET statement_timeout = '${BOUND}s'; CALL work_again(); SELECT count(*) = 0 FROM open_one") eq 't' }),
+	'all instances have ended');
+none('and are what is said of those that have ended', <<'SQL');
+SELECT * FROM open_one
+SQL
+none('none is lost', <<'SQL');
+SELECT n, a.workflow_id, w.state, definition FROM attempt a LEFT JOIN taskq.workflows w USING (workflow_id)
+ WHERE a.workflow_id IS NOT NULL AND NOT definition ? 'retention' AND (w.state IS NULL OR w.state NOT IN ('done', 'error'))
+SQL
+my ($accepted, $refused, $unbuilt, $done, $error) = split /\|/, $sql->(<<'SQL');
+SELECT count(*) FILTER (WHERE started = '00000'), count(*) FILTER (WHERE defined = 'TQ011'), count(*) FILTER (WHERE defined = '0A000'),
+       count(*) FILTER (WHERE w.state = 'done'), count(*) FILTER (WHERE w.state = 'error')
+  FROM attempt LEFT JOIN taskq.workflows w USING (workflow_id)
+SQL
+note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error";
+cmp_ok($_->[0], '>=', $COUNT / $_->[1], "enough were $_->[2]")
+  for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ];
+sound($node);
+$node->stop('fast');
+done_testing();
