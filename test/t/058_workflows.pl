@@ -1,0 +1,168 @@
+# The workflows of examples/workflows, 200 instances of each at once, with four
+# workers that are cut off now and then while they hold tasks: every instance comes to
+# the end that it should have, with the result that it should have, and what
+# handlers have written is there once.  Then order.json once more, with workers in
+# Python of which some are killed.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $EACH = $ENV{LONG} ? 1000 : 200;
+my $WORKERS = 4;
+my $LOST = 5;    # tasks that workers shall have lost
+my $BOUND = 120;
+
+my $dir = "$FindBin::Bin/../../examples/workflows";
+my $node = start_node('workflows', 'fsync' => 'off', 'taskq.reaper_interval' => "'200ms'");
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->(slurp_file("$dir/handlers.sql"));
+$sql->(q{SELECT taskq_create_queue('examples', '{"lease": "1 s", "max_attempts": 20, "history": "transitions"}')});
+my @files = sort glob "$dir/*.json";
+is(scalar @files, 8, 'eight workflows');
+for (@files)
+{
+	my ($name) = m{([^/]+)\.json$};
+	my $definition = slurp_file($_);
+
+	is($sql->("SELECT * FROM taskq_validate_workflow(\$d\$$definition\$d\$)"), '', "$name is valid");
+	is($sql->("SELECT taskq_define_workflow(\$d\$$definition\$d\$), \$d\$$definition\$d\$::jsonb ->> 'name'"), "|$name", 'and called so');
+}
+
+# What each instance is given, and what shall come of it, by other ways
+$sql->(<<"SQL");
+CREATE TABLE run AS
+SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => name || i) AS workflow_id
+  FROM (
+    SELECT 'linear' AS name, i, jsonb_build_object('text', repeat(' Ab', i % 7 + 1) || '  x ') AS input, 'done' AS state,
+           jsonb_build_object('report', i % 7 + 2 || ' words, 2 different') AS result FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'diamond', i, jsonb_build_object('numbers', ARRAY[7, i, -i, 3 * i]), 'done', jsonb_build_object('range', greatest(7, 3 * i) + i) FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'tree', i, jsonb_build_object('numbers', ARRAY(SELECT i * n FROM generate_series(1, 9) n)), 'done', jsonb_build_object('sum', 45 * i) FROM generate_series(1, $EACH) i
+    UNION ALL
+    -- 10 % off from 100.00 on, postage is free from 50.00 on
+    SELECT 'mixed', i, jsonb_build_object('items', jsonb_build_array(jsonb_build_object('price', 100 * i, 'count', 1, 'grams', 10 * i), jsonb_build_object('price', 50, 'count', 2, 'grams', 5))),
+           'done', jsonb_build_object('cents', CASE WHEN i >= 99 THEN (90 * i + 90) + (90 * i + 90) * 19 / 100
+                WHEN i >= 49 THEN (100 * i + 100) + (100 * i + 100) * 19 / 100 ELSE 119 * i + 119 + 300 + i + 1 END) FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'order', i, jsonb_build_object('order', i, 'quantity', i % 8 + 1, 'amount', i * 7), 'done',
+           CASE WHEN i % 8 < 5 AND i < 143 THEN jsonb_build_object('order', i, 'outcome', 'shipped', 'parcel', format('parcel %s of %s', i, i % 8 + 1))
+                ELSE jsonb_build_object('order', i, 'outcome', 'refused') END FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'payment', i, jsonb_build_object('payment', i, 'amount', 10 * i, 'card', CASE WHEN i % 10 = 0 THEN 'refused' ELSE 'good' END, 'busy', i % 3 = 0),
+           CASE WHEN i % 10 = 0 THEN 'error' ELSE 'done' END,
+           CASE WHEN i % 10 <> 0 THEN jsonb_build_object('captured', 10 * i, 'reviewed', i > 100) END FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'etl', i, jsonb_build_object('day', i), 'done', jsonb_build_object('countries', 2, 'cents', 55 * i) FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'csv', i, '{"file": "sales.csv"}', 'done', '{"parts": 5, "rows": 1000, "cents": 1498500}' FROM generate_series(1, $EACH) i
+  ) r
+ ORDER BY i, name;
+SQL
+is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 8 * $EACH, "$EACH instances of each");
+
+my $open = sub { $sql->('SELECT count(*) FROM taskq.workflow w JOIN run USING (workflow_id) WHERE w.finished_at IS NULL') };
+# but for those that fail by themselves
+my $lost = sub { $sql->(<<'SQL') };
+SELECT count(*) FROM taskq.history h JOIN taskq.tasks t USING (task_id) WHERE h.from_state = 'running' AND h.to_state = 'pending' AND t.step <> 'authorize'
+SQL
+my $clients = start_clients($node, $WORKERS, "CALL example.work('examples');\n");
+my $cut = 0;
+
+# while there is work, and until enough has been lost
+my $begun = time;
+while ($lost->() < $LOST && $open->() > 0 && time < $begun + $BOUND)
+{
+	$cut += $sql->(<<'SQL');
+SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE query LIKE 'CALL example.work%' ORDER BY random() LIMIT 1) a
+SQL
+	within(0.05, sub { 0 });
+}
+# an instance with a step that is dead does not end by itself any further
+my $ended = within($BOUND, sub {
+	$sql->(q{SELECT count(*) FROM run r JOIN taskq.workflows w USING (workflow_id) WHERE w.state NOT IN ('done', 'error')}) == 0 });
+ok($ended, 'all come to an end');
+end_clients($clients);
+my $lost_at_end = $lost->();
+cmp_ok($lost_at_end, '>=', $LOST, "$cut times a worker was cut off, $lost_at_end tasks were taken back");
+
+for my $name (map { m{([^/]+)\.json$} } @files)
+{
+	is($sql->(<<"SQL"), '', "$name: each has the state and the result that it should have");
+SELECT i, w.state, r.state, w.result, r.result FROM run r JOIN taskq.workflows w USING (workflow_id)
+ WHERE r.name = '$name' AND (w.state, w.result) IS DISTINCT FROM (r.state, r.result) ORDER BY i LIMIT 3
+SQL
+}
+is($sql->(<<'SQL'), '', 'steps are done, filtered or skipped as they should be');
+SELECT r.name, r.i, s.step, s.state FROM run r JOIN taskq.workflow_steps s USING (workflow_id)
+ WHERE s.state IS DISTINCT FROM
+       CASE WHEN r.name = 'payment' AND r.state = 'error' AND s.step = 'authorize' THEN 'dead'
+            WHEN r.name = 'payment' AND r.state = 'error' AND s.step <> 'validate' THEN 'blocked'
+            WHEN r.name = 'payment' AND s.step = 'review' AND r.i <= 100 THEN 'filtered'
+            WHEN r.name = 'order' AND s.step = CASE r.result ->> 'outcome' WHEN 'shipped' THEN 'refuse' ELSE 'pack' END THEN 'skipped'
+            WHEN r.name = 'order' AND s.step = 'ship' AND r.result ->> 'outcome' = 'refused' THEN 'skipped'
+            ELSE 'done' END
+ LIMIT 5
+SQL
+is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
+	$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'what was to be shipped was, and nothing else');
+is($sql->('SELECT count(*), sum(amount) FROM example.payment'),
+	$sql->(q{SELECT count(*), sum(10 * i) FROM run WHERE name = 'payment' AND state = 'done'}), 'so was what was to be paid');
+is($sql->('SELECT count(*), sum(cents) FROM example.sale'), 2 * $EACH . '|' . 55 * $EACH * ($EACH + 1) / 2, 'and loaded');
+
+# --- the worker in Python
+SKIP:
+{
+	my ($python) = grep { system("$_ -c 'import psycopg' 2>/dev/null") == 0 } '/usr/bin/python3', 'python3';
+	skip 'needs python3-psycopg', 4 unless $python;
+	@ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)} = ($node->host, $node->port, 'postgres', scalar getpwuid($<));
+	$sql->(<<"SQL");
+TRUNCATE example.shipment;
+CREATE TABLE python_run AS
+    SELECT i, state, result, taskq_start_workflow('order', input, key => 'python' || i) AS workflow_id FROM run WHERE name = 'order';
+SQL
+	my $killed = 0;
+	my %pid;
+	my $begin = sub {
+		my ($name) = @_;
+		$pid{$name} = fork // die "could not fork: $!";
+		return if $pid{$name};
+		open STDERR, '>>', "$PostgreSQL::Test::Utils::tmp_check/python.log";
+		exec 'setpriv', '--pdeathsig', 'KILL', '--', $python, "$dir/worker.py", 'examples', $name or POSIX::_exit(1);
+	};
+	my $left = sub { $sql->('SELECT count(*) FROM python_run JOIN taskq.workflow w USING (workflow_id) WHERE w.finished_at IS NULL') };
+
+	$begin->("python $_") for 1 .. $WORKERS;
+	while ($killed < 20 && $left->() > 0)
+	{
+		my $name = 'python ' . (1 + $killed++ % $WORKERS);
+
+		last unless within(10, sub { $sql->("SELECT count(*) FROM taskq.running WHERE worker = '$name'") > 0 || $left->() == 0 });
+		kill 'KILL', $pid{$name};
+		waitpid $pid{$name}, 0;
+		$begin->($name);
+	}
+	ok(within($BOUND, sub { $left->() == 0 }), 'workers in Python do the orders, too')
+	  or diag slurp_file("$PostgreSQL::Test::Utils::tmp_check/python.log");
+	for (sort values %pid)
+	{
+		kill 'TERM', $_;
+		waitpid $_, 0;
+	}
+	cmp_ok($killed, '>=', 5, "$killed were killed");
+	is($sql->(<<'SQL'), '', 'with the same results');
+SELECT i, w.state, w.result FROM python_run r JOIN taskq.workflows w USING (workflow_id) WHERE (w.state, w.result) IS DISTINCT FROM (r.state, r.result) LIMIT 3
+SQL
+	is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
+		$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'each parcel is sent once');
+}
+sound($node);
+$node->stop('fast');
+done_testing();
