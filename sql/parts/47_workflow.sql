@@ -2,7 +2,9 @@
  * 47_workflow: workflows.
  *
  * Defining needs manage on all queues, starting submit on every queue that
- * the template names, cancelling manage on these.
+ * the template names, cancelling manage on these, looking read on one of
+ * them.  taskq_await_workflow commits, and sleeps without a snapshot and
+ * without any lock.
  */
 CREATE FUNCTION taskq_define_workflow(definition jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -92,6 +94,38 @@ CREATE FUNCTION taskq_step_levels(workflow_id bigint)
     AS 'MODULE_PATHNAME', 'taskq_step_levels';
 COMMENT ON FUNCTION taskq_step_levels(bigint) IS
     'How far each step of the template is from those that depend on nothing, which have level 0';
+
+CREATE FUNCTION taskq_workflow_graph(
+    workflow_id bigint,
+    format text DEFAULT 'dot'
+) RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_workflow_graph';
+COMMENT ON FUNCTION taskq_workflow_graph(bigint, text) IS
+    'An instance as a picture, its steps with their states, for Graphviz (dot) or Mermaid (mermaid)';
+
+CREATE FUNCTION taskq_timeline(
+    task_id bigint DEFAULT NULL,
+    workflow_id bigint DEFAULT NULL,
+    correlation_id text DEFAULT NULL
+) RETURNS TABLE (at timestamp with time zone, workflow_id bigint, step text,
+        task_id bigint, from_state text, to_state text, reason text,
+        attempt integer, token bigint, worker text, role text, message text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_timeline';
+COMMENT ON FUNCTION taskq_timeline(bigint, bigint, text) IS
+    'Changes of states, as far as the history keeps them, of a task, of the steps of an instance, or of all with a correlation id, in their order';
+
+CREATE PROCEDURE taskq_await_workflow(
+    workflow_id bigint,
+    timeout interval DEFAULT '30 s',
+    INOUT state text DEFAULT NULL,
+    INOUT result jsonb DEFAULT NULL
+)
+    LANGUAGE c
+    AS 'MODULE_PATHNAME', 'taskq_await_workflow';
+COMMENT ON PROCEDURE taskq_await_workflow(bigint, interval, text, jsonb) IS
+    'Waits until an instance has ended, or time is up: its state, and when it has ended its result; commits before it sleeps';
 
 CREATE FUNCTION taskq.workflow_sight(template_id integer) RETURNS integer
     LANGUAGE c VOLATILE PARALLEL UNSAFE

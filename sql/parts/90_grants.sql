@@ -64,6 +64,9 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_dependency_results', 6),
     ('taskq_workflow', 4),
     ('taskq_step_levels', 4),
+    ('taskq_workflow_graph', 4),
+    ('taskq_timeline', 4),
+    ('taskq_await_workflow', 5),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -118,6 +121,9 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_explain_claim(text, text, text[]),
     taskq_count(text, text, text, text, text, bigint, bigint,
         timestamp with time zone, timestamp with time zone),
-    taskq_sequence_at(timestamp with time zone, boolean) TO pg_monitor;
-GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) TO pg_monitor;
+    taskq_sequence_at(timestamp with time zone, boolean),
+    taskq_workflow_graph(bigint, text),
+    taskq_timeline(bigint, bigint, text) TO pg_monitor;
+GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text),
+    taskq_await_workflow(bigint, interval, text, jsonb) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;

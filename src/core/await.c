@@ -1,19 +1,20 @@
 /*
  * await.c
- *		CALL taskq_await, CALL taskq_call: waiting for the end of a task.
+ *		Waiting for an end: CALL taskq_await, CALL taskq_call, and what
+ *		flow/await.c builds on.
  *
- * Between two looks at the task the session sleeps, and holds neither a
- * snapshot nor anything else that keeps vacuum from its work: each look is a
- * transaction of its own, which is committed before the sleep.  So both are
- * procedures that must be able to commit; inside a transaction block, or in
- * one that has written, they raise 25001.
+ * Between two looks the session sleeps, and holds neither a snapshot nor
+ * anything else that keeps vacuum from its work: each look is a transaction
+ * of its own, which is committed before the sleep.  So all are procedures
+ * that must be able to commit; inside a transaction block, or in one that has
+ * written, they raise 25001.
  *
  * Whoever ends a task tells it at commit (shared/waiter.c), and says in which
  * state the task is, for it may leave no other trace: not with retention
  * none.  What became of a task that is gone, and of whose end nobody has
  * told, is not known: then the state is null.
  *
- * On a standby, where nobody tells, the task is looked at once a second.
+ * On a standby, where nobody tells, there is a look once a second.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,11 +31,11 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "core/await.h"
 #include "core/look.h"
 #include "core/submit.h"
 #include "core/wait.h"
 
-#define DEFAULT_TIMEOUT (30 * USECS_PER_SEC)
 #define STANDBY_PAUSE USECS_PER_SEC
 
 PG_FUNCTION_INFO_V1(taskq_await);
@@ -49,43 +50,41 @@ typedef enum ResultColumn
 	RESULTS
 } ResultColumn;
 
-/* What is waited for, and what has become of it. */
-typedef struct Awaited
+/* A task that is awaited, and what has become of it. */
+typedef struct AwaitedTask
 {
-	int64         task_id;
-	bool          known; /* it is, or was, there, and may be seen */
-	bool          entered;
-	MemoryContext home;
-	TqOutcome     outcome;
-} Awaited;
+	TqAwait   await; /* first: looks get its address */
+	TqOutcome outcome;
+} AwaitedTask;
 
-static void   await(Awaited *awaited, int64 timeout);
 static TqLook look(TqWait *wait);
-static void   enter(Awaited *awaited);
+static void   enter(TqAwait *await);
+static bool   look_at_task(TqAwait *await);
 static Datum  make_row(FunctionCallInfo fcinfo, int64 task_id,
 					   const TqOutcome *outcome);
 
 Datum
 taskq_await(PG_FUNCTION_ARGS)
 {
-	Awaited awaited = {0};
-	int64   timeout;
+	AwaitedTask task = {{0}};
+	int64       timeout;
 
-	awaited.task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, DEFAULT_TIMEOUT);
+	task.await.id = tq_arg_int8(fcinfo, 0, "task_id");
+	task.await.look = look_at_task;
+	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
 	tq_wait_require_top_level(fcinfo, "taskq_await()");
-	await(&awaited, timeout);
-	return make_row(fcinfo, 0, &awaited.outcome);
+	(void) tq_await_end(&task.await, timeout);
+	return make_row(fcinfo, 0, &task.outcome);
 }
 
 /* Submit, commit, wait. */
 Datum
 taskq_call(PG_FUNCTION_ARGS)
 {
-	char   *queue = tq_arg_name(fcinfo, 0, "queue", NULL);
-	Jsonb  *payload = tq_arg_jsonb(fcinfo, 1);
-	Awaited awaited = {0};
-	int64   timeout;
+	char       *queue = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb      *payload = tq_arg_jsonb(fcinfo, 1);
+	AwaitedTask task = {{0}};
+	int64       timeout;
 
 	if (payload == NULL)
 		tq_error_required("payload");
@@ -93,73 +92,87 @@ taskq_call(PG_FUNCTION_ARGS)
 		tq_error_required("timeout");
 	timeout = tq_arg_span(fcinfo, 2, "timeout", 0, 0);
 	tq_wait_require_top_level(fcinfo, "taskq_call()");
-	awaited.task_id = tq_submit_plain(queue, payload);
-	awaited.known = true;
-	await(&awaited, timeout);
-	return make_row(fcinfo, awaited.task_id, &awaited.outcome);
+	task.await.id = tq_submit_plain(queue, payload);
+	task.await.known = true;
+	task.await.look = look_at_task;
+	(void) tq_await_end(&task.await, timeout);
+	return make_row(fcinfo, task.await.id, &task.outcome);
 }
 
-/* Wait for the end of the task, which this session may just have submitted. */
-static void
-await(Awaited *awaited, int64 timeout)
+/*
+ * Look, and sleep until that is told to have ended which this session may
+ * just have made.  False: time is up.
+ */
+bool
+tq_await_end(TqAwait *await, int64 timeout)
 {
 	TqWait wait = {0};
+	TqLook answer;
 
-	awaited->home = CurrentMemoryContext;
+	await->home = CurrentMemoryContext;
 	wait.look = look;
-	wait.arg = awaited;
+	wait.arg = await;
 	tq_wait_begin(&wait, timeout);
-	wait.task_id = awaited->task_id;
+	wait.task_id = await->id;
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect_ext failed");
-	(void) tq_wait_run(&wait);
+	answer = tq_wait_run(&wait);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
+	return answer == TQ_LOOK_FOUND;
 }
 
 /* One look, and the end of its transaction. */
 static TqLook
 look(TqWait *wait)
 {
-	Awaited      *awaited = wait->arg;
-	TqOutcome     seen;
-	bool          found;
-	MemoryContext mine;
+	TqAwait *await = wait->arg;
+	bool     ended;
 
-	if (!awaited->entered)
-		enter(awaited);
-	found = tq_look_outcome(awaited->task_id, &seen);
-	if (!found && !awaited->known)
-		tq_error_no_such_task(awaited->task_id);
-	awaited->known = true;
-	if (!found)
-		seen.state = (TqState) tq_waiter_ended();
-	mine = MemoryContextSwitchTo(awaited->home);
-	awaited->outcome = seen;
-	if (seen.has_result)
-		awaited->outcome.result =
-			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.result));
-	if (seen.has_error)
-		awaited->outcome.error =
-			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.error));
-	MemoryContextSwitchTo(mine);
+	if (!await->entered)
+		enter(await);
+	ended = await->look(await);
+	await->known = true;
 	SPI_commit();
 	if (RecoveryInProgress())
 		wait->look_at = tq_clock_monotonic() + STANDBY_PAUSE;
-	return !found || !TQ_STATE_IS_LIVE(seen.state) ? TQ_LOOK_FOUND
-												   : TQ_LOOK_VAIN;
+	return ended ? TQ_LOOK_FOUND : TQ_LOOK_VAIN;
 }
 
-/* Before the first look: the task may end before it. */
+/* Before the first look: it may end before that. */
 static void
-enter(Awaited *awaited)
+enter(TqAwait *await)
 {
-	tq_waiter_begin_task(awaited->task_id);
-	awaited->entered = true;
-	if (!awaited->known)
+	tq_waiter_begin_task(await->id);
+	await->entered = true;
+	if (!await->known)
 		return;
 	SPI_commit();
 	TQ_DEBUG_POINT("call_submitted");
+}
+
+static bool
+look_at_task(TqAwait *await)
+{
+	AwaitedTask  *task = (AwaitedTask *) await;
+	TqOutcome     seen;
+	bool          found = tq_look_outcome(await->id, &seen);
+	MemoryContext mine;
+
+	if (!found && !await->known)
+		tq_error_no_such_task(await->id);
+	if (!found)
+		seen.state = (TqState) tq_waiter_ended();
+	mine = MemoryContextSwitchTo(await->home);
+	task->outcome = seen;
+	if (seen.has_result)
+		task->outcome.result =
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.result));
+	if (seen.has_error)
+		task->outcome.error =
+			PointerGetDatum(PG_DETOAST_DATUM_COPY(seen.error));
+	MemoryContextSwitchTo(mine);
+	return !found || !TQ_STATE_IS_LIVE(seen.state);
 }
 
 /* The INOUT arguments; the first is the task's number, if it is given. */

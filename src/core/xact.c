@@ -74,8 +74,8 @@ typedef struct Intent
 								 * WORKER_GONE, WAKE_WORKER; queue_id of
 								 * QUEUE_GONE, WAKE_QUEUE, RING */
 	Oid              database; /* of VISIT */
-	TqState          ended;    /* of STOPPED, ENDED: 0: it goes on, or nobody
-								* knows */
+	int              ended;    /* state, of STOPPED, ENDED: 0: it goes on, or
+								* nobody knows */
 	union
 	{
 		struct /* of RESERVED */
@@ -259,17 +259,18 @@ tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id)
 
 /*
  * A task has finished, or is gone (0): tell whoever awaits it.  If it ran,
- * tq_xact_stopped comes before.
+ * tq_xact_stopped comes before.  Or an instance of a workflow has ended: its
+ * number is of the same kind, and its state one of its own.
  */
 void
-tq_xact_ended(int64 task_id, TqState state)
+tq_xact_ended(int64 id, int state)
 {
 	Intent *last = last_intent(INTENT_STOPPED);
 
-	if (last == NULL || last->running.task_id != task_id)
+	if (last == NULL || last->running.task_id != id)
 	{
 		last = add_intent(INTENT_ENDED);
-		last->running.task_id = task_id;
+		last->running.task_id = id;
 	}
 	last->ended = state;
 }

@@ -23,7 +23,7 @@ extern void   tq_xact_reserved(const TqRunning *claim, int64 taken_at,
 extern void   tq_xact_not_claimed(void);
 extern void   tq_xact_running(const TqRunning *running);
 extern void   tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id);
-extern void   tq_xact_ended(int64 task_id, TqState state);
+extern void   tq_xact_ended(int64 id, int state);
 extern void   tq_xact_head(const TqHeadFound *found);
 extern uint64 tq_xact_epoch(void);
 extern void   tq_xact_queue_gone(int32 queue_id);

@@ -116,6 +116,8 @@ extern void tq_flow_no_template(const char *space, const char *name,
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
 extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
 extern int  tq_flow_sight(const TqTemplate *template);
+extern bool tq_flow_has_started(const TqFlow *flow);
+extern int  tq_flow_look(int64 workflow_id, TqFlow *flow);
 
 /* start.c */
 extern char *tq_start_wrong_input(const TqFlow *flow);

@@ -160,6 +160,24 @@ tq_judge_is_excused(const TqTemplate *template, int32 step_id)
 			   TQ_STRATEGY_CONTINUE;
 }
 
+/*
+ * A choice that was made goes past it: by places, which steps there are, and
+ * which of them are done or filtered.
+ */
+bool
+tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
+					const bool *ended, int place)
+{
+	for (int region = template->steps[place].region; region > 0;
+		 region = template->regions[region].parent)
+	{
+		if (ended[template->regions[region].decision] &&
+			!exists[template->regions[region].child])
+			return true;
+	}
+	return false;
+}
+
 /* Nothing holds the instance open: all of its steps have finished. */
 void
 tq_judge_end(TqFlow *flow)

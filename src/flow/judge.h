@@ -38,9 +38,11 @@ typedef enum TqGoing
 extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 						   TqTally *tally);
 extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
-extern bool    tq_judge_is_excused(const TqTemplate *template, int32 step_id);
-extern void    tq_judge_end(TqFlow *flow);
-extern bool    tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
+extern bool tq_judge_is_excused(const TqTemplate *template, int32 step_id);
+extern bool tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
+								const bool *ended, int place);
+extern void tq_judge_end(TqFlow *flow);
+extern bool tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
 extern TqGoing tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges,
 							 TransactionId *other);
 extern void    tq_judge_failed(TqCall *call, TqFlow *flow);

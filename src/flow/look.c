@@ -58,8 +58,6 @@ static bool  see(int64 workflow_id, TqFlow *flow, int *sight);
 static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 						  const TqMade *made, int left);
 static Datum names_of(const TqTemplate *template, const TqStepList *list);
-static bool  is_skipped(const TqFlow *flow, const bool *exists,
-						const bool *ended, int place);
 static void  read_left(int64 workflow_id, int *left, int count);
 
 Datum
@@ -158,7 +156,8 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 		if (exists[i])
 			continue;
 		none.step_id = i;
-		none.attempt = is_skipped(&flow, exists, ended, i) ? -1 : 0;
+		none.attempt = tq_judge_is_skipped(template, exists, ended, i) ? -1
+																	   : 0;
 		add_step_row(result, &flow, i, &none, left[i]);
 	}
 	return (Datum) 0;
@@ -230,23 +229,6 @@ names_of(const TqTemplate *template, const TqStepList *list)
 		names[i] = CStringGetTextDatum(template->steps[list->places[i]].name);
 	return PointerGetDatum(
 		construct_array(names, list->count, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-/* A choice that was made goes past it. */
-static bool
-is_skipped(const TqFlow *flow, const bool *exists, const bool *ended,
-		   int place)
-{
-	const TqTemplate *template = flow->template;
-
-	for (int region = template->steps[place].region; region > 0;
-		 region = template->regions[region].parent)
-	{
-		if (ended[template->regions[region].decision] &&
-			!exists[template->regions[region].child])
-			return true;
-	}
-	return false;
 }
 
 static void

@@ -9,6 +9,7 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
+#include "utils/acl.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
 
@@ -20,6 +21,7 @@
 #include "core/options.h"
 #include "core/queue.h"
 #include "core/role.h"
+#include "core/xact.h"
 #include "flow/flow.h"
 
 static TqStmt stmt_read = {
@@ -65,6 +67,7 @@ static TqStmt stmt_steps = {
 
 static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
+static void        rights_of(const TqTemplate *template, int *any, int *all);
 
 /*
  * To the end of the transaction, before the instance is read: who cancels it
@@ -146,8 +149,8 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 }
 
 /*
- * It has ended: from now on its row says what it is.  False: somebody else
- * has ended it.
+ * It has ended: from now on its row says what it is, and who awaits that is
+ * told at commit.  False: somebody else has ended it.
  */
 bool
 tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
@@ -168,6 +171,8 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	tq_spi_enter(&spi);
 	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
 	tq_spi_leave(&spi);
+	if (flow->ended)
+		tq_xact_ended(flow->workflow_id, (int) state);
 	flow->state = state;
 	flow->result = result;
 	return flow->ended;
@@ -287,24 +292,44 @@ tq_flow_missing(int64 workflow_id)
 int
 tq_flow_sight(const TqTemplate *template)
 {
-	bool any = false;
-	bool all = true;
+	int any;
+	int all;
 
-	for (int i = 0; i < template->step_count; i++)
-	{
-		TqQueue *queue = tq_queue_find(template->steps[i].queue);
-		bool     reads = queue == NULL
-							 ? (tq_role_rights_all() & TQ_RIGHT_READ) != 0
-							 : (tq_role_rights(queue) & TQ_RIGHT_READ) != 0;
+	rights_of(template, &any, &all);
+	if ((all & TQ_RIGHT_READ) != 0)
+		return 2;
+	return (any & TQ_RIGHT_READ) != 0 || tq_role_is_monitor() ? 1 : 0;
+}
 
-		any = any || reads;
-		all = all && reads;
-	}
-	if (template->step_count == 0)
-		any = all = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
-	if (!any && tq_role_is_monitor())
-		any = true;
-	return !any ? 0 : all ? 2 : 1;
+/* Did current_user start it, and could he still? */
+bool
+tq_flow_has_started(const TqFlow *flow)
+{
+	Oid role = tq_role_oid(flow->started_by);
+	int any;
+	int all;
+
+	rights_of(flow->template, &any, &all);
+	return (all & TQ_RIGHT_SUBMIT) != 0 && OidIsValid(role) &&
+		   has_privs_of_role(GetUserId(), role);
+}
+
+/*
+ * The instance, for those who may see something of it; TQ002 or 42501 for
+ * others.  Returns how much they may see.
+ */
+int
+tq_flow_look(int64 workflow_id, TqFlow *flow)
+{
+	int sight;
+
+	tq_queue_refresh();
+	if (!tq_flow_read(workflow_id, flow))
+		tq_flow_missing(workflow_id);
+	sight = tq_flow_sight(flow->template);
+	if (sight == 0)
+		tq_flow_require(flow, TQ_RIGHT_READ, false);
+	return sight;
 }
 
 /*
@@ -314,21 +339,10 @@ tq_flow_sight(const TqTemplate *template)
 void
 tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 {
-	const TqTemplate *template = flow->template;
-	int any = 0;
-	int all = TQ_RIGHT_ALL;
+	int any;
+	int all;
 
-	for (int i = 0; i < template->step_count; i++)
-	{
-		TqQueue *queue = tq_queue_find(template->steps[i].queue);
-		int      rights = queue == NULL ? tq_role_rights_all()
-										: tq_role_rights(queue);
-
-		any |= rights;
-		all &= rights;
-	}
-	if (template->step_count == 0)
-		any = all = tq_role_rights_all();
+	rights_of(flow->template, &any, &all);
 	if (any == 0)
 		tq_flow_missing(flow->workflow_id);
 	if (((on_all ? all : any) & right) == 0)
@@ -338,4 +352,23 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 				 errdetail(
 					 "The right \"%s\" on the queues of its steps is missing.",
 					 tq_right_name(right))));
+}
+
+/* current_user's rights on any of the queues of its steps, and on all. */
+static void
+rights_of(const TqTemplate *template, int *any, int *all)
+{
+	*any = 0;
+	*all = TQ_RIGHT_ALL;
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqQueue *queue = tq_queue_find(template->steps[i].queue);
+		int      rights = queue == NULL ? tq_role_rights_all()
+										: tq_role_rights(queue);
+
+		*any |= rights;
+		*all &= rights;
+	}
+	if (template->step_count == 0)
+		*any = *all = tq_role_rights_all();
 }

@@ -3,9 +3,9 @@
  *		Who waits in the server, and what becomes of a wake.
  *
  * Each backend has a slot, in which it says what it waits for: tasks of some
- * lanes, or the end of one task.  Whoever has made something claimable wakes
- * as many waiters as there are tasks, first the one that has waited longest,
- * and only such as can claim the task.
+ * lanes, or the end of one task or workflow.  Whoever has made something
+ * claimable wakes as many waiters as there are tasks, first the one that has
+ * waited longest, and only such as can claim the task.
  *
  * No wake is missed: a waiter fills its slot, then looks, and sleeps only if
  * that was in vain; whoever wakes does so when what it did can be seen.
@@ -157,7 +157,7 @@ tq_waiter_begin_claim(const TqWaitFor *wait_for)
 	begin(TQ_WAITER_CLAIM, 0);
 }
 
-/* The same for the end of a task. */
+/* The same for the end of a task, or of an instance of a workflow. */
 void
 tq_waiter_begin_task(int64 task_id)
 {

@@ -169,6 +169,10 @@ INSERT INTO promised VALUES
  'TABLE (step text, task_id bigint, result jsonb)'),
 ('taskq_workflow', 'workflow_id bigint', 'jsonb'),
 ('taskq_step_levels', 'workflow_id bigint', 'TABLE (step text, level int)'),
+('taskq_workflow_graph', $$workflow_id bigint, format text DEFAULT 'dot'$$, 'text'),
+('taskq_timeline',
+ 'task_id bigint DEFAULT NULL, workflow_id bigint DEFAULT NULL, correlation_id text DEFAULT NULL',
+ 'TABLE (at timestamptz, workflow_id bigint, step text, task_id bigint, from_state text, to_state text, reason text, attempt int, token bigint, worker text, role text, message text)'),
 ('taskq_update_task',
  'task_id bigint, changes jsonb, version bigint DEFAULT NULL', 'void'),
 ('taskq_explain', 'task_id bigint', 'text'),
@@ -189,6 +193,10 @@ INSERT INTO promised VALUES
  'queue text, payload jsonb, timeout interval,
   INOUT task_id bigint DEFAULT NULL, INOUT state text DEFAULT NULL,
   INOUT result jsonb DEFAULT NULL, INOUT error text DEFAULT NULL',
+ 'PROCEDURE'),
+('taskq_await_workflow',
+ $$workflow_id bigint, timeout interval DEFAULT '30 s',
+   INOUT state text DEFAULT NULL, INOUT result jsonb DEFAULT NULL$$,
  'PROCEDURE'),
 -- rights
 ('taskq_grant', 'queue text, role text, rights text[]', 'void'),
@@ -240,9 +248,8 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 -- What later work brings: more of workflows, schedules.  None of these names means anything else before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
-('taskq_openmetrics'), ('taskq_workflow_graph'), ('taskq_resume_workflow'),
-('taskq_await_workflow'), ('taskq_signal'), ('taskq_batch_totals'),
-('taskq_timeline'), ('taskq_open_case'), ('taskq_update_case'),
+('taskq_openmetrics'), ('taskq_resume_workflow'),
+('taskq_signal'), ('taskq_batch_totals'), ('taskq_open_case'), ('taskq_update_case'),
 ('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
 ('taskq_ack_events'), ('workflow_performance'), ('batch_progress'),
 ('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');

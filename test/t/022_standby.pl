@@ -34,6 +34,16 @@ TaskqWaiters::waiters_of($standby);
 my $w = TaskqWaiters::sleeper("CALL taskq_await($id, '5 min');");
 $primary->safe_psql('postgres', "SELECT taskq_complete($id, $token, '1')");
 is(TaskqWaiters::answer($w), 'done|1|', 'the end of a task can be awaited there');
+my ($flow) = $primary->safe_psql('postgres', <<'SQL') =~ /(\d+)\s*$/;
+SELECT taskq_define_workflow('{"name": "awaited", "version": "1", "queue": "awaited", "steps": [{"name": "a"}]}');
+SELECT taskq_start_workflow('awaited');
+SQL
+$primary->wait_for_catchup($standby);
+$w = TaskqWaiters::sleeper("CALL taskq_await_workflow($flow, '5 min');");
+$primary->safe_psql('postgres', "SELECT taskq_complete(task_id, token, '1') FROM taskq_claim('awaited')");
+is(TaskqWaiters::answer($w), 'done|1', 'and that of an instance of a workflow');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_timeline(workflow_id => $flow)"), '3', 'which has a timeline there');
+like($standby->safe_psql('postgres', "SELECT taskq_workflow_graph($flow)"), qr/"a\\ndone"/, 'and a picture');
 
 # Eight clients: each submits, claims and completes or fails, and writes
 # down every id, and every pair of id and token, that it was given.

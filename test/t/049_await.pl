@@ -1,6 +1,7 @@
-# CALL taskq_await and CALL taskq_call: whatever ends the task, its finisher,
-# the session that awaits it, or the server; in one session, and between two,
-# regress await and isolation await_end have the rest.
+# CALL taskq_await, taskq_call and taskq_await_workflow: whatever ends the task,
+# its finisher, the session that awaits it, or the server; in one session, and
+# between two, regress await and workflow_await, and isolation await_end and
+# workflow_await, have the rest.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;
@@ -72,6 +73,28 @@ ok(within(30, sub { waiting() == 1 }), 'memory is lost: who awaits a task enters
 ok(asleep($third), 'and sleeps');
 $sql->("SELECT taskq_cancel($other, force => true)");
 is(answer($third), 'cancelled||', 'until the task is cancelled');
+
+# --- instances of workflows: one wake, by the end that is theirs
+my $flow = $sql->(<<'SQL') =~ s/.*\n//sr;
+SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "flow", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
+SELECT taskq_start_workflow('two');
+SQL
+my $step = sub { $sql->("SELECT step, taskq_complete(task_id, token, '7') FROM taskq_claim('flow')") };
+$w = sleeper("CALL taskq_await_workflow($flow, '5 min');");
+$before = numbers();
+is($step->(), 'a|', 'a step of an instance ends');
+is($step->(), 'b|', 'and the last one');
+is(answer($w), 'done|7', 'the end of the instance is told');
+$after = numbers();
+is($after->{wakes} - $before->{wakes}, 1, 'with one wake');
+is($after->{sleeps}, $before->{sleeps}, 'and no look now and then');
+$flow = $sql->("SELECT taskq_start_workflow('two')");
+$w = sleeper("CALL taskq_await_workflow($flow, '5 min');");
+$sql->('SELECT taskq.debug_wipe()');
+ok(within(30, sub { waiting() == 1 }), 'memory is lost: who awaits an instance enters it again');
+ok(asleep($w), 'and sleeps');
+$sql->("SELECT taskq_cancel_workflow($flow)");
+is(answer($w), 'cancelled|', 'until it is cancelled');
 
 # --- the session that awaits it ends before
 ($id, $token) = running_task('q');

@@ -1,0 +1,138 @@
+--
+-- workflow_await: CALL taskq_await_workflow, in one session
+--
+SET client_min_messages = warning;
+SELECT taskq_create_queue('wa'), taskq_create_queue('wa other');
+CREATE SCHEMA wa;
+-- results too large to stand in the row, and not to be made smaller
+CREATE FUNCTION wa.noise(n int) RETURNS jsonb LANGUAGE sql AS $$ SELECT to_jsonb(string_agg(md5(i::text), '')) FROM generate_series(1, n) i $$;
+SELECT taskq_define_workflow('{"name": "wa two", "version": "1", "queue": "wa", "steps": [{"name": "a", "max_attempts": 1}, {"name": "b", "depends_on": ["a"]}]}');
+SELECT taskq_define_workflow('{"name": "wa one", "version": "1", "queue": "wa", "steps": [{"name": "a"}]}');
+SELECT taskq_define_workflow('{"name": "wa split", "version": "1", "queue": "wa", "steps": [{"name": "a"}, {"name": "b", "queue": "wa other", "depends_on": ["a"]}]}');
+\set VERBOSITY sqlstate
+-- what has ended already
+SELECT taskq_start_workflow('wa two', wa.noise(1000)) AS done \gset
+SELECT step, taskq_complete(task_id, token, '1') FROM taskq_claim('wa');
+SELECT step, taskq_complete(task_id, token, '{"answer": 42}') FROM taskq_claim('wa');
+CALL taskq_await_workflow(:done);
+CALL taskq_await_workflow(:done, '10 s');
+CALL taskq_await_workflow(:done, timeout => '0');
+SELECT taskq_start_workflow('wa one') AS large \gset
+SELECT taskq_complete(task_id, token, wa.noise(1000)) FROM taskq_claim('wa');
+CALL taskq_await_workflow(:large)
+\gset large_
+SELECT :'large_state' AS state, (:'large_result')::jsonb = wa.noise(1000) AS whole;
+SELECT taskq_start_workflow('wa two') AS failed \gset
+SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('wa');
+CALL taskq_await_workflow(:failed, '10 s');
+SELECT taskq_start_workflow('wa one') AS cancelled \gset
+SELECT taskq_cancel_workflow(:cancelled);
+CALL taskq_await_workflow(:cancelled, '10 s');
+SELECT taskq_start_workflow('wa one') AS resolved \gset
+SELECT taskq_resolve(task_id, '"by hand"') FROM taskq.workflow_steps WHERE workflow_id = :resolved;
+CALL taskq_await_workflow(:resolved, '10 s');
+-- time is up: the state that it is in then, and no result
+SELECT taskq_start_workflow('wa two', run_at => now() + interval '1 h') AS later \gset
+CALL taskq_await_workflow(:later, '0');
+CALL taskq_await_workflow(:later, '20 ms');
+SELECT taskq_start_workflow('wa two') AS runs \gset
+CALL taskq_await_workflow(:runs, '20 ms');
+SELECT taskq_hold(task_id) FROM taskq.workflow_steps WHERE workflow_id = :runs AND step = 'a';
+CALL taskq_await_workflow(:runs, '0');
+-- one that goes on again has not ended
+SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :failed AND step = 'a';
+CALL taskq_await_workflow(:failed, '0');
+-- INOUT arguments are given back anew
+CALL taskq_await_workflow(:runs, '0', 'done', '{}');
+-- who is there, and who is not
+CALL taskq_await_workflow(0);
+CALL taskq_await_workflow(NULL);
+CALL taskq_await_workflow(:runs, '-1 s');
+CALL taskq_await_workflow(:runs, '200 years');
+SELECT max(task_id) AS step FROM taskq.workflow_steps WHERE workflow_id = :runs \gset
+CALL taskq_await_workflow(:step);
+CALL taskq_await(:runs);
+-- it commits, so it cannot be in a transaction block, nor in a function
+BEGIN;
+CALL taskq_await_workflow(:done);
+ROLLBACK;
+SELECT t.code(format('CALL taskq_await_workflow(%s)', :done));
+SELECT 1 AS first \; CALL taskq_await_workflow(:done);
+-- a procedure that calls it can go on
+CREATE PROCEDURE wa.both(a bigint, b bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    s text;
+    r jsonb;
+BEGIN
+    CALL taskq_await_workflow(a, '0', s, r);
+    RAISE WARNING '% %', s, r;
+    CALL taskq_await_workflow(b, '0', s, r);
+    RAISE WARNING '% %', s, r;
+END $$;
+\set VERBOSITY terse
+CALL wa.both(:done, :runs);
+\set VERBOSITY sqlstate
+-- any isolation level
+SET default_transaction_isolation = 'serializable';
+CALL taskq_await_workflow(:large)
+\gset large_
+SELECT :'large_state' AS state, length(:'large_result') AS length;
+CALL taskq_await_workflow(:runs, '20 ms');
+SET default_transaction_read_only = on;
+CALL taskq_await_workflow(:runs, '20 ms');
+RESET default_transaction_read_only;
+RESET default_transaction_isolation;
+-- the result is for those who may read all of its queues; and for who started it
+CREATE ROLE regress_taskq_wa_starter;
+CREATE ROLE regress_taskq_wa_submitter;
+CREATE ROLE regress_taskq_wa_reader;
+CREATE ROLE regress_taskq_wa_half;
+CREATE ROLE regress_taskq_wa_worker;
+CREATE ROLE regress_taskq_wa_nobody;
+CREATE ROLE regress_taskq_wa_monitor IN ROLE pg_monitor;
+SELECT taskq_create_queue('wa elsewhere');
+SELECT count(taskq_grant(q, 'regress_taskq_wa_' || role, rights)) FROM (VALUES ('wa', 'starter', '{submit}'::text[]), ('wa other', 'starter', '{submit}'), ('wa', 'submitter', '{submit}'), ('wa other', 'submitter', '{submit}'),
+  ('wa', 'reader', '{read}'), ('wa other', 'reader', '{read}'), ('wa', 'half', '{read}'), ('wa', 'worker', '{work}'), ('wa elsewhere', 'worker', '{read}'), ('wa elsewhere', 'nobody', '{read}')) v (q, role, rights);
+SET ROLE regress_taskq_wa_starter;
+SELECT taskq_start_workflow('wa split', priority => 9) AS mine \gset
+CALL taskq_await_workflow(:mine, '0');
+RESET ROLE;
+SELECT step, taskq_complete(task_id, token, '1') FROM taskq_claim('wa');
+SELECT step, taskq_complete(task_id, token, '"for the starter"') FROM taskq_claim('wa other');
+SET ROLE regress_taskq_wa_starter;
+CALL taskq_await_workflow(:mine);
+CALL taskq_await_workflow(:done);
+SET ROLE regress_taskq_wa_submitter;
+CALL taskq_await_workflow(:mine);
+SET ROLE regress_taskq_wa_reader;
+CALL taskq_await_workflow(:mine);
+SET ROLE regress_taskq_wa_half;
+CALL taskq_await_workflow(:mine);
+SET ROLE regress_taskq_wa_worker;
+CALL taskq_await_workflow(:mine);
+SET ROLE regress_taskq_wa_nobody;
+CALL taskq_await_workflow(:mine);
+CALL taskq_await_workflow(0);
+SET ROLE regress_taskq_wa_monitor;
+CALL taskq_await_workflow(:mine);
+RESET ROLE;
+-- who may not submit to one of its queues any more has not started it
+SELECT taskq_revoke('wa other', 'regress_taskq_wa_starter', '{submit}');
+SET ROLE regress_taskq_wa_starter;
+CALL taskq_await_workflow(:mine);
+RESET ROLE;
+\set VERBOSITY default
+CALL taskq_await_workflow(0);
+BEGIN;
+CALL taskq_await_workflow(1);
+ROLLBACK;
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE workflow_id IN (:later, :runs, :failed);
+DROP SCHEMA wa CASCADE;
+DO $$
+DECLARE
+    r text;
+BEGIN
+    FOREACH r IN ARRAY ARRAY['starter', 'submitter', 'reader', 'half', 'worker', 'nobody', 'monitor'] LOOP
+        EXECUTE format('DROP OWNED BY regress_taskq_wa_%s; DROP ROLE regress_taskq_wa_%s', r, r);
+    END LOOP;
+END $$;
