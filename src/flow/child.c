@@ -165,8 +165,8 @@ static char *
 prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
 {
-	const TqWait *wait = step->wait;
-	char         *wrong;
+	const TqPassive *wait = step->wait;
+	char            *wrong;
 
 	if (flow->depth >= TQ_MAX_NESTING)
 		return psprintf("workflows are nested more than %d deep",

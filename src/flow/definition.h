@@ -38,9 +38,9 @@ extern TqTemplate *tq_definition_read(Jsonb *definition, TqProblems *problems);
 extern void tq_graph_check(TqTemplate *template, TqProblems *problems);
 
 /* passive_definition.c */
-extern TqWait *tq_passive_read(TqStepType type, TqProblems *problems,
-							   const char *path, const JsonbValue *value,
-							   List **wanted);
+extern TqPassive *tq_passive_read(TqStepType type, TqProblems *problems,
+								  const char *path, const JsonbValue *value,
+								  List **wanted);
 
 /* schema.c */
 extern void tq_schema_check(Jsonb *schema, TqProblems *problems);

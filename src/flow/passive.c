@@ -177,12 +177,12 @@ tq_passive_waits(const TqTask *task)
 static bool
 find_time(TqFlow *flow, const TqStep *step, TimestampTz *at, char **wrong)
 {
-	const TqWait *wait = step->wait;
-	const char   *what = wait->at != NULL              ? "at"
-						 : step->type == TQ_STEP_TIMER ? "after"
-													   : "timeout";
-	char         *word;
-	int64         span;
+	const TqPassive *wait = step->wait;
+	const char      *what = wait->at != NULL              ? "at"
+							: step->type == TQ_STEP_TIMER ? "after"
+														  : "timeout";
+	char            *word;
+	int64            span;
 
 	*at = 0;
 	if (wait->at == NULL && wait->after == NULL)

@@ -19,7 +19,7 @@
 /* One member of them, with what is needed to read it. */
 typedef struct Reading
 {
-	TqWait     *wait;
+	TqPassive  *wait;
 	TqProblems *problems;
 	List      **wanted;
 	const char *path; /* of the member */
@@ -40,14 +40,14 @@ static Jsonb *read_time(const Reading *reading);
 static void   check_whole(Reading *reading, TqStepType type, const char *path);
 
 /* Never NULL; where there are problems it is good for nothing. */
-TqWait *
+TqPassive *
 tq_passive_read(TqStepType type, TqProblems *problems, const char *path,
 				const JsonbValue *value, List **wanted)
 {
 	ReadMember read = type == TQ_STEP_WORKFLOW ? read_workflow
 					  : type == TQ_STEP_TIMER  ? read_timer
 											   : read_signal;
-	TqWait    *wait = palloc0(sizeof(TqWait));
+	TqPassive *wait = palloc0(sizeof(TqPassive));
 	Reading    reading = {wait, problems, wanted};
 	TqMembers  members;
 	JsonbValue member;
@@ -73,7 +73,7 @@ tq_passive_read(TqStepType type, TqProblems *problems, const char *path,
 static bool
 read_workflow(Reading *reading, TqStepType type, const char *name)
 {
-	TqWait     *wait = reading->wait;
+	TqPassive  *wait = reading->wait;
 	TqProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)
@@ -106,7 +106,7 @@ read_signal(Reading *reading, TqStepType type, const char *name)
 {
 	static const char *const words[] = {"fail", "complete"};
 
-	TqWait     *wait = reading->wait;
+	TqPassive  *wait = reading->wait;
 	TqProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)
@@ -184,7 +184,7 @@ read_time(const Reading *reading)
 static void
 check_whole(Reading *reading, TqStepType type, const char *path)
 {
-	TqWait *wait = reading->wait;
+	TqPassive *wait = reading->wait;
 
 	if (type != TQ_STEP_TIMER && !reading->has_name)
 		tq_problem(reading->problems, psprintf("%s.name", path), "is missing");

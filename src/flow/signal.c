@@ -180,8 +180,8 @@ check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 static void
 check_role(const TqFlow *flow, int place)
 {
-	const TqStep *step = &flow->template->steps[place];
-	const TqWait *wait = step->wait;
+	const TqStep    *step = &flow->template->steps[place];
+	const TqPassive *wait = step->wait;
 
 	if (wait->role == NULL || is_member(wait->role))
 		return;

@@ -80,7 +80,7 @@ typedef struct TqBranch
  * What a step waits for that no worker does.  Patterns are documents in which
  * {"$": path} may stand for a value.
  */
-typedef struct TqWait
+typedef struct TqPassive
 {
 	char  *signal;         /* of a signal, an approval: its name */
 	Jsonb *after;          /* how long: a timer, the others at most */
@@ -94,7 +94,7 @@ typedef struct TqWait
 	char  *version; /* NULL: the latest */
 	Jsonb *input;   /* NULL: as the instance's own */
 	Jsonb *key;     /* NULL: none */
-} TqWait;
+} TqPassive;
 
 typedef struct TqStep
 {
@@ -118,7 +118,7 @@ typedef struct TqStep
 	int        branch_count;
 	TqBranch  *branches;
 	TqStrategy strategy; /* of a batch */
-	TqWait    *wait;     /* NULL: workers do it */
+	TqPassive *wait;     /* NULL: workers do it */
 	int        level;    /* 0: no parents; else behind the last of them */
 	int        region;   /* number of the region that it stands in */
 	bool       ends;     /* the instance does not end before it does */
