@@ -71,11 +71,12 @@ static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
 static void            insert_later(TqTable *table, TqTask *task);
 static void            insert_now(TqTable *table, TupleTableSlot *slot);
 static bool            was_busy(const TqTask *task);
-static bool            reserve(Relation rel, ItemPointer tid, bool wait);
-static void            let_go(Relation rel, ItemPointer tid);
-static bool            is_busy(Relation rel, ItemPointer tid);
-static TM_Result       row_fate(Relation rel, ItemPointer tid, bool *written);
-static bool            written(TM_Result result, bool wait);
+static bool reserve(Relation rel, ItemPointer tid, bool wait, bool *locked);
+static bool is_ours(Relation rel, ItemPointer tid);
+static void let_go(Relation rel, ItemPointer tid, bool locked);
+static bool is_busy(Relation rel, ItemPointer tid);
+static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
+static bool      written(TM_Result result, bool wait);
 static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 						   TqState *holder_state);
 static List *reference_indexes(ResultRelInfo *target);
@@ -291,10 +292,11 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 	LockTupleMode   mode;
 	TqIndexUpdate   indexes;
 	bool            done;
+	bool            locked;
 
 	if (!wait && was_busy(task))
 		return false;
-	if (!reserve(table->rel, &tid, wait))
+	if (!reserve(table->rel, &tid, wait, &locked))
 		return false;
 	if (task->image != NULL)
 	{
@@ -310,7 +312,7 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 									  wait || !TQ_WRITE_CAN_REFUSE, &failure,
 									  &mode, &indexes),
 				   wait);
-	let_go(table->rel, &tid);
+	let_go(table->rel, &tid, locked);
 	if (done)
 	{
 		task->tid = slot->tts_tid;
@@ -362,15 +364,16 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
 	Relation       rel = call->task.rel;
 	TM_FailureData failure;
 	bool           done;
+	bool           locked;
 
-	if (!reserve(rel, &task->tid, wait))
+	if (!reserve(rel, &task->tid, wait, &locked))
 		return false;
 	done = written(
 		table_tuple_delete(rel, &task->tid, GetCurrentCommandId(true),
 						   GetActiveSnapshot(), InvalidSnapshot,
 						   wait || !TQ_WRITE_CAN_REFUSE, &failure, false),
 		wait);
-	let_go(rel, &task->tid);
+	let_go(rel, &task->tid, locked);
 	return done;
 }
 
@@ -560,30 +563,54 @@ was_busy(const TqTask *task)
  * assertions (TQ_WRITE_CAN_REFUSE).  There, who must not wait looks first, and
  * the lock of the row keeps others from beginning between that look and the
  * write.  It is in memory only and let go of after the write; the row itself
- * tells who is changing it.
+ * tells who is changing it.  A row that this transaction has locked before
+ * tells that already, and whoever waits for it there has the lock in memory.
  */
 static bool
-reserve(Relation rel, ItemPointer tid, bool wait)
+reserve(Relation rel, ItemPointer tid, bool wait, bool *locked)
 {
-	if (TQ_WRITE_CAN_REFUSE)
+	*locked = false;
+	if (TQ_WRITE_CAN_REFUSE || (wait && is_ours(rel, tid)))
 		return true;
 	if (wait)
-	{
 		LockTuple(rel, tid, ExclusiveLock);
-		return true;
-	}
-	if (!tq_compat_try_lock_tuple(rel, tid, ExclusiveLock))
+	else if (!tq_compat_try_lock_tuple(rel, tid, ExclusiveLock))
 		return false;
-	if (!is_busy(rel, tid))
-		return true;
-	UnlockTuple(rel, tid, ExclusiveLock);
-	return false;
+	*locked = wait || !is_busy(rel, tid);
+	if (!*locked)
+		UnlockTuple(rel, tid, ExclusiveLock);
+	return *locked;
+}
+
+/* Has this transaction locked the row? */
+static bool
+is_ours(Relation rel, ItemPointer tid)
+{
+	Buffer buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
+	ItemId item;
+	bool   ours = false;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	item =
+		PageGetItemId(BufferGetPage(buffer), ItemPointerGetOffsetNumber(tid));
+	if (ItemIdIsNormal(item))
+	{
+		HeapTupleHeader header =
+			(HeapTupleHeader) PageGetItem(BufferGetPage(buffer), item);
+
+		ours = (header->t_infomask &
+				(HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
+			   TransactionIdIsCurrentTransactionId(
+				   HeapTupleHeaderGetRawXmax(header));
+	}
+	UnlockReleaseBuffer(buffer);
+	return ours;
 }
 
 static void
-let_go(Relation rel, ItemPointer tid)
+let_go(Relation rel, ItemPointer tid, bool locked)
 {
-	if (!TQ_WRITE_CAN_REFUSE)
+	if (locked)
 		UnlockTuple(rel, tid, ExclusiveLock);
 }
 
