@@ -217,7 +217,6 @@ tq_duty_turn(TimestampTz told)
 	{
 		while (turn_of("timers", duty_timers, BATCH))
 			;
-		/* looked at from time to time, whatever others have said */
 		timers_due = Min(tq_step_hooks.next_timer(),
 						 now + (int64) tq_guc_deadline_interval * 1000);
 	}

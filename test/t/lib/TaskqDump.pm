@@ -43,6 +43,9 @@ SELECT taskq_create_queue('serial', '{"key_policy": "serial"}');
 SELECT taskq_submit('serial', to_jsonb(n), key => 'k' || n % 2) FROM generate_series(1, 4) n;
 SELECT taskq_define_workflow('{"name": "dumped", "version": "1", "queue": "steps", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('dumped', key => 'k');
+SELECT taskq_define_workflow('{"name": "asked", "version": "1", "queue": "steps", "steps": [{"name": "t", "type": "timer", "timer": {"after": "1 day"}},
+    {"name": "s", "type": "signal", "depends_on": ["t"], "signal": {"name": "early"}}]}');
+SELECT taskq_signal(taskq_start_workflow('asked'), 'early', '{"n": 1}');
 SELECT FROM taskq_change('a label', doc_adds => '[{"namespace": "serial", "key": "k", "content": [1]}, {"namespace": "any", "key": "k", "lease": "1 d"}]');
 -- live tasks
 SELECT taskq_submit('q', to_jsonb(repeat('x', 20000)), tags => ARRAY['a', 'b'], priority => 7, key => 'k', correlation_id => 'c', headers => '{"h": 1}', data => '\x0001ff');
