@@ -163,6 +163,7 @@ INSERT INTO promised VALUES
    parent_correlation_id text DEFAULT NULL, headers jsonb DEFAULT NULL,
    on_conflict text DEFAULT 'error'$$, 'bigint'),
 ('taskq_cancel_workflow', 'workflow_id bigint, reason text DEFAULT NULL', 'text'),
+('taskq_signal', 'workflow_id bigint, name text, payload jsonb DEFAULT NULL', 'boolean'),
 ('taskq_ancestor_results', 'task_id bigint', 'jsonb'),
 ('taskq_dependency_results',
  'task_id bigint, after bigint DEFAULT NULL, max_rows int DEFAULT 100',
@@ -249,7 +250,7 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
 ('taskq_openmetrics'), ('taskq_resume_workflow'),
-('taskq_signal'), ('taskq_batch_totals'), ('taskq_open_case'), ('taskq_update_case'),
+('taskq_batch_totals'), ('taskq_open_case'), ('taskq_update_case'),
 ('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
 ('taskq_ack_events'), ('workflow_performance'), ('batch_progress'),
 ('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');

@@ -11,7 +11,7 @@ SELECT tables_are('taskq', ARRAY[
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
     'archive_15', 'archive_keep', 'archive_rotation', 'finished_count',
     'finished_leaf', 'function_right',
-    'template', 'workflow', 'edge',
+    'template', 'workflow', 'edge', 'signal', 'timer',
     'transition', 'transition_00', 'transition_01', 'transition_02',
     'transition_03', 'transition_04', 'transition_05', 'transition_06',
     'transition_07', 'transition_08', 'transition_09', 'transition_10',

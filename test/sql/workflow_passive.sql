@@ -36,6 +36,7 @@ DECLARE
     got text;
 BEGIN
     FOR i IN 1 .. 3000 LOOP
+        PERFORM taskq_run_reapers();
         SELECT s.state INTO got FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name;
         EXIT WHEN got = wanted;
         COMMIT;
