@@ -162,7 +162,8 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	tq_xact_count(queue->queue_id, from, move.to);
 	tq_metrics_moved(task, from, move.end, claimed_at);
 	note_intents(queue, task, from, held_by);
-	if (queue->options.history || tq_step_is(task))
+	/* a step that was blocked by its parents may be so by its key now */
+	if (move.to != from && (queue->options.history || tq_step_is(task)))
 		tq_history_write(task, from);
 	entered(call, queue, task, from, &move);
 	if (tq_step_is(task) && tq_step_hooks.moved != NULL)

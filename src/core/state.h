@@ -34,7 +34,9 @@ typedef struct TqMove
 	TimestampTz due_at; /* 0: now */
 
 	/* of its workflow */
-	bool released; /* it has nothing to wait for any more */
+	bool released;  /* it has nothing to wait for any more */
+	bool sent_back; /* it waits again, since a parent does */
+	bool revived;   /* its instance had ended, and goes on */
 
 	/* of the line of its key */
 	bool is_new;  /* a task that was not there before */

@@ -110,6 +110,7 @@ typedef enum TqColumn
 #define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
 #define TQ_FLAG_IN_LINE 8     /* blocked by other tasks of its key */
 #define TQ_FLAG_INPUT 16      /* its payload is the workflow's input */
+#define TQ_FLAG_WANTED 32     /* a step: whatever its condition says */
 /* above these: why a task was dead that is poison now */
 #define TQ_FLAG_REASON_SHIFT 8
 

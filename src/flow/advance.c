@@ -63,11 +63,14 @@ typedef struct Advance
 	TransactionId other; /* for whom */
 	int64         busy;  /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
-	bool          busy_key;  /* what is waited for is its key */
-	bool          busy_flow; /* or the lock of the instance */
+	bool          busy_key;   /* what is waited for is its key */
+	bool          busy_flow;  /* or the lock of the instance */
+	bool          busy_order; /* or failures and choices of others */
+	bool          ordered;    /* these wait for this one */
 	int64         urgent; /* one that was busy before: now it is waited for */
 	List         *children; /* steps that begin to wait for an instance */
 	bool          failed;   /* a step has, in this call */
+	bool          revived;  /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
 	bool          judged;
 	TqGoing       going; /* as judged last */
@@ -79,14 +82,6 @@ static TqStmt stmt_step = {
 	{INT8OID, INT4OID},
 	NULL};
 
-/* Reason 9 is dependency_failed. */
-static TqStmt stmt_cancelled = {
-	"SELECT task_id FROM taskq.archive_keep"
-	" WHERE workflow_id = $1 AND state = 7 AND reason = 9 ORDER BY task_id",
-	1,
-	{INT8OID},
-	NULL};
-
 static List         *take_ends(TqCall *call, int64 workflow_id);
 static int64         next_workflow(const TqCall *call);
 static void          advance_one(TqCall *call, int64 workflow_id);
@@ -94,17 +89,19 @@ static bool          are_steps(const Advance *a);
 static void          go_on(Advance *a);
 static bool          round_of(Advance *a);
 static void          see_to_other_instances(Advance *a);
+static bool          keep_order(Advance *a, bool wait);
 static bool          see_to_choices(Advance *a);
+static bool          make_choices(Advance *a);
 static bool          make_choice(Advance *a, const TqMoved *end);
 static void          see_to_ends(Advance *a);
 static void          pass_on(Advance *a, const TqMoved *end);
 static void          note_failure(Advance *a, const TqMoved *end);
 static void          take_failure_back(Advance *a, const TqMoved *end);
+static bool          is_repaired(const Advance *a);
 static void          bring_back(Advance *a);
 static void          see_to_children(Advance *a);
 static bool          let_go(Advance *a, int32 step_id);
 static TransactionId being_made(Advance *a, int32 step_id);
-static bool          counts_as_finished(const Advance *a, const TqMoved *end);
 static void          wait_for_others(Advance *a);
 static void          drop_look(Looks *looks, int32 child);
 static void          add_look(Looks *looks, int32 child, int32 near);
@@ -199,7 +196,7 @@ tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 	{
 		if (plan->steps[i].judged)
 			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
-							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED);
+							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
 	}
 	if (plan->count == 0)
 	{
@@ -211,7 +208,7 @@ tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 /* A step has moved, and something may follow when the call ends. */
 void
 tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
-				TqState from, TqState to)
+				TqState from, TqState to, bool revived)
 {
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
 	TqMoved      *one = palloc(sizeof(TqMoved));
@@ -221,6 +218,7 @@ tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 	one->step_id = step_id;
 	one->from = from;
 	one->to = to;
+	one->revived = revived;
 	call->steps = lappend(call->steps, one);
 	call->advance = tq_advance;
 	MemoryContextSwitchTo(mine);
@@ -258,7 +256,7 @@ see_to_other_instances(Advance *a)
 
 	foreach (cell, a->children)
 		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
-	if (a->flow.revived)
+	if (a->revived)
 		tq_child_revived(a->call, &a->flow);
 	if (a->flow.ended)
 		tq_child_ended(a->call, &a->flow);
@@ -273,13 +271,14 @@ round_of(Advance *a)
 {
 	bool done = true;
 
+	(void) keep_order(a, true);
 	tq_edge_lock(a->flow.workflow_id);
 	tq_call_snapshot();
 	do
 	{
 		a->ends =
 			list_concat(a->ends, take_ends(a->call, a->flow.workflow_id));
-		if (!see_to_choices(a))
+		if (!keep_order(a, false) || !see_to_choices(a))
 		{
 			done = false;
 			break;
@@ -300,6 +299,30 @@ round_of(Advance *a)
 }
 
 /*
+ * Where a failure holds up what others would do, one comes after the other:
+ * who fails sees what a choice has made, and who chooses, or repairs, sees
+ * what has failed.  False: that had to be waited for.
+ */
+static bool
+keep_order(Advance *a, bool wait)
+{
+	ListCell *cell;
+
+	if (a->ordered)
+		return true;
+	foreach (cell, a->ends)
+	{
+		if (!tq_stop_needs_order(&a->flow, lfirst(cell)))
+			continue;
+		a->ordered =
+			tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, wait);
+		a->busy_order = !a->ordered;
+		return a->ordered;
+	}
+	return true;
+}
+
+/*
  * Choices first: what they make must be there before edges go.  False when
  * another choice has to be waited for; nothing has been passed on by then.
  */
@@ -308,6 +331,8 @@ see_to_choices(Advance *a)
 {
 	ListCell *cell;
 
+	if (tq_stop_is(&a->flow) && is_repaired(a) && !make_choices(a))
+		return false;
 	foreach (cell, a->ends)
 	{
 		TqMoved *end = lfirst(cell);
@@ -319,6 +344,26 @@ see_to_choices(Advance *a)
 	return true;
 }
 
+/* Those that made nothing, since something had failed. */
+static bool
+make_choices(Advance *a)
+{
+	TqMade *made;
+	int     count = tq_flow_steps(&a->flow, &made);
+
+	for (int i = 0; i < count; i++)
+	{
+		TqMoved end = {a->flow.workflow_id, made[i].task_id, made[i].step_id};
+
+		if ((made[i].state == TQ_STATE_DONE ||
+			 made[i].state == TQ_STATE_FILTERED) &&
+			is_choosing(a, end.step_id) && !make_choice(a, &end))
+			return false;
+	}
+	return true;
+}
+
+/* What is there already is not made again. */
 static bool
 make_choice(Advance *a, const TqMoved *end)
 {
@@ -327,6 +372,8 @@ make_choice(Advance *a, const TqMoved *end)
 	int      place = TQ_STEP_PLACE(end->step_id);
 	char    *wrong;
 
+	if (tq_stop_is(&a->flow) && tq_stop_has_failed(&a->flow))
+		return true;
 	wrong = tq_decide_read(a->flow.template, place,
 						   tq_results_of_step(end->task_id), &choice);
 	/* it was checked before; a limit may have been lowered since */
@@ -352,35 +399,26 @@ see_to_ends(Advance *a)
 {
 	ListCell *cell;
 
+	if (is_repaired(a))
+		bring_back(a);
 	foreach (cell, a->ends)
 	{
 		TqMoved *end = lfirst(cell);
 
+		a->revived = a->revived || end->revived;
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			take_failure_back(a, end);
-		if (end->from == TQ_STATE_DEAD && end->to != TQ_STATE_DEAD)
-			bring_back(a);
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
 			add_look(&a->looks, end->step_id, 0);
 		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
 			continue;
-		if (counts_as_finished(a, end))
+		if (tq_stop_counts_as_finished(&a->flow, end))
 			pass_on(a, end);
 		else
 			note_failure(a, end);
 	}
 	a->ends = NIL;
-}
-
-/* Also a dead member of a batch that goes on without it. */
-static bool
-counts_as_finished(const Advance *a, const TqMoved *end)
-{
-	if (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED)
-		return true;
-	return end->to == TQ_STATE_DEAD &&
-		   tq_judge_is_excused(a->flow.template, end->step_id);
 }
 
 /* Its children wait for one step less. */
@@ -418,43 +456,34 @@ take_failure_back(Advance *a, const TqMoved *end)
 {
 	(void) tq_edge_delete(&a->edges, a->flow.workflow_id, TQ_EDGE_FAILURE,
 						  end->step_id);
-	if (a->flow.state == TQ_FLOW_ERROR)
-		tq_flow_revive(&a->flow);
 }
 
-/* What was cancelled because a step had failed waits again. */
+/* Does something that had failed not do so any more? */
+static bool
+is_repaired(const Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		TqMoved *end = lfirst(cell);
+
+		if (end->from != end->to &&
+			(end->from == TQ_STATE_DEAD || end->from == TQ_STATE_CANCELLED))
+			return true;
+	}
+	return false;
+}
+
+/* What waited for that is looked at. */
 static void
 bring_back(Advance *a)
 {
-	Datum  arg = Int64GetDatum(a->flow.workflow_id);
-	int64 *ids;
-	uint64 rows;
-	TqSpi  spi;
+	int32 *steps;
+	int    count = tq_stop_bring_back(a->call, &a->flow, &steps);
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_cancelled, &arg, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		TqMove   move = {0};
-		TqTask   task;
-		TqQueue *queue;
-
-		tq_call_snapshot();
-		if (!tq_row_find_archived(ids[i], &task) ||
-			(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
-			!tq_row_take_archived(&task))
-		{
-			if (IsolationUsesXactSnapshot())
-				tq_error_serialization();
-			continue;
-		}
-		move.to = TQ_STATE_BLOCKED;
-		move.wanted = "brought back";
-		if (tq_state_enter(a->call, queue, &task, &move))
-			add_look(&a->looks, DatumGetInt32(task.value[TQ_COL_STEP_ID]), 0);
-	}
+	for (int i = 0; i < count; i++)
+		add_look(&a->looks, steps[i], 0);
 }
 
 static void
@@ -602,15 +631,23 @@ wait_for_others(Advance *a)
 	CHECK_FOR_INTERRUPTS();
 	a->looks = a->later;
 	memset(&a->later, 0, sizeof(a->later));
-	if (a->busy == 0)
+	if (a->busy_order)
+	{
+		/* the round has not got to what it was to wait for */
+		a->ordered =
+			tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, true);
+		a->busy_order = false;
+	}
+	else if (a->busy == 0)
 	{
 		if (a->busy_flow)
 			tq_flow_lock(a->flow.workflow_id, true);
 		else
 			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 		a->busy_flow = false;
-		return;
 	}
+	if (a->busy == 0)
+		return;
 	tq_call_snapshot();
 	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
 	{

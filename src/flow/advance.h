@@ -17,10 +17,19 @@ typedef struct TqMoved
 	int32   step_id;
 	TqState from;
 	TqState to;
+	bool    revived; /* the instance had ended */
 } TqMoved;
 
 extern void tq_advance(TqCall *call);
 extern void tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id,
-							int32 step_id, TqState from, TqState to);
+							int32 step_id, TqState from, TqState to,
+							bool revived);
+
+/* stop.c */
+extern bool tq_stop_is(const TqFlow *flow);
+extern bool tq_stop_needs_order(const TqFlow *flow, const TqMoved *end);
+extern bool tq_stop_counts_as_finished(const TqFlow *flow, const TqMoved *end);
+extern bool tq_stop_has_failed(const TqFlow *flow);
+extern int tq_stop_bring_back(TqCall *call, const TqFlow *flow, int32 **steps);
 
 #endif /* TQ_ADVANCE_H */

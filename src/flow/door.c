@@ -15,12 +15,10 @@
 #include "core/step.h"
 #include "flow/advance.h"
 #include "flow/flow.h"
-#include "flow/judge.h"
 #include "flow/passive.h"
 
 static void moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 static void check_choice(TqTask *task, TqMove *move);
-static void check_revival(const TqTask *task, const TqMove *move);
 static void cancel_child(TqCall *call, const TqTask *task);
 static void hold_back(TqCall *call, TqTask *task, TqMove *move);
 static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
@@ -41,11 +39,8 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 
 	if (move->to == TQ_STATE_DONE)
 		check_choice(task, move);
-	if (!TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(move->to))
-		check_revival(task, move);
-	if ((from == TQ_STATE_DONE || from == TQ_STATE_FILTERED) &&
-		TQ_STATE_IS_LIVE(move->to))
-		tq_error_not_built("taskq_retry() of a step that has succeeded");
+	if (!TQ_STATE_IS_LIVE(from))
+		tq_repair(call, task, move);
 	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
 		!move->released && !move->in_line)
 		hold_back(call, task, move);
@@ -88,32 +83,6 @@ check_choice(TqTask *task, TqMove *move)
 	move->to = TQ_STATE_DEAD;
 	move->reason = TQ_REASON_REJECTED;
 	move->end = TQ_END_FAILURE;
-}
-
-/*
- * TQ005 for a step of an instance that has ended well or was cancelled, and
- * for a member of a batch that counts as finished although it is dead.
- */
-static void
-check_revival(const TqTask *task, const TqMove *move)
-{
-	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
-	const TqStep *step;
-	TqFlow        flow;
-
-	tq_flow_lock(workflow_id, true);
-	step = tq_flow_step_of(task, &flow);
-	if (step == NULL)
-		return;
-	if ((flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_ERROR) ||
-		(task->f.state == TQ_STATE_DEAD &&
-		 tq_judge_is_excused(flow.template,
-							 DatumGetInt32(task->value[TQ_COL_STEP_ID]))))
-		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
-									move->wanted);
-	/* what has failed waits for another one */
-	if (task->f.state == TQ_STATE_DEAD && tq_passive_takes_signal(step))
-		tq_signal_forget(workflow_id, step->wait->signal);
 }
 
 /* A step that waits for an instance is not cancelled without that. */
@@ -178,7 +147,7 @@ moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	if (from == to ||
 		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits))
 		return;
-	tq_advance_note(call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
-					task->f.task_id,
-					DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to);
+	tq_advance_note(
+		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,
+		DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to, move->revived);
 }

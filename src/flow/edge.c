@@ -22,10 +22,12 @@
 
 #include "access/relscan.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -45,6 +47,7 @@ static TqStmt stmt_add = {
 	NULL};
 
 static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
+static void   repair_tag(int64 workflow_id, LOCKTAG *tag);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent,
 				   TransactionId *other);
@@ -79,6 +82,50 @@ lock_tag(int64 workflow_id, LOCKTAG *tag)
 {
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+}
+
+/*
+ * To the end of the transaction, and before the edges of the instance are
+ * locked: who repairs it.  Others then wait for edges that he adds; false:
+ * somebody else does so, and was not to be waited for.
+ */
+bool
+tq_edge_lock_repair(int64 workflow_id, TqRepair repair, bool wait)
+{
+	LOCKTAG tag;
+
+	repair_tag(workflow_id, &tag);
+	return LockAcquire(&tag,
+					   repair == TQ_REPAIR_EDGES ? AccessExclusiveLock
+												 : ExclusiveLock,
+					   false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static void
+repair_tag(int64 workflow_id, LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge_pkey,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+}
+
+/*
+ * Is what another transaction is about to add part of a repair?  Then nobody
+ * looks again when that is rolled back, and it has to be waited for.  What
+ * comes with the end of a step is not: that end will come again.
+ */
+bool
+tq_edge_is_repair(int64 workflow_id, TransactionId writer)
+{
+	LOCKTAG tag;
+
+	repair_tag(workflow_id, &tag);
+	if (LockAcquire(&tag, AccessShareLock, false, true) ==
+		LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	(void) LockRelease(&tag, AccessShareLock, false);
+	/* whoever was adding it may just have stopped */
+	return !TransactionIdIsInProgress(writer) &&
+		   !TransactionIdDidCommit(writer);
 }
 
 void
@@ -170,7 +217,7 @@ tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 				other);
 }
 
-/* An edge that is just being added by others stands. */
+/* An edge that is just being added by others stands, or is waited for. */
 static TqLeft
 look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 	 int32 parent, TransactionId *other)
@@ -194,6 +241,12 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		{
 			left = TQ_LEFT_PASSING;
 			*other = dirty.xmax;
+		}
+		else if (TransactionIdIsValid(dirty.xmin) &&
+				 tq_edge_is_repair(workflow_id, dirty.xmin))
+		{
+			left = TQ_LEFT_PASSING;
+			*other = dirty.xmin;
 		}
 		else
 			left = TQ_LEFT_OPEN;

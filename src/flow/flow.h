@@ -46,7 +46,6 @@ typedef struct TqFlow
 
 	/* what the call has done with it */
 	bool   ended;
-	bool   revived;
 	Jsonb *result; /* of the end; NULL: none */
 } TqFlow;
 
@@ -109,7 +108,7 @@ extern bool          tq_flow_try_lock(int64 workflow_id);
 extern const TqStep *tq_flow_step_of(const TqTask *task, TqFlow *flow);
 extern bool          tq_flow_read(int64 workflow_id, TqFlow *flow);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
-extern void tq_flow_revive(TqFlow *flow);
+extern bool tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
 extern void tq_flow_no_template(const char *space, const char *name,
 								const char *version) pg_attribute_noreturn();
@@ -120,7 +119,11 @@ extern bool tq_flow_has_started(const TqFlow *flow);
 extern int  tq_flow_look(int64 workflow_id, TqFlow *flow);
 
 /* start.c */
-extern char *tq_start_wrong_input(const TqFlow *flow);
+extern char  *tq_start_wrong_input(const TqFlow *flow);
+extern Jsonb *tq_start_identity(const TqFlow *flow, const char *key);
+extern int64  tq_start_holder(Jsonb *identity, int64 but);
+extern void   tq_start_exists(const char *name, int64 holder, const char *hint)
+	pg_attribute_noreturn();
 extern int64 tq_start(TqCall *call, TqFlow *flow,
 					  const TqBeginning *beginning);
 
@@ -155,6 +158,8 @@ extern bool tq_plan_after(TqFlow *flow, TqEdges *edges, int place,
 						  const TqChoice *choice, TqPlan *plan,
 						  TransactionId *other);
 
+extern bool *tq_plan_below(const TqTemplate *template, int place);
+
 /* decide.c */
 extern char  *tq_decide_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
@@ -164,6 +169,9 @@ extern Jsonb *tq_decide_branches(const TqStep *step,
 
 /* door.c */
 extern void tq_door_init(void);
+
+/* repair.c */
+extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
 
 /* passive.c */
 extern void tq_passive_init(void);

@@ -284,6 +284,13 @@ tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
 		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
 					RelationGetDescr(call->task.rel), &task);
 		one = judge_row(flow, edges, &task, writer, other);
+		/* what somebody repairs goes on only when that is committed */
+		if (one == TQ_GOING_ON && TransactionIdIsValid(dirty.xmin) &&
+			tq_edge_is_repair(flow->workflow_id, dirty.xmin))
+		{
+			*other = dirty.xmin;
+			one = TQ_GOING_UNKNOWN;
+		}
 		if (one != TQ_GOING_NOT)
 			going = one;
 	}

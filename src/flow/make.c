@@ -203,20 +203,21 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 	Jsonb *document = NULL;
 	Jsonb *payload;
 	char  *wrong;
+	bool   asked = step->when != NULL && (task->f.flags & TQ_FLAG_WANTED) == 0;
 	bool   wanted = true;
 
+	task->f.flags &= ~TQ_FLAG_WANTED;
 	move->to = TQ_STATE_PENDING;
 	move->due_at = flow->run_at > tq_clock_dispatch() ? flow->run_at : 0;
 	move->released = true;
-	if (step->when != NULL || step->branch_count > 0)
+	if (asked || step->branch_count > 0)
 		document = tq_results_document(flow, step);
-	if ((step->when != NULL || step->branch_count > 0) && document == NULL)
+	if ((asked || step->branch_count > 0) && document == NULL)
 	{
 		tq_make_reject(task, move, TOO_LARGE);
 		return;
 	}
-	if (step->when != NULL &&
-		!tq_value_match(step->when, document, &wanted, &wrong))
+	if (asked && !tq_value_match(step->when, document, &wanted, &wrong))
 	{
 		tq_make_reject(task, move, psprintf("when: %s", wrong));
 		return;

@@ -28,11 +28,10 @@ typedef struct Planning
 	const TqChoice *choice;
 } Planning;
 
-static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan);
-static bool *below(const TqTemplate *template, int place);
-static void  consider(Planning *planning, int place);
-static bool  is_chosen(const Planning *planning, int place);
-static bool  are_there(const Planning *planning, const TqStep *step);
+static void begin(Planning *planning, TqFlow *flow, TqPlan *plan);
+static void consider(Planning *planning, int place);
+static bool is_chosen(const Planning *planning, int place);
+static bool are_there(const Planning *planning, const TqStep *step);
 static bool is_known(const Planning *planning, const TqStep *step, int parent);
 static void add_step(Planning *planning, int place);
 static void add_members(Planning *planning, int place);
@@ -67,7 +66,7 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 	Planning planning = {0};
 	TqMade  *made;
 	int      count = tq_flow_steps(flow, &made);
-	bool    *concerned = below(template, place);
+	bool    *concerned = tq_plan_below(template, place);
 
 	begin(&planning, flow, plan);
 	planning.place = place;
@@ -112,8 +111,8 @@ begin(Planning *planning, TqFlow *flow, TqPlan *plan)
 }
 
 /* All steps that come after one, by place. */
-static bool *
-below(const TqTemplate *template, int place)
+bool *
+tq_plan_below(const TqTemplate *template, int place)
 {
 	bool *marked = palloc0(sizeof(bool) * (template->step_count + 1));
 	int  *left = palloc(sizeof(int) * (template->step_count + 1));

@@ -83,19 +83,18 @@ static TqStmt stmt_holder = {
 	{JSONBOID},
 	NULL};
 
-static TqStmt stmt_give_up = {
-	"UPDATE taskq.workflow SET identity = NULL WHERE workflow_id = $1",
-	1,
-	{INT8OID},
-	NULL};
+/* Unless it goes on again. */
+static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
+							  " WHERE workflow_id = $1 AND state <> 0",
+							  1,
+							  {INT8OID},
+							  NULL};
 
-static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
-static void   require_queues(const TqTemplate *template);
-static void   check_input(const TqFlow *flow);
-static Jsonb *identity_of(const TqFlow *flow, const char *key);
-static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
-					  Jsonb *identity);
-static int64  holder_of(Jsonb *identity);
+static void read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
+static void require_queues(const TqTemplate *template);
+static void check_input(const TqFlow *flow);
+static bool add_row(const TqFlow *flow, const TqBeginning *beginning,
+					Jsonb *identity);
 
 Datum
 taskq_start_workflow(PG_FUNCTION_ARGS)
@@ -123,18 +122,25 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		PG_RETURN_INT64(flow.workflow_id);
 	if (start.return_existing)
 		PG_RETURN_INT64(holder);
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_ALREADY_EXISTS),
-			 errmsg("workflow \"%s\" has been started already", start.name),
-			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
-			 errhint("Use on_conflict => 'return' to get its id.")));
+	tq_start_exists(start.name, holder,
+					"Use on_conflict => 'return' to get its id.");
+}
+
+/* TQ006 */
+void
+tq_start_exists(const char *name, int64 holder, const char *hint)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
+					errmsg("workflow \"%s\" has been started already", name),
+					errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
+					hint == NULL ? 0 : errhint("%s", hint)));
 }
 
 /* Make the instance; the id of another one that has its identity, else 0. */
 int64
 tq_start(TqCall *call, TqFlow *flow, const TqBeginning *beginning)
 {
-	Jsonb *identity = identity_of(flow, beginning->key);
+	Jsonb *identity = tq_start_identity(flow, beginning->key);
 	TqPlan plan = {0};
 	int64  holder;
 
@@ -144,7 +150,7 @@ tq_start(TqCall *call, TqFlow *flow, const TqBeginning *beginning)
 		holder = 0;
 		flow->workflow_id = tq_id_next();
 	} while (!add_row(flow, beginning, identity) &&
-			 (holder = holder_of(identity)) == 0);
+			 (holder = tq_start_holder(identity, 0)) == 0);
 	if (holder != 0)
 		return holder;
 	tq_plan_start(flow, &plan);
@@ -249,8 +255,8 @@ tq_start_wrong_input(const TqFlow *flow)
 }
 
 /* What must not be there twice; NULL: anything may. */
-static Jsonb *
-identity_of(const TqFlow *flow, const char *key)
+Jsonb *
+tq_start_identity(const TqFlow *flow, const char *key)
 {
 	JsonbParseState *state = NULL;
 	JsonbValue       value;
@@ -331,11 +337,11 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 }
 
 /*
- * The instance that has the identity; 0: none any more.  One that has ended
- * keeps it for the time that its template says.
+ * The instance, but one, that has the identity; 0: none any more.  One that
+ * has ended keeps it for the time that its template says.
  */
-static int64
-holder_of(Jsonb *identity)
+int64
+tq_start_holder(Jsonb *identity, int64 but)
 {
 	Datum       arg = JsonbPGetDatum(identity);
 	int64       holder = 0;
@@ -354,6 +360,8 @@ holder_of(Jsonb *identity)
 		template_id = tq_spi_int4(0, 4, 0);
 	}
 	tq_spi_leave(&spi);
+	if (holder == but)
+		return 0;
 	if (holder == 0 || live)
 		return holder;
 	window = tq_template_get(template_id)->identity_window;

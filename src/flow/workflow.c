@@ -16,6 +16,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/guc.h"
 #include "base/spi.h"
 #include "core/options.h"
@@ -43,12 +44,30 @@ static TqStmt stmt_end = {
 	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID},
 	NULL};
 
+/* Of one that has failed; its identity is its own again. */
 static TqStmt stmt_revive = {
 	"UPDATE taskq.workflow SET state = 0, result = NULL, finished_at = NULL,"
-	" expires_at = NULL WHERE workflow_id = $1",
+	" expires_at = NULL,"
+	" identity = CASE WHEN $2 IS NULL THEN NULL"
+	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
+	" WHERE workflow_id = $1 AND state = 3",
+	2,
+	{INT8OID, JSONBOID},
+	NULL};
+
+static TqStmt stmt_key = {
+	"SELECT key FROM taskq.workflow WHERE workflow_id = $1",
 	1,
 	{INT8OID},
 	NULL};
+
+/* What revive() needs and tells. */
+typedef struct Revival
+{
+	int64  workflow_id;
+	Jsonb *identity; /* NULL: none */
+	bool   done;
+} Revival;
 
 #define STEP_COLUMNS                                                          \
 	"step_id, task_id, state::integer, reason::integer, attempt,"             \
@@ -66,6 +85,8 @@ static TqStmt stmt_steps = {
 	NULL};
 
 static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
+static void        revive(void *arg);
+static char       *key_of(int64 workflow_id);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
 
@@ -178,19 +199,66 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	return flow->ended;
 }
 
-/* A step that had failed goes on: so does the instance. */
-void
+/*
+ * A step of an instance that has failed goes on: so does the instance, if no
+ * other one has taken its identity (TQ006).  False: it was no failed one any
+ * more.
+ */
+bool
 tq_flow_revive(TqFlow *flow)
 {
-	Datum arg = Int64GetDatum(flow->workflow_id);
+	Revival    revival = {flow->workflow_id};
+	ErrorData *error;
+	int64      holder;
+
+	revival.identity = tq_start_identity(flow, key_of(flow->workflow_id));
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		holder = revival.identity == NULL
+					 ? 0
+					 : tq_start_holder(revival.identity, flow->workflow_id);
+		if (holder != 0)
+			tq_start_exists(flow->template->name, holder, NULL);
+		/* somebody may take it at the same time */
+		error = tq_guard(revive, &revival);
+		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
+			ReThrowError(error);
+	} while (error != NULL);
+	if (revival.done)
+		flow->state = TQ_FLOW_LIVE;
+	return revival.done;
+}
+
+static void
+revive(void *arg)
+{
+	Revival *revival = arg;
+	Datum    args[2] = {Int64GetDatum(revival->workflow_id)};
+	bool     nulls[2] = {false, revival->identity == NULL};
+	TqSpi    spi;
+
+	if (revival->identity != NULL)
+		args[1] = JsonbPGetDatum(revival->identity);
+	tq_spi_enter(&spi);
+	revival->done = tq_spi_run(&stmt_revive, args, nulls, SPI_OK_UPDATE, 0) ==
+					1;
+	tq_spi_leave(&spi);
+}
+
+/* What its starter has called it; NULL: nothing. */
+static char *
+key_of(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	char *key = NULL;
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_revive, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
-		tq_error_serialization();
+	if (tq_spi_look(&stmt_key, &arg, NULL, 1) > 0)
+		key = tq_spi_text(&spi, 0, 1);
 	tq_spi_leave(&spi);
-	flow->state = TQ_FLOW_LIVE;
-	flow->revived = true;
+	return key;
 }
 
 /* As long as its template says, else as long as finished tasks. */

@@ -48,7 +48,7 @@ SELECT wm.seen(:w);
 SELECT wm.work();
 SELECT taskq_purge('wm'), taskq_retry_all('wm', 'done');
 SELECT taskq_reassign('wm', 'done', 'pending');
-SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT taskq_retry(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
+SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
 SELECT wm.work();
 -- results: of parents, in pages, and of all before
 SELECT task_id AS c FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'c' \gset

@@ -1,0 +1,386 @@
+/*
+ * repair.c
+ *		Steps that have finished, and are to go on: tried again, or finished
+ *		by hand.
+ *
+ * The instance must not have ended well, nor have been cancelled.  One that
+ * has failed goes on from there, and has its identity again.
+ *
+ * A step that has succeeded, or was found irrelevant, may be tried again as
+ * long as nothing that depends on it has begun: its children wait for it
+ * again, and so does the end of the instance.  A child begins when it is
+ * claimed, when it starts to wait for what no worker does, or when somebody
+ * says that it is done; the choice of a decision when it makes a step.  A
+ * child that has come to an end without having begun, since its condition
+ * was not true or one of its paths could not be followed, waits again, too,
+ * and what depends on it.
+ *
+ * The rows of children are changed, or locked, before edges are added: so
+ * the end of another parent either waits for this transaction, or is waited
+ * for.  Edges that are being added here are waited for by others, who would
+ * otherwise rely on somebody looking when they go (edge.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+
+#include "base/error.h"
+#include "base/spi.h"
+#include "core/key.h"
+#include "flow/flow.h"
+#include "flow/judge.h"
+#include "flow/passive.h"
+
+/* A step whose children wait again, with others that have to for that. */
+typedef struct Return
+{
+	TqCall       *call;
+	TqFlow       *flow;
+	const TqTask *task; /* that is to be tried again */
+	const TqMove *move;
+	int           count;
+	int           room;
+	int32        *parents; /* whose edges come back */
+	TqNewEdges    edges;
+	TransactionId other; /* to be waited for */
+} Return;
+
+static TqStmt stmt_row = {
+	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND step_id = $2"
+	" UNION ALL"
+	" SELECT task_id FROM taskq.archive_keep"
+	"  WHERE workflow_id = $1 AND step_id = $2",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* A child that has ended well is not that of the next try. */
+static TqStmt stmt_leave_child = {
+	"UPDATE taskq.workflow SET parent_task_id = NULL"
+	" WHERE parent_task_id = $1 AND state IN (1, 2)",
+	1,
+	{INT8OID},
+	NULL};
+
+static void check_instance(TqFlow *flow, const TqTask *task,
+						   const TqMove *move);
+static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
+static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
+							const TqMove *move);
+static void walk(Return *r);
+static void add_parent(Return *r, int32 step_id);
+static void check_choice(Return *r, int place);
+static void send_back(Return *r, int32 child);
+static bool send_back_row(Return *r, int32 child, TqTask *task);
+static bool has_begun(const TqStep *step, const TqTask *task);
+static bool add_edges(Return *r);
+static bool somebody_ends(Return *r, TqEdges *edges);
+static void refuse(const Return *r) pg_attribute_noreturn();
+static bool is_choosing(const TqStep *step);
+
+/* The door is about to move a step that has finished. */
+void
+tq_repair(TqCall *call, TqTask *task, TqMove *move)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqState       from = (TqState) task->f.state;
+	bool          lives = TQ_STATE_IS_LIVE(move->to);
+	const TqStep *step;
+	TqFlow        flow;
+
+	if (move->sent_back)
+		return;
+	tq_flow_lock(workflow_id, true);
+	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
+	step = tq_flow_step_of(task, &flow);
+	if (step == NULL)
+		return;
+	if (lives)
+		check_instance(&flow, task, move);
+	while (flow.state == TQ_FLOW_ERROR)
+	{
+		move->revived = tq_flow_revive(&flow);
+		if (!move->revived && !tq_flow_read(workflow_id, &flow))
+			return;
+		if (lives)
+			check_instance(&flow, task, move);
+	}
+	if (lives && (from == TQ_STATE_DONE || from == TQ_STATE_FILTERED ||
+				  (from == TQ_STATE_DEAD &&
+				   tq_judge_is_excused(flow.template, step_id))))
+		return_children(call, &flow, task, move);
+	if (lives)
+		begin_again(step, task, move);
+}
+
+/* TQ005 for a step of an instance that has ended well, or was cancelled. */
+static void
+check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	if (flow->state != TQ_FLOW_LIVE && flow->state != TQ_FLOW_ERROR)
+		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
+									move->wanted);
+}
+
+/*
+ * What nobody has claimed has not begun: it begins as if its last parent had
+ * just ended, though its condition is not asked when it was filtered.  What
+ * has waited for a signal, or a workflow, waits for another one.
+ */
+static void
+begin_again(const TqStep *step, TqTask *task, TqMove *move)
+{
+	TqState from = (TqState) task->f.state;
+	Datum   arg = Int64GetDatum(task->f.task_id);
+	TqSpi   spi;
+
+	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
+	{
+		move->to = TQ_STATE_BLOCKED;
+		if (from == TQ_STATE_FILTERED)
+			task->f.flags |= TQ_FLAG_WANTED;
+	}
+	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE)
+		return;
+	if (tq_passive_takes_signal(step))
+		tq_signal_forget(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
+						 step->wait->signal);
+	if (from == TQ_STATE_DONE && step->type == TQ_STEP_WORKFLOW)
+	{
+		tq_spi_enter(&spi);
+		(void) tq_spi_run(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_leave(&spi);
+	}
+}
+
+/* What depends on the step waits for it again; TQ005 when that has begun. */
+static void
+return_children(TqCall *call, TqFlow *flow, const TqTask *task,
+				const TqMove *move)
+{
+	Return r = {call, flow, task, move};
+
+	add_parent(&r, DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+	for (;;)
+	{
+		walk(&r);
+		if (add_edges(&r))
+			return;
+		XactLockTableWait(r.other, NULL, NULL, XLTW_None);
+		CHECK_FOR_INTERRUPTS();
+		if (!tq_flow_read(flow->workflow_id, flow))
+			tq_error_serialization();
+		check_instance(flow, task, move);
+	}
+}
+
+/* Rows of all children, which may be parents of more. */
+static void
+walk(Return *r)
+{
+	TqTemplate *template = r->flow->template;
+
+	r->edges.count = 0;
+	for (int i = 0; i < r->count; i++)
+	{
+		int32         parent = r->parents[i];
+		const TqStep *step = &template->steps[TQ_STEP_PLACE(parent)];
+
+		CHECK_FOR_INTERRUPTS();
+		if (is_choosing(step))
+			check_choice(r, TQ_STEP_PLACE(parent));
+		for (int j = 0; j < step->children.count; j++)
+		{
+			send_back(r, step->children.places[j]);
+			tq_edge_note(&r->edges, step->children.places[j], parent);
+		}
+		if (step->ends)
+			tq_edge_note(&r->edges, TQ_EDGE_END, parent);
+	}
+}
+
+static void
+add_parent(Return *r, int32 step_id)
+{
+	if (r->count == r->room)
+	{
+		r->room = Max(16, r->room * 2);
+		r->parents = r->parents == NULL
+						 ? palloc(sizeof(int32) * r->room)
+						 : repalloc_huge(r->parents, sizeof(int32) * r->room);
+	}
+	r->parents[r->count++] = step_id;
+}
+
+/* What a choice has made is there. */
+static void
+check_choice(Return *r, int place)
+{
+	bool   *below = tq_plan_below(r->flow->template, place);
+	TqMade *made;
+	int     count = tq_flow_steps(r->flow, &made);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (below[TQ_STEP_PLACE(made[i].step_id)])
+			refuse(r);
+	}
+	pfree(below);
+	pfree(made);
+}
+
+/* A child waits again, if it is there. */
+static void
+send_back(Return *r, int32 child)
+{
+	Datum  args[2] = {Int64GetDatum(r->flow->workflow_id),
+					  Int32GetDatum(child)};
+	int64  task_id;
+	TqTask task;
+	TqSpi  spi;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		task_id = 0;
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_row, args, NULL, 1) > 0)
+			task_id = tq_spi_int8(0, 1, 0);
+		tq_spi_leave(&spi);
+		if (task_id == 0)
+			return;
+		tq_call_snapshot();
+		if (!tq_row_find(r->call, task_id, &task) &&
+			!tq_row_find_archived(task_id, &task))
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			continue;
+		}
+		if (send_back_row(r, child, &task))
+			return;
+	} while (true);
+}
+
+/* False when the row has changed since it was read. */
+static bool
+send_back_row(Return *r, int32 child, TqTask *task)
+{
+	const TqStep *step = &r->flow->template->steps[child];
+	TqQueue      *queue = tq_queue_by_id(task->f.queue_id);
+	TqState       state = (TqState) task->f.state;
+	TqMove        move = {0};
+
+	if (has_begun(step, task))
+		refuse(r);
+	if (queue == NULL || state == TQ_STATE_CANCELLED ||
+		(state == TQ_STATE_DEAD && task->f.reason != TQ_REASON_REJECTED))
+		return true;
+	tq_key_lock_task(r->call, queue, task);
+	if (state == TQ_STATE_BLOCKED && (task->f.flags & TQ_FLAG_IN_LINE) != 0)
+	{
+		task->f.flags &= ~TQ_FLAG_IN_LINE;
+		return tq_state_touch(r->call, queue, task);
+	}
+	if (state == TQ_STATE_BLOCKED || state == TQ_STATE_SUSPENDED)
+		return tq_row_lock(r->call, task, false) && task->f.state == state &&
+			   !has_begun(step, task) &&
+			   (task->f.flags & TQ_FLAG_IN_LINE) == 0;
+	if (task->archived && !tq_row_take_archived(task))
+	{
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		return false;
+	}
+	move.to = TQ_STATE_BLOCKED;
+	move.wanted = "sent back";
+	move.sent_back = true;
+	if (!tq_state_enter(r->call, queue, task, &move))
+		return false;
+	if (state == TQ_STATE_FILTERED)
+		add_parent(r, child);
+	return true;
+}
+
+static bool
+has_begun(const TqStep *step, const TqTask *task)
+{
+	TqState state = (TqState) task->f.state;
+
+	if (task->f.token != 0 || state == TQ_STATE_DONE)
+		return true;
+	if (!tq_step_waits(step->type))
+		return false;
+	return tq_passive_waits(task) || state == TQ_STATE_DEAD;
+}
+
+/* False: somebody else has to be waited for, and nothing was added. */
+static bool
+add_edges(Return *r)
+{
+	TqEdges edges;
+	bool    waits;
+
+	tq_edge_begin(&edges);
+	tq_edge_lock(r->flow->workflow_id);
+	waits = somebody_ends(r, &edges);
+	if (!waits)
+		tq_edge_add(r->flow->workflow_id, &r->edges);
+	tq_edge_unlock(r->flow->workflow_id);
+	tq_edge_end(&edges);
+	return !waits;
+}
+
+/*
+ * Is another transaction about to make steps, which may be children, or to
+ * end the instance?  Or has one done that since?
+ */
+static bool
+somebody_ends(Return *r, TqEdges *edges)
+{
+	TqTemplate *template = r->flow->template;
+	int64  workflow_id = r->flow->workflow_id;
+	TqLeft left;
+
+	left = tq_edge_left(edges, workflow_id, TQ_EDGE_END, 0, &r->other);
+	for (int i = 0; left != TQ_LEFT_PASSING && i < template->step_count; i++)
+	{
+		if (is_choosing(&template->steps[i]) &&
+			tq_edge_one(edges, workflow_id, TQ_EDGE_END, i, &r->other) ==
+				TQ_LEFT_PASSING)
+			left = TQ_LEFT_PASSING;
+	}
+	if (left == TQ_LEFT_NONE)
+	{
+		if (!tq_flow_read(workflow_id, r->flow))
+			tq_error_serialization();
+		check_instance(r->flow, r->task, r->move);
+	}
+	return left == TQ_LEFT_PASSING;
+}
+
+/* TQ005 */
+static void
+refuse(const Return *r)
+{
+	const char *state = tq_state_name((TqState) r->task->f.state);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
+					r->task->f.task_id, state, r->move->wanted),
+			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
+					   r->task->f.task_id, state),
+			 errhint("A step that depends on it has begun.")));
+}
+
+static bool
+is_choosing(const TqStep *step)
+{
+	return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH;
+}

@@ -1,0 +1,254 @@
+-- Workflows: steps that have finished are tried again, or finished by hand.
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE SCHEMA wr;
+CREATE FUNCTION wr.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+    detail text;
+    hint text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(nullif(answer, ''), 'ok');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    RETURN regexp_replace(concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(detail, ''), nullif(hint, '')), '(task |_id": )\d+', '\1N', 'g');
+END
+$$;
+-- the next task; all that there are
+CREATE FUNCTION wr.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('wr');
+    IF c.task_id IS NULL THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM taskq_complete(c.task_id, c.token, coalesce(result, jsonb_build_object('from', c.step)));
+    RETURN format('%s %s %s', c.step, c.payload, c.dependency_results);
+END
+$$;
+CREATE FUNCTION wr.all() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    one text;
+    steps text := '';
+BEGIN
+    LOOP
+        one := wr.work();
+        EXIT WHEN one = 'nothing';
+        steps := steps || split_part(one, ' ', 1) || ' ';
+    END LOOP;
+    RETURN steps;
+END
+$$;
+CREATE FUNCTION wr.fail() RETURNS text LANGUAGE sql AS
+$$ SELECT step || ' ' || taskq_fail(task_id, token, 'broken', false) FROM taskq_claim('wr') $$;
+CREATE FUNCTION wr.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
+$$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
+CREATE FUNCTION wr.retry(wf bigint, name text) RETURNS text LANGUAGE sql AS
+$$ SELECT wr.said(format('SELECT taskq_retry(%s)', wr.task(wf, name))) $$;
+CREATE FUNCTION wr.seen(wf bigint) RETURNS text LANGUAGE sql AS
+$$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf) ||
+          string_agg(s.step || ' ' || coalesce(s.state, '-') || CASE WHEN s.parents_left > 0 THEN ' ' || s.parents_left ELSE '' END, ', ' ORDER BY s.step COLLATE "C")
+     FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
+SELECT taskq_create_queue('wr'), taskq_create_queue('aside');
+
+-- a step that has succeeded, while its child has not begun
+SELECT taskq_define_workflow('{"name": "line", "version": "1", "queue": "wr", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a"], "payload": {"a": {"$": "$.results.a"}}}, {"name": "c", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT wr.work('1'), wr.seen(:w);
+SELECT wr.retry(:w, 'a'), wr.seen(:w);
+SELECT wr.work('2'), wr.seen(:w);
+SELECT wr.work(), wr.seen(:w);
+-- not once it has begun, or the instance has ended
+SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w);
+SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
+SELECT wr.retry(:w, 'b');
+-- also when it has given the task back
+SELECT taskq_release(:t, :k), wr.retry(:w, 'b');
+SELECT wr.all(), wr.retry(:w, 'c'), wr.seen(:w);
+SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'c')]);
+
+-- by list, and one that runs
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT wr.work();
+SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
+SELECT wr.seen(:w);
+SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
+SELECT wr.said(format('SELECT taskq_retry(%s)', :t)), wr.said(format('SELECT taskq_retry(%s, force => true)', :t)), wr.seen(:w);
+SELECT wr.said(format('SELECT taskq_complete(%s, %s)', :t, :k)), wr.all(), wr.seen(:w);
+
+-- two parents; a sibling that fails: the instance goes on, and fails again
+SELECT taskq_define_workflow('{"name": "join", "version": "1", "queue": "wr", "steps": [
+  {"name": "a"}, {"name": "b"}, {"name": "j", "depends_on": ["a", "b"]}]}');
+SELECT taskq_start_workflow('join') AS w \gset
+SELECT wr.work(), wr.fail(), wr.seen(:w);
+SELECT finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id = :w;
+SELECT wr.retry(:w, 'a'), wr.seen(:w);
+SELECT finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id = :w;
+SELECT wr.work(), wr.seen(:w);
+SELECT finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id = :w;
+SELECT wr.retry(:w, 'b'), wr.retry(:w, 'a'), wr.seen(:w), wr.work(), wr.work(), wr.seen(:w), wr.all();
+SELECT wr.seen(:w), wr.all();
+-- a last step, while another one keeps the instance open
+SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"}]}');
+SELECT taskq_start_workflow('two') AS w \gset
+SELECT wr.work(), wr.retry(:w, 'a'), wr.seen(:w), wr.all(), wr.seen(:w);
+-- a child that somebody holds, or has cancelled, or that waits for its key
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT wr.work();
+SELECT taskq_hold(wr.task(:w, 'b'));
+SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w);
+SELECT taskq_cancel(wr.task(:w, 'b'));
+SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.all(), wr.seen(:w);
+SELECT taskq_create_queue('serial', '{"key_policy": "serial"}');
+SELECT taskq_define_workflow('{"name": "keyed", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b", "key": "k", "queue": "serial", "depends_on": ["a"]}]}');
+SELECT taskq_submit('serial', key => 'k') AS before \gset
+SELECT taskq_start_workflow('keyed') AS w \gset
+SELECT wr.work(), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w);
+SELECT taskq_cancel(:before), wr.seen(:w), wr.work(), wr.seen(:w);
+SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.work(), wr.seen(:w);
+SELECT step, taskq_complete(task_id, token) FROM taskq_claim('serial');
+SELECT wr.seen(:w);
+
+-- conditions: what was skipped, or could not begin, waits again with what depends on it
+SELECT taskq_define_workflow('{"name": "when", "version": "1", "queue": "wr", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a"], "when": "$.results.a > 1", "payload": {"b": {"$": "$.results.a"}}},
+  {"name": "c", "depends_on": ["b"], "when": "$.results.b != null"}, {"name": "d", "depends_on": ["c"]},
+  {"name": "e", "depends_on": ["a"], "when": "$.results.a + 1 > 1"}]}');
+SELECT taskq_start_workflow('when') AS w \gset
+SELECT wr.work('"x"'), wr.seen(:w);
+SELECT wr.retry(:w, 'a'), wr.seen(:w);
+SELECT wr.work('2'), wr.seen(:w);
+SELECT taskq_start_workflow('when') AS w2 \gset
+SELECT wr.all(), wr.seen(:w), wr.seen(:w2);
+-- one that was skipped runs, whatever its condition says, with its payload
+SELECT taskq_define_workflow('{"name": "skip", "version": "1", "queue": "wr", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a"], "when": "$.results.a > 1", "payload": {"b": {"$": "$.results.a"}}}, {"name": "c", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('skip') AS w \gset
+SELECT wr.work('1'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w), wr.all(), wr.seen(:w);
+SELECT taskq_start_workflow('skip') AS w \gset
+SELECT wr.work('1'), wr.retry(:w, 'a'), wr.seen(:w), wr.work('3'), wr.seen(:w), wr.all(), wr.seen(:w);
+-- a step whose path could not be followed is tried with what there is now
+SELECT taskq_define_workflow('{"name": "path", "version": "1", "queue": "wr", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a"], "payload": {"b": {"$": "$.results.a + 1"}}}]}');
+SELECT taskq_start_workflow('path') AS w \gset
+SELECT wr.work('"x"'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.work('1'), wr.seen(:w), wr.work(), wr.seen(:w);
+
+-- decisions and batches: not when they have made steps
+SELECT taskq_define_workflow('{"name": "choice", "version": "1", "queue": "wr", "steps": [
+  {"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}, {"name": "other"}]}');
+SELECT taskq_start_workflow('choice') AS w \gset
+SELECT wr.work('{"create": ["x"]}'), wr.retry(:w, 'd'), wr.all(), wr.seen(:w);
+SELECT taskq_start_workflow('choice') AS w \gset
+SELECT wr.work('{"create": []}'), wr.seen(:w), wr.retry(:w, 'd'), wr.seen(:w);
+SELECT taskq_complete(task_id, token) FROM taskq_claim('wr', max_tasks => 2) WHERE step = 'other';
+SELECT wr.seen(:w);
+SELECT taskq_complete(task_id, token, '{"create": ["y"]}') FROM taskq_get(wr.task(:w, 'd'));
+SELECT wr.seen(:w), wr.all(), wr.seen(:w);
+SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
+  {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
+SELECT taskq_start_workflow('batch') AS w \gset
+SELECT wr.work('{"total": 2, "size": 1}'), wr.retry(:w, 'b'), wr.fail(), wr.work(), wr.seen(:w);
+-- members: also one that counts as finished although it is dead, as long as the join has not begun
+SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
+
+SELECT wr.all();
+-- what no worker does: a signal, a timer, a workflow; as a step and as a child
+SELECT taskq_define_workflow('{"name": "inner", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
+SELECT taskq_define_workflow('{"name": "passive", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]},
+  {"name": "t", "type": "timer", "timer": {"after": "0 s"}, "depends_on": ["s"]}, {"name": "w", "type": "workflow", "workflow": {"name": "inner"}, "depends_on": ["t"]}, {"name": "z", "depends_on": ["w"]}]}');
+SELECT taskq_start_workflow('passive') AS w \gset
+SELECT wr.work(), wr.seen(:w), wr.retry(:w, 'a');
+SELECT taskq_signal(:w, 'go', '1'), wr.seen(:w), wr.retry(:w, 's');
+SELECT taskq_hold(wr.task(:w, 'z'));
+SELECT wr.work(), wr.seen(:w), wr.retry(:w, 't'), wr.retry(:w, 'w'), wr.seen(:w), wr.work(), wr.seen(:w);
+SELECT state, parent_workflow_id = :w AS inside FROM taskq.workflows WHERE name = 'inner' ORDER BY workflow_id;
+SELECT wr.retry(:w, 'z'), wr.all(), wr.seen(:w);
+SELECT taskq_define_workflow('{"name": "signals", "version": "1", "queue": "wr", "steps": [{"name": "s", "type": "signal", "signal": {"name": "go"}}, {"name": "z", "depends_on": ["s"]}]}');
+SELECT taskq_start_workflow('signals') AS w \gset
+SELECT taskq_signal(:w, 'go', '1'), wr.seen(:w), wr.retry(:w, 's'), wr.seen(:w), taskq_signal(:w, 'go', '2'), wr.seen(:w), wr.work(), wr.seen(:w);
+
+-- finished by hand: from any state, with a result that children read
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT wr.said(format('SELECT taskq_resolve(%s, ''"by hand"'', ''why not'')', wr.task(:w, 'b'))), wr.seen(:w), wr.work(), wr.seen(:w), wr.work(), wr.seen(:w);
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
+SELECT wr.said(format('SELECT taskq_resolve(%s)', :t)), wr.said(format('SELECT taskq_resolve(%s, ''7'', force => true)', :t)), wr.said(format('SELECT taskq_complete(%s, %s)', :t, :k)), wr.seen(:w), wr.work();
+SELECT taskq_hold(wr.task(:w, 'c'));
+SELECT wr.said(format('SELECT taskq_resolve(%s, ''8'')', wr.task(:w, 'c'))), wr.seen(:w);
+SELECT state, result, finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id = :w;
+SELECT taskq_start_workflow('line') AS w \gset
+SELECT wr.fail(), wr.seen(:w);
+BEGIN;
+SELECT taskq_resolve(wr.task(:w, 'a'), '9');
+SELECT wr.seen(:w);
+ROLLBACK;
+SELECT wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'a'), '9', 'by hand');
+SELECT wr.seen(:w), wr.work(), wr.all(), wr.seen(:w);
+SELECT step, from_state, to_state, reason, message FROM taskq_timeline(workflow_id => :w) WHERE step = 'a' ORDER BY at;
+
+-- on_failure stop: a choice makes nothing once something has failed
+SELECT taskq_define_workflow('{"name": "stops", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
+  {"name": "d", "type": "decision"}, {"name": "e"}, {"name": "f"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]},
+  {"name": "j", "type": "deferred", "depends_on": ["x", "y", "e"]}, {"name": "late", "depends_on": ["f"]}]}');
+CREATE TABLE wr.held (step text, task_id bigint, token bigint);
+SELECT taskq_start_workflow('stops') AS w \gset
+INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 9);
+SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held WHERE step IN ('e', 'f');
+SELECT wr.seen(:w);
+SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM wr.held WHERE step = 'd';
+SELECT wr.seen(:w), wr.all();
+-- nor when only one of two is tried again
+SELECT wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'f'));
+SELECT wr.seen(:w), wr.all(), wr.seen(:w);
+-- what somebody has cancelled holds it up as well
+SELECT taskq_start_workflow('stops') AS w \gset
+SELECT taskq_cancel(wr.task(:w, 'e'));
+SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+-- in one call
+TRUNCATE wr.held;
+SELECT taskq_start_workflow('stops') AS w \gset
+INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 9);
+SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(CASE step WHEN 'd' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete', 'result', '{"create": ["x"]}'::jsonb)
+   WHEN 'e' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'no', 'retryable', false)
+   ELSE jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete') END) FROM wr.held));
+SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
+-- members of one batch come back when none of it is dead, whatever else has failed
+SELECT taskq_define_workflow('{"name": "members", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
+  {"name": "j", "type": "deferred", "depends_on": ["m"]}, {"name": "o"}]}');
+TRUNCATE wr.held;
+SELECT taskq_start_workflow('members') AS w \gset
+SELECT wr.work('{"total": 4, "size": 1}');
+INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
+SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held;
+SELECT wr.seen(:w), wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w);
+SELECT wr.all(), wr.seen(:w), wr.retry(:w, 'o'), wr.all(), wr.seen(:w);
+
+-- identity: an instance that goes on has it again, or cannot go on
+SELECT taskq_define_workflow('{"name": "once", "version": "1", "queue": "wr", "identity": "strict", "steps": [{"name": "a"}]}');
+SELECT taskq_start_workflow('once', '{"n": 1.0}') AS w \gset
+SELECT wr.fail(), taskq_start_workflow('once', '{"n": 1}') > :w AS other;
+SELECT wr.retry(:w, 'a'), wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'a'))), wr.seen(:w);
+SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
+SELECT wr.all(), wr.retry(:w, 'a'), wr.seen(:w), wr.said('SELECT taskq_start_workflow(''once'', ''{"n": 1.00}'')');
+SELECT taskq_start_workflow('once', '{"n": 1}', on_conflict => 'return') = :w AS same, wr.all(), wr.seen(:w), taskq_start_workflow('once', '{"n": 1}') > :w AS free, wr.all();
+-- by key, with or without a window
+SELECT taskq_start_workflow('join', key => 'k') AS w \gset
+SELECT wr.fail(), wr.fail(), wr.seen(:w), taskq_start_workflow('join', key => 'k') > :w AS other, wr.retry(:w, 'a');
+SELECT taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflows;
+SELECT wr.retry(:w, 'b'), wr.said('SELECT taskq_start_workflow(''join'', key => ''k'')'), taskq_start_workflow('join', key => 'l') > :w AS other_key;
+SELECT wr.all();
+SELECT taskq_define_workflow('{"name": "window", "version": "1", "queue": "wr", "identity": "key", "identity_window": "1 h", "steps": [{"name": "a"}]}');
+SELECT taskq_start_workflow('window', key => 'k') AS w \gset
+SELECT wr.fail(), wr.said('SELECT taskq_start_workflow(''window'', key => ''k'')'), taskq_start_workflow('window', key => 'k', on_conflict => 'return') = :w AS same, wr.retry(:w, 'a'), wr.all(), wr.seen(:w);
+UPDATE taskq.workflow SET finished_at = finished_at - interval '59 min' WHERE workflow_id = :w;
+SELECT wr.said('SELECT taskq_start_workflow(''window'', key => ''k'')');
+UPDATE taskq.workflow SET finished_at = finished_at - interval '2 min' WHERE workflow_id = :w;
+SELECT taskq_start_workflow('window', key => 'k') > :w AS free, wr.all();
+SELECT * FROM taskq_check();
+DROP SCHEMA wr CASCADE;
