@@ -17,6 +17,7 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
