@@ -53,6 +53,7 @@ CREATE TABLE taskq.workflow (
     headers jsonb,
     result jsonb,
     message pg_catalog.text,
+    reason smallint NOT NULL DEFAULT 0,
     CONSTRAINT workflow_pkey PRIMARY KEY (workflow_id)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE taskq.workflow IS 'Instances of workflows';
@@ -76,6 +77,7 @@ COMMENT ON COLUMN taskq.workflow.input IS 'What it works on';
 COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
 COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
 COMMENT ON COLUMN taskq.workflow.message IS 'Words of whoever cancelled it';
+COMMENT ON COLUMN taskq.workflow.reason IS 'Of its end, where its steps do not say it';
 COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';
 CREATE UNIQUE INDEX workflow_identity_idx ON taskq.workflow (identity) WHERE identity IS NOT NULL;
 COMMENT ON INDEX taskq.workflow_identity_idx IS 'One instance of an identity';

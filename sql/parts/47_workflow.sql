@@ -140,7 +140,8 @@ CREATE FUNCTION taskq.workflow_look(
     OUT steps_done bigint,
     OUT steps_dead bigint,
     OUT steps_running bigint,
-    OUT started_at timestamp with time zone
+    OUT started_at timestamp with time zone,
+    OUT reason text
 ) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_look';
@@ -166,7 +167,7 @@ SELECT w.workflow_id,
        t.version COLLATE "default" AS version,
        w.key COLLATE "default" AS key,
        l.state,
-       NULL::text AS reason,
+       l.reason,
        CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.input END AS input,
        CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.result END AS result,
        w.priority,

@@ -20,6 +20,7 @@
 
 #include "fmgr.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 
 #include "base/arg.h"
 #include "base/error.h"
@@ -116,6 +117,7 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 		drawing.mermaid = true;
 	else if (format != NULL && strcmp(format, "dot") != 0)
 		tq_error_invalid("format", "is unknown", "Allowed: dot, mermaid.");
+	tq_flow_push_moment();
 	(void) tq_flow_look(workflow_id, &flow);
 	count = tq_flow_steps(&flow, &rows);
 	tq_judge_tally(&flow, rows, count, &tally);
@@ -125,6 +127,7 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 	for (int i = 0; i < drawing.template->step_count; i++)
 		draw_edges(&drawing, i);
 	end(&drawing);
+	PopActiveSnapshot();
 	PG_RETURN_TEXT_P(
 		cstring_to_text_with_len(drawing.text.data, drawing.text.len));
 }

@@ -43,6 +43,8 @@ typedef struct TqFlow
 	Jsonb      *headers;        /* NULL: none */
 	int64       parent_task_id; /* step that waits for it; 0: none */
 	int         depth;          /* instances around it */
+	TqReason    reason;         /* of its end, beside what its steps say */
+	bool        of_moment; /* what the active snapshot sees, not what is */
 
 	/* what the call has done with it */
 	bool   ended;
@@ -66,6 +68,8 @@ typedef struct TqMade
 	TqReason    reason;
 	bool        backoff; /* pending, and has been tried */
 	bool        ready;   /* pending, and due */
+	bool        in_line; /* blocked, by others of its key alone */
+	bool        claimed; /* at least once */
 	int32       queue_id;
 	int32       attempt;
 	TimestampTz created_at;
@@ -107,6 +111,8 @@ extern void          tq_flow_lock(int64 workflow_id, bool shared);
 extern bool          tq_flow_try_lock(int64 workflow_id);
 extern const TqStep *tq_flow_step_of(const TqTask *task, TqFlow *flow);
 extern bool          tq_flow_read(int64 workflow_id, TqFlow *flow);
+extern bool          tq_flow_see(int64 workflow_id, TqFlow *flow);
+extern void          tq_flow_push_moment(void);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
 extern bool tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
@@ -140,6 +146,7 @@ extern bool tq_child_cancel(TqCall *call, int64 task_id);
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
 							const TqStepList *steps, Size max);
 extern Jsonb *tq_results_of_step(int64 task_id);
+extern Jsonb *tq_results_seen(int64 task_id);
 extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);
 extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
 

@@ -48,6 +48,7 @@ static TqStmt stmt_failed_member = {
 	{INT8OID},
 	NULL};
 
+static bool    has_begun(const TqTemplate *template, const TqMade *step);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
@@ -66,8 +67,7 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 		const TqMade *step = &made[i];
 
 		tally->total++;
-		if (step->attempt > 0 || !TQ_STATE_IS_LIVE(step->state))
-			tally->begun++;
+		tally->begun += has_begun(flow->template, step);
 		switch (step->state)
 		{
 			case TQ_STATE_PENDING:
@@ -76,7 +76,8 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				tally->waiting += !step->ready && !step->backoff;
 				break;
 			case TQ_STATE_BLOCKED:
-				tally->blocked++;
+				tally->in_line += step->in_line;
+				tally->blocked += !step->in_line;
 				break;
 			case TQ_STATE_RUNNING:
 				tally->running++;
@@ -88,7 +89,11 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 							.type))
 					tally->awaiting++;
 				else
+				{
+					if (tally->suspended == 0)
+						tally->first_suspended = step;
 					tally->suspended++;
+				}
 				break;
 			case TQ_STATE_DONE:
 				if (step->reason == TQ_REASON_MANUAL)
@@ -100,25 +105,51 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				break;
 			case TQ_STATE_DEAD:
 				if (tq_judge_is_excused(flow->template, step->step_id))
+				{
 					tally->done++;
-				else
-					tally->dead++;
+					break;
+				}
+				if (tally->dead == 0 ||
+					step->finished_at < tally->first_dead->finished_at)
+					tally->first_dead = step;
+				tally->dead++;
 				break;
 			case TQ_STATE_CANCELLED:
 			case TQ_STATE_REDUNDANT:
 			case TQ_STATE_RECREATED:
+				if (tally->cancelled == 0)
+					tally->first_cancelled = step;
 				tally->cancelled++;
 				break;
 		}
 	}
 }
 
-/* The first of the states that applies. */
+/*
+ * Somebody has done something with it: not when a condition has filtered it,
+ * or when it is a decision that was made by its branches.
+ */
+static bool
+has_begun(const TqTemplate *template, const TqMade *step)
+{
+	TqStepType type = template->steps[TQ_STEP_PLACE(step->step_id)].type;
+
+	return step->claimed ||
+		   (step->state == TQ_STATE_DONE &&
+			(type != TQ_STEP_DECISION || step->reason == TQ_REASON_MANUAL));
+}
+
+/*
+ * The first of the states that applies.  Beside a step that has failed,
+ * whatever will go on by itself or by a call keeps the instance from being in
+ * error: also one that is due later, or waits for a signal or for its key.
+ */
 const char *
 tq_judge_state(const TqFlow *flow, const TqTally *tally)
 {
 	bool goes_on = tally->ready + tally->running + tally->backoff +
-					   tally->suspended + tally->waiting + tally->awaiting >
+					   tally->suspended + tally->waiting + tally->awaiting +
+					   tally->in_line >
 				   0;
 
 	switch (flow->state)
@@ -136,7 +167,7 @@ tq_judge_state(const TqFlow *flow, const TqTally *tally)
 	}
 	if (tally->dead + tally->cancelled > 0)
 		return goes_on ? "blocked_by_failures" : "error";
-	if (tally->done == tally->total && tally->total > 0)
+	if (tally->done == tally->total)
 		return tally->resolved ? "resolved" : "done";
 	if (tally->ready + tally->running > 0)
 		return "running";
@@ -147,6 +178,52 @@ tq_judge_state(const TqFlow *flow, const TqTally *tally)
 	if (tally->suspended > 0)
 		return "suspended";
 	return "waiting_for_dependencies";
+}
+
+/*
+ * Why it is in its state, where there is more to say than that: what the first
+ * step that failed died of; what a step was put aside for; by hand.
+ */
+TqReason
+tq_judge_reason(const TqFlow *flow, const TqTally *tally)
+{
+	if (flow->reason != TQ_REASON_NONE)
+		return flow->reason;
+	if (flow->state == TQ_FLOW_CANCELLED || flow->state == TQ_FLOW_RESOLVED)
+		return TQ_REASON_MANUAL;
+	if (tally->first_dead != NULL)
+		return tally->first_dead->reason;
+	if (tally->first_cancelled != NULL)
+		return tally->first_cancelled->reason != TQ_REASON_NONE
+				   ? tally->first_cancelled->reason
+				   : TQ_REASON_MANUAL;
+	if (strcmp(tq_judge_state(flow, tally), "suspended") == 0)
+		return tally->first_suspended->reason;
+	return TQ_REASON_NONE;
+}
+
+/* How many steps are still to come, or may be: neither there nor skipped. */
+int
+tq_judge_uncreated(const TqTemplate *template, const TqMade *made, int count)
+{
+	bool *exists = palloc0(sizeof(bool) * (template->step_count + 1));
+	bool *ended = palloc0(sizeof(bool) * (template->step_count + 1));
+	int   uncreated = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		exists[place] = true;
+		ended[place] = made[i].state == TQ_STATE_DONE ||
+					   made[i].state == TQ_STATE_FILTERED;
+	}
+	for (int i = 0; i < template->step_count; i++)
+		uncreated += !exists[i] &&
+					 !tq_judge_is_skipped(template, exists, ended, i);
+	pfree(exists);
+	pfree(ended);
+	return uncreated;
 }
 
 /* A member of a batch that goes on without those that died. */

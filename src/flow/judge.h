@@ -12,7 +12,7 @@
 /* Numbers of an instance's steps. */
 typedef struct TqTally
 {
-	int  total; /* of all but those that will not be */
+	int  total; /* of those that there are */
 	int  done;  /* filtered and resolved ones, too */
 	int  dead;
 	int  cancelled; /* or redundant */
@@ -21,10 +21,16 @@ typedef struct TqTally
 	int  backoff;
 	int  waiting; /* pending, and to run later for the first time */
 	int  blocked;
+	int  in_line; /* blocked, by others of their key alone */
 	int  suspended;
 	int  awaiting; /* suspended, to wait for what no worker does */
 	int  begun;
 	bool resolved; /* one was, by hand */
+
+	/* for reasons: which of them; NULL: none */
+	const TqMade *first_dead; /* that died first */
+	const TqMade *first_cancelled;
+	const TqMade *first_suspended;
 } TqTally;
 
 /* Does another step go on? */
@@ -38,6 +44,9 @@ typedef enum TqGoing
 extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 						   TqTally *tally);
 extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
+extern TqReason    tq_judge_reason(const TqFlow *flow, const TqTally *tally);
+extern int  tq_judge_uncreated(const TqTemplate *template, const TqMade *made,
+							   int count);
 extern bool tq_judge_is_excused(const TqTemplate *template, int32 step_id);
 extern bool tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
 								const bool *ended, int place);

@@ -3,6 +3,10 @@
  *		Looking at instances: taskq_workflow, taskq_step_levels, and what the
  *		views of workflows call.
  *
+ * An instance is told as it was at one moment: its row, its steps, their
+ * results and edges are all read with the snapshot of the statement that
+ * looks at the view.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -12,6 +16,7 @@
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -74,7 +79,7 @@ static bool
 see(int64 workflow_id, TqFlow *flow, int *sight)
 {
 	tq_queue_refresh();
-	if (!tq_flow_read(workflow_id, flow))
+	if (!tq_flow_see(workflow_id, flow))
 		return false;
 	*sight = tq_flow_sight(flow->template);
 	return *sight > 0;
@@ -83,9 +88,10 @@ see(int64 workflow_id, TqFlow *flow, int *sight)
 Datum
 taskq_workflow_look(PG_FUNCTION_ARGS)
 {
-	Datum       values[6] = {0};
-	bool        nulls[6] = {true, true, true, true, true, true};
+	Datum       values[7] = {0};
+	bool        nulls[7] = {true, true, true, true, true, true, true};
 	TimestampTz started_at = DT_NOEND;
+	TqReason    reason;
 	TupleDesc   desc;
 	TqTally     tally;
 	TqMade     *made;
@@ -105,13 +111,18 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 				started_at = Min(started_at, made[i].claimed_at);
 		}
 		values[0] = CStringGetTextDatum(tq_judge_state(&flow, &tally));
-		values[1] = Int64GetDatum(tally.total);
+		values[1] = Int64GetDatum(
+			tally.total + tq_judge_uncreated(flow.template, made, count));
 		values[2] = Int64GetDatum(tally.done);
 		values[3] = Int64GetDatum(tally.dead);
 		values[4] = Int64GetDatum(tally.running);
 		values[5] = TimestampTzGetDatum(started_at);
 		memset(nulls, false, sizeof(nulls));
 		nulls[5] = started_at == DT_NOEND;
+		reason = tq_judge_reason(&flow, &tally);
+		nulls[6] = reason == TQ_REASON_NONE;
+		if (!nulls[6])
+			values[6] = CStringGetTextDatum(tq_reason_name(reason));
 	}
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
@@ -196,7 +207,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	}
 	values[2] = Int64GetDatum(made->task_id);
 	if ((rights & TQ_RIGHT_READ) != 0)
-		outcome = tq_results_of_step(made->task_id);
+		outcome = tq_results_seen(made->task_id);
 	values[3] = CStringGetTextDatum(tq_state_name(made->state));
 	nulls[2] = nulls[3] = false;
 	if (made->reason != TQ_REASON_NONE)
@@ -239,7 +250,7 @@ read_left(int64 workflow_id, int *left, int count)
 	TqSpi  spi;
 
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_left, &arg, NULL, 0);
+	rows = tq_spi_read(&stmt_left, &arg, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		int place = TQ_STEP_PLACE(tq_spi_int4(i, 1, 0));
@@ -284,7 +295,8 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	int    path;
 
 	tq_queue_refresh();
-	if (!tq_flow_read(workflow_id, &flow))
+	tq_flow_push_moment();
+	if (!tq_flow_see(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_READ, false);
 	/* the views are the caller's to see, the functions pg_catalog's */
@@ -304,6 +316,7 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
 	tq_compat_path_leave(path);
+	PopActiveSnapshot();
 	if (document == NULL)
 		tq_flow_missing(workflow_id);
 	PG_RETURN_JSONB_P(document);

@@ -46,29 +46,44 @@ static TqStmt stmt_step = {"SELECT " RESULT
 						   {INT8OID},
 						   NULL};
 
-static void add_steps(JsonbParseState **state, int64 workflow_id,
-					  const TqTemplate *template, const TqStepList *steps,
-					  Size *size, Size max);
-static void add_members(JsonbParseState **state, int64  workflow_id,
-						const TqTemplate *template, int place, Size *size,
-						Size max);
-static void push_row(JsonbParseState **state, uint64 row, bool in_list,
-					 Size *size);
-static void push_word(JsonbParseState **state, JsonbIteratorToken token,
-					  const char *word);
-static void push_document(JsonbParseState **state, JsonbIteratorToken token,
-						  Jsonb *document);
+static Jsonb *of_step(int64 task_id, bool of_moment);
+static void   add_steps(JsonbParseState **state, int64 workflow_id,
+						const TqTemplate *template, const TqStepList *steps,
+						Size *size, Size max);
+static void   add_members(JsonbParseState **state, int64  workflow_id,
+						  const TqTemplate *template, int place, Size *size,
+						  Size max);
+static void   push_row(JsonbParseState **state, uint64 row, bool in_list,
+					   Size *size);
+static void   push_word(JsonbParseState **state, JsonbIteratorToken token,
+						const char *word);
+static void   push_document(JsonbParseState **state, JsonbIteratorToken token,
+							Jsonb *document);
 
 /* Of one step; NULL: it has none, or has not ended. */
 Jsonb *
 tq_results_of_step(int64 task_id)
+{
+	return of_step(task_id, false);
+}
+
+/* The same, as the active snapshot sees it. */
+Jsonb *
+tq_results_seen(int64 task_id)
+{
+	return of_step(task_id, true);
+}
+
+static Jsonb *
+of_step(int64 task_id, bool of_moment)
 {
 	Datum  arg = Int64GetDatum(task_id);
 	Jsonb *result = NULL;
 	TqSpi  spi;
 
 	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_step, &arg, NULL, 1) > 0)
+	if ((of_moment ? tq_spi_read(&stmt_step, &arg, NULL, 1)
+				   : tq_spi_look(&stmt_step, &arg, NULL, 1)) > 0)
 		result = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
 	return result;

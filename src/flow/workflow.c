@@ -6,11 +6,13 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/json.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
@@ -28,7 +30,7 @@
 static TqStmt stmt_read = {
 	"SELECT template_id, state::integer, created_at, finished_at, run_at,"
 	" started_by, priority::integer, correlation_id, input, headers,"
-	" parent_task_id, depth::integer"
+	" parent_task_id, depth::integer, reason::integer"
 	"  FROM taskq.workflow WHERE workflow_id = $1",
 	1,
 	{INT8OID},
@@ -38,16 +40,17 @@ static TqStmt stmt_read = {
 static TqStmt stmt_end = {
 	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
 	" finished_at = $4, expires_at = $5,"
-	" identity = CASE WHEN $6 THEN identity END"
+	" identity = CASE WHEN $6 THEN identity END, reason = $7::smallint"
 	" WHERE workflow_id = $1 AND state = 0",
-	6,
-	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID},
+	7,
+	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID,
+	 INT4OID},
 	NULL};
 
 /* Of one that has failed; its identity is its own again. */
 static TqStmt stmt_revive = {
 	"UPDATE taskq.workflow SET state = 0, result = NULL, finished_at = NULL,"
-	" expires_at = NULL,"
+	" expires_at = NULL, reason = 0,"
 	" identity = CASE WHEN $2 IS NULL THEN NULL"
 	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
 	" WHERE workflow_id = $1 AND state = 3",
@@ -72,12 +75,16 @@ typedef struct Revival
 #define STEP_COLUMNS                                                          \
 	"step_id, task_id, state::integer, reason::integer, attempt,"             \
 	" run_at, queue_id, created_at, claimed_at"
+#define STEP_WAITS_IN_LINE "flags & 8::smallint <> 0"
+#define STEP_WAS_CLAIMED "token > 0"
 
 static TqStmt stmt_steps = {
-	"SELECT " STEP_COLUMNS ", NULL::timestamptz FROM taskq.task"
+	"SELECT " STEP_COLUMNS ", NULL::timestamptz, " STEP_WAITS_IN_LINE
+	", " STEP_WAS_CLAIMED " FROM taskq.task"
 	" WHERE workflow_id = $1"
 	" UNION ALL"
-	" SELECT " STEP_COLUMNS ", finished_at FROM taskq.archive_keep"
+	" SELECT " STEP_COLUMNS ", finished_at, false, " STEP_WAS_CLAIMED
+	" FROM taskq.archive_keep"
 	"  WHERE workflow_id = $1"
 	" ORDER BY 1",
 	1,
@@ -87,6 +94,9 @@ static TqStmt stmt_steps = {
 static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
 static void        revive(void *arg);
 static char       *key_of(int64 workflow_id);
+static bool        read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
+						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
 
@@ -133,9 +143,36 @@ tq_flow_step_of(const TqTask *task, TqFlow *flow)
 	return &flow->template->steps[place];
 }
 
-/* False: there is none. */
+/* As it is now; false: there is none. */
 bool
 tq_flow_read(int64 workflow_id, TqFlow *flow)
+{
+	return read_row(workflow_id, false, flow);
+}
+
+/*
+ * As the active snapshot sees it, and so what is read of it afterwards: for
+ * those who tell of an instance, which has to be that of one moment.
+ */
+bool
+tq_flow_see(int64 workflow_id, TqFlow *flow)
+{
+	return read_row(workflow_id, true, flow);
+}
+
+/*
+ * The moment that tq_flow_see is to be about: now, with all that this
+ * transaction has done.  Who calls it pops the snapshot.
+ */
+void
+tq_flow_push_moment(void)
+{
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static bool
+read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
 {
 	Datum arg = Int64GetDatum(workflow_id);
 	int32 template_id = 0;
@@ -144,8 +181,9 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 
 	memset(flow, 0, sizeof(*flow));
 	flow->workflow_id = workflow_id;
+	flow->of_moment = of_moment;
 	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_read, &arg, NULL, 1) > 0)
+	if (look(flow, &stmt_read, &arg, 1) > 0)
 	{
 		template_id = tq_spi_int4(0, 1, 0);
 		flow->state = (TqFlowState) tq_spi_int4(0, 2, 0);
@@ -161,6 +199,7 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 		flow->headers = tq_spi_jsonb(&spi, 0, 10);
 		flow->parent_task_id = tq_spi_int8(0, 11, 0);
 		flow->depth = tq_spi_int4(0, 12, 0);
+		flow->reason = (TqReason) tq_spi_int4(0, 13, 0);
 	}
 	tq_spi_leave(&spi);
 	if (template_id == 0)
@@ -178,8 +217,8 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 {
 	const TqTemplate *template = flow->template;
 	TimestampTz now = tq_clock_wall();
-	Datum       args[6];
-	bool        nulls[6] = {false};
+	Datum       args[7];
+	bool        nulls[7] = {false};
 	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
@@ -189,6 +228,7 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[3] = TimestampTzGetDatum(now);
 	args[4] = TimestampTzGetDatum(expires_at(template, now));
 	args[5] = BoolGetDatum(template->identity_window > 0);
+	args[6] = Int32GetDatum(flow->reason);
 	tq_spi_enter(&spi);
 	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
 	tq_spi_leave(&spi);
@@ -226,7 +266,10 @@ tq_flow_revive(TqFlow *flow)
 			ReThrowError(error);
 	} while (error != NULL);
 	if (revival.done)
+	{
 		flow->state = TQ_FLOW_LIVE;
+		flow->reason = TQ_REASON_NONE;
+	}
 	return revival.done;
 }
 
@@ -287,7 +330,7 @@ tq_flow_steps(const TqFlow *flow, TqMade **made)
 	TqSpi       spi;
 
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
+	rows = look(flow, &stmt_steps, &arg, 0);
 	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqMade) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -311,9 +354,19 @@ tq_flow_steps(const TqFlow *flow, TqMade **made)
 		step->created_at = tq_spi_time(i, 8, 0);
 		step->claimed_at = tq_spi_time(i, 9, DT_NOBEGIN);
 		step->finished_at = tq_spi_time(i, 10, 0);
+		step->in_line = step->state == TQ_STATE_BLOCKED && tq_spi_bool(i, 11);
+		step->claimed = tq_spi_bool(i, 12);
 	}
 	tq_spi_leave(&spi);
 	return count;
+}
+
+/* What is there of an instance now, or was at the moment that is told of. */
+static uint64
+look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
+{
+	return flow->of_moment ? tq_spi_read(stmt, args, NULL, limit)
+						   : tq_spi_look(stmt, args, NULL, limit);
 }
 
 /* TQ011: there is no such template. */
@@ -383,8 +436,8 @@ tq_flow_has_started(const TqFlow *flow)
 }
 
 /*
- * The instance, for those who may see something of it; TQ002 or 42501 for
- * others.  Returns how much they may see.
+ * The instance as the active snapshot sees it, for those who may see
+ * something of it; TQ002 or 42501 for others.  Returns how much they may see.
  */
 int
 tq_flow_look(int64 workflow_id, TqFlow *flow)
@@ -392,7 +445,7 @@ tq_flow_look(int64 workflow_id, TqFlow *flow)
 	int sight;
 
 	tq_queue_refresh();
-	if (!tq_flow_read(workflow_id, flow))
+	if (!tq_flow_see(workflow_id, flow))
 		tq_flow_missing(workflow_id);
 	sight = tq_flow_sight(flow->template);
 	if (sight == 0)
