@@ -1,12 +1,15 @@
 /*
  * client.c
  *		What the benchmark cannot ask of pgbench: waiting clients, connections
- *		that break, and COPY.
+ *		that break, workflows, and COPY.
  *
  *		client wake KIND CONNINFO WAITERS SAMPLES POLL_MS
  *		client hold KIND CONNINFO WAITERS
  *		client serve KIND CONNINFO WORKERS WORK_MS
  *		client bound CONNINFO SAMPLES
+ *		client stage CONNINFO SAMPLES START
+ *		client flow CONNINFO WORKERS SAMPLES START
+ *		client call | look | commit CONNINFO SAMPLES STATEMENT
  *		client copy CONNINFO CLIENTS SECONDS FILE
  *
  * wake: WAITERS sleeping connections, and one that submits a task whenever
@@ -38,6 +41,20 @@
  * bound: a worker bound to its connection claims a task and closes the
  * connection; a line for each sample, the milliseconds from there until a
  * waiting claim has the task.
+ *
+ * stage: two workers hand an instance of a chain of four steps to each other,
+ * which the statement START starts: one ends its step while the other sleeps in
+ * a claim.  A line for each sample: from the answer to the end until the other
+ * one has the next step (negative when that is first), and the same from the
+ * moment at which the end was sent.
+ *
+ * flow: WORKERS sleep in claims, and end each step as soon as they have it; a
+ * starter calls START, and awaits the end of what it has started.  A line for
+ * each sample, the milliseconds from the one to the other.
+ *
+ * call, look, commit: a line for each sample, the milliseconds of a STATEMENT
+ * with its commit, without it, and of the commit alone (flow.c, as the two
+ * before).
  *
  * copy: CLIENTS connections that copy a hundred rows at a time into the table
  * "copied", for SECONDS; the rows are that of FILE with other ids.  One line,
@@ -702,6 +719,14 @@ main(int argc, char **argv)
 	}
 	else if (strcmp(mode, "bound") == 0 && argc == 4)
 		bound(argv[2], atoi(argv[3]));
+	else if (strcmp(mode, "stage") == 0 && argc == 5)
+		stage(argv[2], atoi(argv[3]), argv[4]);
+	else if (strcmp(mode, "flow") == 0 && argc == 6)
+		flow(argv[2], atoi(argv[3]), atoi(argv[4]), argv[5]);
+	else if ((strcmp(mode, "call") == 0 || strcmp(mode, "look") == 0 ||
+			  strcmp(mode, "commit") == 0) &&
+			 argc == 5)
+		call(mode, argv[2], atoi(argv[3]), argv[4]);
 	else if (strcmp(mode, "copy") == 0 && argc == 6)
 		copy(argv[2], atoi(argv[3]), atof(argv[4]), argv[5]);
 	else

@@ -19,4 +19,10 @@ extern PGconn *connect_to(const char *conninfo);
 extern void copy(const char *conninfo, int clients, double seconds,
 				 const char *file);
 
+/* flow.c */
+extern void stage(const char *conninfo, int samples, const char *start);
+extern void flow(const char *conninfo, int n, int samples, const char *start);
+extern void call(const char *what, const char *conninfo, int samples,
+				 const char *text);
+
 #endif /* BENCH_CLIENT_H */

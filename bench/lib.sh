@@ -203,6 +203,17 @@ start_server() {
 	sql postgres -c 'CREATE ROLE bench LOGIN'
 }
 
+# restart_server SETTING=VALUE...: with these beside those of its file
+restart_server() {
+	local setting options=''
+	for setting in "$@"; do
+		options="$options -c $setting"
+	done
+	cpu_before=$(server_cpu)
+	must 'the server' pg_ctl -D "$work/data" -l "$work/log" -o "$options" -m fast -w -s restart
+	postmaster=$(head -n 1 "$work/data/postmaster.pid")
+}
+
 stop_server() {
 	must 'stopping the server' pg_ctl -D "$work/data" -m fast -w -s stop
 }
@@ -212,7 +223,7 @@ stop_server() {
 # than ticks: nanoseconds, where the kernel tells them.
 server_cpu() {
 	cat /proc/[0-9]*/stat 2>/dev/null |
-		awk -v pid="$postmaster" -v hertz="$(getconf CLK_TCK)" '{
+		awk -v pid="$postmaster" -v before="$cpu_before" -v hertz="$(getconf CLK_TCK)" '{
 			process = $1
 			sub(/^.*\) /, "")
 			if (process == pid)
@@ -225,7 +236,7 @@ server_cpu() {
 					ticks += $12 + $13
 				close("/proc/" process "/schedstat")
 			}
-		} END {printf "%.4f", ticks / hertz + ns / 1e9}'
+		} END {printf "%.4f", before + ticks / hertz + ns / 1e9}'
 }
 
 wal_position() { sql postgres -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }

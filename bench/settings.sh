@@ -20,7 +20,7 @@ if [ "$PART" = quick ]; then
 fi
 [ "$PART" != all ] ||
 	PART='submit work backlog running held wake waiting idle lanes limit beat
-		cost disk empty lists bound keys'
+		cost disk empty lists bound keys flow flow_rate flow_live flow_cost'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
@@ -61,6 +61,16 @@ KEYS=${KEYS:-10000}
 KEY_TASKS=${KEY_TASKS:-20}
 KEY_CLIENTS=${KEY_CLIENTS:-16}
 KEY_BEHIND=${KEY_BEHIND:-10000}
+
+FLOW_SAMPLES=${FLOW_SAMPLES:-500}
+FLOW_WIDE=${FLOW_WIDE:-1000}
+FLOW_HUGE=${FLOW_HUGE:-10000}
+FLOW_READY=${FLOW_READY:-5000}
+FLOW_CLIENTS=${FLOW_CLIENTS:-16}
+FLOW_LOADED=${FLOW_LOADED:-15000}
+FLOW_LIVE=${FLOW_LIVE:-1000 1000000}
+FLOW_STEPS=${FLOW_STEPS:-12000}
+FLOW_COST=${FLOW_COST:-2500}
 
 LANES=${LANES:-500}
 LANE_TASKS=${LANE_TASKS:-20}

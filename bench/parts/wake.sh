@@ -48,7 +48,7 @@ wake_round() {
 	wake_values "$name" "$system"
 }
 
-# wake_values SCENARIO SYSTEM: of the columns of wake.out
+# wake_values SCENARIO SYSTEM [ROUND]: of the columns of wake.out
 wake_values() {
 	local column suffix p50 p99 max
 	for column in 1 2; do
@@ -56,9 +56,9 @@ wake_values() {
 		[ $column = 1 ] || suffix=' from sent'
 		read -r p50 p99 max < <(awk -v c=$column 'NF >= c {print $c}' "$work/wake.out" | sort -g | percentile_line)
 		[ -n "${max:-}" ] || break
-		value "$1" "$2" 1 "p50, ms$suffix" "$p50"
-		value "$1" "$2" 1 "p99, ms$suffix" "$p99"
-		value "$1" "$2" 1 "most, ms$suffix" "$max"
+		value "$1" "$2" "${3:-1}" "p50, ms$suffix" "$p50"
+		value "$1" "$2" "${3:-1}" "p99, ms$suffix" "$p99"
+		value "$1" "$2" "${3:-1}" "most, ms$suffix" "$max"
 		[ $column = 2 ] || say "   $1: $2 p50 $p50 ms, p99 $p99 ms"
 	done
 }
