@@ -68,9 +68,10 @@ typedef struct Advance
 	bool          busy_order; /* or failures and choices of others */
 	bool          ordered;    /* these wait for this one */
 	int64         urgent; /* one that was busy before: now it is waited for */
-	List         *children; /* steps that begin to wait for an instance */
-	bool          failed;   /* a step has, in this call */
-	bool          revived;  /* the instance had failed before it */
+	bool          not_there; /* a child that has nothing to wait for */
+	List         *children;  /* steps that begin to wait for an instance */
+	bool          failed;    /* a step has, in this call */
+	bool          revived;   /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
 	bool          judged;
 	TqGoing       going; /* as judged last */
@@ -200,7 +201,7 @@ tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 	}
 	if (plan->count == 0)
 	{
-		tq_judge_end(flow);
+		(void) tq_judge_finish(flow);
 		tq_child_ended(call, flow);
 	}
 }
@@ -507,10 +508,18 @@ see_to_children(Advance *a)
 			add_look(&a->later, child, looks.near[i]);
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
-			tq_judge_end(&a->flow);
+		{
+			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
+				TQ_GOING_UNKNOWN)
+				add_look(&a->later, child, looks.near[i]);
+		}
 		else if (left == TQ_LEFT_NONE && !let_go(a, child))
 			add_look(&a->later, child, looks.near[i]);
 	}
+	/* one of them had finished before what it depends on */
+	if (a->not_there)
+		add_look(&a->looks, TQ_EDGE_END, 0);
+	a->not_there = false;
 }
 
 /*
@@ -544,12 +553,14 @@ let_go(Advance *a, int32 step_id)
 	if (task_id == 0)
 	{
 		a->other = being_made(a, step_id);
-		return !TransactionIdIsValid(a->other);
+		a->not_there = !TransactionIdIsValid(a->other);
+		return a->not_there;
 	}
 	if (!tq_row_find(a->call, task_id, &task))
 	{
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
+		a->not_there = true;
 		return true;
 	}
 	queue = tq_queue_by_id(task.f.queue_id);
@@ -660,7 +671,10 @@ wait_for_others(Advance *a)
 			 !tq_row_lock(a->call, &task, false) ||
 			 task.f.state != TQ_STATE_BLOCKED ||
 			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
+	{
 		drop_look(&a->looks, a->busy_step);
+		add_look(&a->looks, TQ_EDGE_END, 0);
+	}
 	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
 	a->busy_key = false;

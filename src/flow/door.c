@@ -41,6 +41,9 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 		check_choice(task, move);
 	if (!TQ_STATE_IS_LIVE(from))
 		tq_repair(call, task, move);
+	else if (from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
+			 (move->to == TQ_STATE_SUSPENDED || move->to == TQ_STATE_DONE))
+		tq_repair_waiting(task, move);
 	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
 		!move->released && !move->in_line)
 		hold_back(call, task, move);
@@ -144,8 +147,8 @@ moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	bool    waits = to == TQ_STATE_BLOCKED &&
 				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
-	if (from == to ||
-		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits))
+	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) &&
+					   !waits && !move->revived))
 		return;
 	tq_advance_note(
 		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,

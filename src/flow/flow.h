@@ -179,6 +179,7 @@ extern void tq_door_init(void);
 
 /* repair.c */
 extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
+extern void tq_repair_waiting(const TqTask *task, TqMove *move);
 
 /* passive.c */
 extern void tq_passive_init(void);

@@ -48,9 +48,19 @@ static TqStmt stmt_failed_member = {
 	{INT8OID},
 	NULL};
 
+static TqStmt stmt_maker = {"SELECT xmin FROM taskq.archive_keep"
+							" WHERE workflow_id = $1 AND step_id = $2",
+							2,
+							{INT8OID, INT4OID},
+							NULL};
+
 static bool    has_begun(const TqTemplate *template, const TqMade *step);
-static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task,
+static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
+							bool all, TransactionId *other);
+static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
+static bool    waits_for_me(const TqFlow *flow, TqEdges *edges,
+							const TqStep *step, int32 step_id);
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
@@ -255,21 +265,43 @@ tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
 	return false;
 }
 
-/* Nothing holds the instance open: all of its steps have finished. */
-void
-tq_judge_end(TqFlow *flow)
+/*
+ * No edge holds the instance open.  Most often all of its steps have finished
+ * then; but one that was resolved before those that it depends on had ended
+ * has passed nothing on from these.  Then the last of them looks, and has to
+ * wait (TQ_GOING_UNKNOWN) for those that have looked, and are not committed.
+ */
+TqGoing
+tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		TqGoing going;
+
+		if (flow->state != TQ_FLOW_LIVE || tq_judge_finish(flow))
+			return TQ_GOING_NOT;
+		going = look_at_rows(call, flow, edges, true, other);
+		if (going != TQ_GOING_NOT)
+			return going;
+		/* the last one may have been committed in between */
+	}
+	return TQ_GOING_NOT;
+}
+
+/* The instance ends, if all of its steps have finished. */
+bool
+tq_judge_finish(TqFlow *flow)
 {
 	TqMade *made;
 	int     count = tq_flow_steps(flow, &made);
 	TqTally tally;
 
-	if (flow->state != TQ_FLOW_LIVE)
-		return;
 	tq_judge_tally(flow, made, count, &tally);
 	if (tally.done != tally.total)
-		return;
+		return false;
 	(void) tq_flow_end(flow, tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE,
 					   result_of(flow, made, count));
+	return true;
 }
 
 /* Of the last step; of several an object with their names, none too large. */
@@ -331,9 +363,17 @@ tq_judge_error(TqFlow *flow)
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
-/* Does any step go on?  As the rows are in memory. */
+/* Does any step go on? */
 TqGoing
 tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+{
+	return look_at_rows(call, flow, edges, false, other);
+}
+
+/* As they are in memory.  all: of whatever has not finished. */
+static TqGoing
+look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
+			 TransactionId *other)
 {
 	Relation index =
 		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
@@ -360,7 +400,7 @@ tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
 		CHECK_FOR_INTERRUPTS();
 		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
 					RelationGetDescr(call->task.rel), &task);
-		one = judge_row(flow, edges, &task, writer, other);
+		one = judge_row(flow, edges, &task, all, writer, other);
 		/* what somebody repairs goes on only when that is committed */
 		if (one == TQ_GOING_ON && TransactionIdIsValid(dirty.xmin) &&
 			tq_edge_is_repair(flow->workflow_id, dirty.xmin))
@@ -382,8 +422,8 @@ tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
  * goes on, unless that transaction has already looked.
  */
 static TqGoing
-judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
-		  TransactionId *other)
+judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
+		  TransactionId writer, TransactionId *other)
 {
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
@@ -391,7 +431,7 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
 	TransactionId passing;
 
 	if (TQ_STEP_PLACE(step_id) >= flow->template->step_count ||
-		(task->f.state == TQ_STATE_BLOCKED &&
+		(!all && task->f.state == TQ_STATE_BLOCKED &&
 		 (task->f.flags & TQ_FLAG_IN_LINE) == 0))
 		return TQ_GOING_NOT;
 	if (!TransactionIdIsValid(writer))
@@ -403,8 +443,45 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, TransactionId writer,
 		tq_edge_one(edges, flow->workflow_id, TQ_EDGE_FAILURE, step_id,
 					&passing) == TQ_LEFT_NONE)
 		return TQ_GOING_ON;
+	if (all && waits_for_me(flow, edges, step, step_id))
+		return TQ_GOING_ON;
 	*other = writer;
 	return TQ_GOING_UNKNOWN;
+}
+
+/*
+ * Who has ended a step finds a child of it that this transaction has ended
+ * before: he waits for this one, and looks again.
+ */
+static bool
+waits_for_me(const TqFlow *flow, TqEdges *edges, const TqStep *step,
+			 int32 step_id)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id)};
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		TransactionId maker = InvalidTransactionId;
+		TransactionId passing;
+		TqSpi         spi;
+
+		if (tq_edge_one(edges, flow->workflow_id, step->children.places[i],
+						step_id, &passing) != TQ_LEFT_PASSING)
+			continue;
+		args[1] = Int32GetDatum(step->children.places[i]);
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_maker, args, NULL, 1) > 0)
+		{
+			bool isnull;
+
+			maker = DatumGetTransactionId(tq_spi_get(0, 1, &isnull));
+		}
+		tq_spi_leave(&spi);
+		if (TransactionIdIsValid(maker) &&
+			TransactionIdIsCurrentTransactionId(maker))
+			return true;
+	}
+	return false;
 }
 
 /* A step whose instance goes on has begun. */

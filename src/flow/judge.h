@@ -50,8 +50,10 @@ extern int  tq_judge_uncreated(const TqTemplate *template, const TqMade *made,
 extern bool tq_judge_is_excused(const TqTemplate *template, int32 step_id);
 extern bool tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
 								const bool *ended, int place);
-extern void tq_judge_end(TqFlow *flow);
-extern bool tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
+extern TqGoing tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges,
+							TransactionId *other);
+extern bool    tq_judge_finish(TqFlow *flow);
+extern bool    tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
 extern TqGoing tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges,
 							 TransactionId *other);
 extern void    tq_judge_failed(TqCall *call, TqFlow *flow);

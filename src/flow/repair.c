@@ -118,6 +118,27 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 		begin_again(step, task, move);
 }
 
+/*
+ * The door is about to move a step that has been waiting for others, which
+ * have not all ended: it is put aside, or done by hand.  An instance that has
+ * failed goes on, or is judged once more.
+ */
+void
+tq_repair_waiting(const TqTask *task, TqMove *move)
+{
+	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	TqFlow flow;
+
+	tq_flow_lock(workflow_id, true);
+	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
+	while (tq_flow_read(workflow_id, &flow) && flow.state == TQ_FLOW_ERROR)
+	{
+		move->revived = tq_flow_revive(&flow);
+		if (move->revived)
+			return;
+	}
+}
+
 /* TQ005 for a step of an instance that has ended well, or was cancelled. */
 static void
 check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)

@@ -1,0 +1,115 @@
+-- Workflows: steps that end before those that they depend on, all in one
+-- transaction, and instances in error that go on after all.
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+CREATE SCHEMA wj;
+CREATE FUNCTION wj.task(wf bigint, wanted text) RETURNS bigint LANGUAGE sql AS
+$$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = wanted $$;
+-- the state as it is told, with the steps, and what the row says: 0 lives
+CREATE FUNCTION wj.seen(wf bigint) RETURNS text LANGUAGE sql AS $$
+    SELECT concat(w.state, ' (' || w.reason || ')', ', ', w.steps_done, ' of ', w.steps_total, ': ',
+                  (SELECT string_agg(concat_ws(' ', s.step, s.state, nullif(s.parents_left, 0)), ', ' ORDER BY s.step)
+                     FROM taskq.workflow_steps s WHERE s.workflow_id = wf),
+                  '; ', r.state, CASE WHEN r.finished_at IS NOT NULL THEN ' ended' END, ' ' || w.result::text)
+      FROM taskq.workflows w JOIN taskq.workflow r USING (workflow_id) WHERE w.workflow_id = wf
+$$;
+-- the next ready step ends
+CREATE FUNCTION wj.work(failing boolean DEFAULT false) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('wj');
+    IF failing THEN
+        PERFORM taskq_fail(c.task_id, c.token, 'no', retryable => false);
+    ELSIF c.task_id IS NOT NULL THEN
+        PERFORM taskq_complete(c.task_id, c.token, jsonb_build_object('from', c.step));
+    END IF;
+    RETURN c.step;
+END
+$$;
+SELECT taskq_define_workflow('{"name": "judge chain", "version": "1", "queue": "wj", "steps": [
+  {"name": "a"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}');
+SELECT taskq_define_workflow('{"name": "judge diamond", "version": "1", "queue": "wj", "steps": [
+  {"name": "a"}, {"name": "b"}, {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["c"]}]}');
+
+-- resolved while its parent has not ended: its child begins, once; the
+-- instance ends with the last one, whichever that is
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT taskq_resolve(wj.task(:w, 'b'), '"early"'), wj.seen(:w);
+SELECT task_id AS t, token AS k, step FROM taskq_claim('wj') \gset a_
+SELECT wj.work(), wj.seen(:w);
+SELECT taskq_complete(:a_t, :a_k), wj.seen(:w);
+SELECT wj.work(), count(*) AS edges FROM taskq.edge WHERE workflow_id = :w;
+-- the last one of all
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT taskq_resolve(wj.task(:w, 'c')), wj.seen(:w);
+SELECT wj.work(), wj.work(), wj.seen(:w);
+-- one of two parents; both of them
+SELECT taskq_start_workflow('judge diamond') AS w \gset
+SELECT taskq_resolve(wj.task(:w, 'c')), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+SELECT taskq_start_workflow('judge diamond') AS w \gset
+SELECT taskq_resolve(wj.task(:w, 'd')), taskq_resolve(wj.task(:w, 'c')), wj.seen(:w);
+SELECT wj.work(), wj.work(), wj.seen(:w);
+-- its parent dies after all
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT taskq_resolve(wj.task(:w, 'b')), wj.work(true), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+SELECT taskq_retry(wj.task(:w, 'a')), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+
+-- in error, and a step that was not the one that failed goes on
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT wj.work(true), wj.seen(:w);
+SELECT taskq_resolve(wj.task(:w, 'b')), wj.seen(:w);
+SELECT wj.work(), wj.seen(:w);
+SELECT taskq_resolve(wj.task(:w, 'a')), wj.seen(:w);
+-- put aside, and taken up again
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT wj.work(true), taskq_hold(wj.task(:w, 'c'), 'later'), wj.seen(:w);
+SELECT taskq_cancel(wj.task(:w, 'c')), wj.seen(:w);
+SELECT taskq_retry(wj.task(:w, 'c')), wj.seen(:w);
+SELECT taskq_hold(wj.task(:w, 'c')), taskq_retry(wj.task(:w, 'c')), wj.seen(:w);
+SELECT taskq_retry(wj.task(:w, 'a')), wj.seen(:w);
+SELECT wj.work(), wj.work(), wj.work(), wj.seen(:w);
+
+-- begun, claimed, and ended by one transaction
+BEGIN;
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT wj.work(), wj.work(), wj.work(), wj.seen(:w);
+COMMIT;
+SELECT wj.seen(:w);
+BEGIN;
+SELECT taskq_start_workflow('judge diamond') AS w \gset
+SAVEPOINT one;
+SELECT wj.work(), wj.work(true), wj.seen(:w);
+ROLLBACK TO one;
+SELECT wj.seen(:w);
+SELECT wj.work();
+SAVEPOINT two;
+SELECT wj.work(true);
+RELEASE two;
+SELECT wj.seen(:w);
+SAVEPOINT three;
+SELECT taskq_retry(wj.task(:w, 'b')), wj.work(), wj.work(), wj.seen(:w);
+ROLLBACK TO three;
+SELECT wj.seen(:w);
+SELECT taskq_retry(wj.task(:w, 'b')), wj.work(), wj.work(), wj.work(), wj.seen(:w);
+COMMIT;
+SELECT wj.seen(:w);
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT wj.work(), wj.work(true), wj.seen(:w);
+SELECT taskq_retry(wj.task(:w, 'b')), wj.work(), wj.work(), wj.seen(:w);
+COMMIT;
+SELECT wj.seen(:w);
+BEGIN;
+SELECT taskq_start_workflow('judge chain') AS w \gset
+SELECT wj.work(), wj.work(), wj.work();
+ROLLBACK;
+SELECT wj.seen(:w), wj.work();
+
+SELECT * FROM taskq_check();
+DROP SCHEMA wj CASCADE;
