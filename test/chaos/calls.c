@@ -83,11 +83,20 @@ leave(void)
 static Outcome
 complete_so(const Task *task, End end, bool undone_before)
 {
-	char sql[256];
+	char what[256] = "complete";
+	char result[160] = "";
+	char sql[512];
 
-	snprintf(sql, sizeof(sql), "taskq_complete(%" PRId64 ", %" PRId64 ")",
-			 task->task_id, task->token);
-	return step(task, end, has_effect(task), undone_before, "complete", sql);
+	if (is_step(task))
+	{
+		draw_result(task->key, result, sizeof(result));
+		snprintf(what, sizeof(what), "complete result=%s", result);
+	}
+	snprintf(sql, sizeof(sql),
+			 "taskq_complete(%" PRId64 ", %" PRId64
+			 ", nullif('%s', '')::jsonb)",
+			 task->task_id, task->token, result);
+	return step(task, end, has_effect(task), undone_before, what, sql);
 }
 
 Outcome

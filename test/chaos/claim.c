@@ -12,6 +12,12 @@
 
 #define LONG_WAIT_MS 25000 /* of one who sleeps */
 
+/* Of the steps that the last claim found: results of parents, and payload */
+static char notes[16 * TEXT];
+static int  notes_length = 0;
+
+static void        take_note(PGresult *res, int i);
+static void        note_claim(Outcome outcome);
 static const char *draw_order(void);
 static Outcome     run_claim(PGresult **res, const char *queue, int want,
 							 int lease_ms, int wait_ms, const char *order);
@@ -42,17 +48,36 @@ read_claim(PGresult *res, const char *queue, char *words, size_t size,
 					  queue == NULL ? PQgetvalue(res, i, 6) : "");
 		if (tasks == NULL)
 			continue;
+		take_note(res, i);
 		tasks[i].task_id = atoll(PQgetvalue(res, i, 0));
 		tasks[i].token = atoll(PQgetvalue(res, i, 1));
-		tasks[i].version = PQnfields(res) > 7 ? atoll(PQgetvalue(res, i, 7))
-											  : 0;
 		snprintf(tasks[i].key, sizeof(tasks[0].key), "%s",
 				 PQgetvalue(res, i, 5));
+		/* of no use for a step, which no change may delete */
+		tasks[i].version = is_step(&tasks[i]) ? 0
+											  : atoll(PQgetvalue(res, i, 7));
 		snprintf(tasks[i].queue, sizeof(tasks[0].queue), "%s",
 				 PQgetvalue(res, i, 6));
 	}
 	PQclear(res);
 	return tasks == NULL ? 0 : count;
+}
+
+/* Only of what is not too large, and was told */
+static void
+take_note(PGresult *res, int i)
+{
+	int room = (int) sizeof(notes) - notes_length;
+	int length;
+
+	if (PQnfields(res) < 10 || PQgetisnull(res, i, 8))
+		return;
+	length = snprintf(notes + notes_length, (size_t) room,
+					  "G id=%s token=%s deps=%s payload=%s\n",
+					  PQgetvalue(res, i, 0), PQgetvalue(res, i, 1),
+					  PQgetvalue(res, i, 8), PQgetvalue(res, i, 9));
+	if (length < room)
+		notes_length += length;
 }
 
 /* queue NULL: all of this worker; order "queue": as that has it */
@@ -63,6 +88,7 @@ begin_claim(const char *queue, int want, int lease_ms, int wait_ms, End end,
 	char all[512] = "";
 	int  n = 0;
 
+	notes_length = 0;
 	for (int i = 0; i < own_queues.count; i++)
 		n += snprintf(all + n, sizeof(all) - n, "%s%s", i > 0 ? "," : "",
 					  own_queues.word[i]);
@@ -80,8 +106,25 @@ begin_claim(const char *queue, int want, int lease_ms, int wait_ms, End end,
 					end_word[end], order);
 }
 
-/* What a claim that failed tells a registered worker. */
+/*
+ * Claims that are rolled back are told under "void": they were held for a
+ * moment, and never happened.
+ */
 void
+end_claim(long op, Outcome outcome, const char *words, const char *dropped)
+{
+	if (outcome == OK)
+	{
+		end_op(op, outcome, "tasks=%s void=%s", words, dropped);
+		write_notes(notes, notes_length);
+	}
+	else
+		end_op(op, outcome, "void=%s", words);
+	note_claim(outcome);
+}
+
+/* What a claim that failed tells a registered worker. */
+static void
 note_claim(Outcome outcome)
 {
 	if (outcome == UNKNOWN)
@@ -171,22 +214,16 @@ claim_one(Task *task, const char *queue)
 	PGresult *res;
 	Outcome   outcome =
 		run(&res,
-			"SELECT task_id, token, attempt, max_attempts, priority,"
-			" payload->>'key', queue, version"
-			" FROM taskq_claim_one('%s', '{%s}', interval '%d ms')",
+			"SELECT " CLAIMED
+			", version FROM taskq_claim_one('%s', '{%s}', interval '%d ms')",
 			name, queue, lease_ms);
 
 	if (outcome == OK)
 		count = read_claim(res, queue, words, sizeof(words), task);
-	end_op(op, outcome, "tasks=%s void=-", words);
-	note_claim(outcome);
+	end_claim(op, outcome, words, "-");
 	return outcome == OK ? count : 0;
 }
 
-/*
- * Claims that are rolled back are told under "void": they were held for a
- * moment, and never happened.
- */
 static int
 claim_from(Task *tasks, const char *queue, int want, int lease_ms, int wait_ms,
 		   End end, bool undo)
@@ -216,11 +253,7 @@ claim_from(Task *tasks, const char *queue, int want, int lease_ms, int wait_ms,
 	if (outcome == OK && end != END_AUTO && percent(20))
 		rest_ms(draw(30));
 	outcome = tx_end(end, outcome);
-	if (outcome == OK)
-		end_op(op, outcome, "tasks=%s void=%s", words, dropped);
-	else
-		end_op(op, outcome, "void=%s", words);
-	note_claim(outcome);
+	end_claim(op, outcome, words, dropped);
 	return outcome == OK ? count : 0;
 }
 
@@ -247,8 +280,7 @@ run_claim(PGresult **res, const char *queue, int want, int lease_ms,
 	if (strcmp(order, "queue") != 0)
 		snprintf(how, sizeof(how), ", claim_order => '%s'", order);
 	return run(res,
-			   "SELECT task_id, token, attempt, max_attempts, priority,"
-			   " payload->>'key', queue FROM taskq_claim(%s, '%s', %d, %s,"
+			   "SELECT " CLAIMED NOTED " FROM taskq_claim(%s, '%s', %d, %s,"
 			   " interval '%d ms', tags => '{%s}'%s)",
 			   from, name, want, lease, wait_ms, draining ? "a,b" : own_tags,
 			   how);

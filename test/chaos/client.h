@@ -3,10 +3,11 @@
  *		What the files of the client share.
  *
  * main.c reads what the process is to be and runs it: a producer, a caller,
- * a grouper, a worker, a sleeper, or a session that holds a snapshot.
- * produce.c, group.c and work.c draw what is done; calls.c and lists.c make the calls of a worker,
- * claim.c claims and waits; connect.c has the connection and transactions,
- * log.c time, chance and the log.
+ * a grouper, a starter or an attendant of workflows, a worker, a sleeper, or a
+ * session that holds a snapshot.  produce.c, group.c, flow.c and work.c draw
+ * what is done; calls.c and lists.c make the calls of a worker, claim.c claims
+ * and waits; connect.c has the connection and transactions, log.c time, chance
+ * and the log.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -51,7 +52,7 @@ typedef struct Task
 	int64_t token;
 	int64_t version; /* 0: not known */
 	char    queue[64];
-	char    key[64];
+	char    key[64]; /* of a step: w, its instance, a slash and its name */
 } Task;
 
 /* main.c: what we were told to be */
@@ -81,6 +82,7 @@ extern long    begin_op(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 extern Outcome end_op(long op, Outcome outcome, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+extern void write_notes(const char *lines, int length);
 
 /* connect.c */
 extern const char *const end_word[];
@@ -94,11 +96,18 @@ extern Outcome tx_begin(End end);
 extern Outcome tx_end(End end, Outcome outcome);
 
 /* produce.c */
+extern End  draw_end(void);
 extern void produce(void);
 extern void call_and_wait(void);
 
 /* group.c */
 extern void group_parts(void);
+
+/* flow.c */
+extern bool is_step(const Task *task);
+extern void draw_result(const char *key, char *json, size_t size);
+extern void start_workflows(void);
+extern void attend_workflows(void);
 
 /* calls.c: of a worker, about itself or one task */
 extern bool    draining;
@@ -120,12 +129,19 @@ extern bool decide_many(const Task *tasks, int count);
 extern bool complete_and_claim(Task *tasks, int *count);
 extern void extend_many(const Task *tasks, int count);
 
-/* claim.c */
+/* claim.c: what is asked of it, and what it found */
+#define CLAIMED                                                               \
+	"task_id, token, attempt, max_attempts, priority,"                        \
+	" coalesce('w' || workflow_id || '/' || step, payload->>'key'), queue"
+#define NOTED                                                                 \
+	", 0, replace(dependency_results::text, ' ', ''),"                        \
+	" replace(payload::text, ' ', '')"
 extern int  read_claim(PGresult *res, const char *queue, char *words,
 					   size_t size, Task *tasks);
 extern long begin_claim(const char *queue, int want, int lease_ms, int wait_ms,
 						End end, const char *order);
-extern void note_claim(Outcome outcome);
+extern void end_claim(long op, Outcome outcome, const char *words,
+					  const char *dropped);
 extern int  claim(Task *tasks);
 extern int  sleep_and_claim(Task *tasks);
 

@@ -19,7 +19,8 @@ typedef struct List
 {
 	const Task *tasks;
 	int         count;
-	char        what[MAX_TASKS][64]; /* the first words of the log */
+	char        what[MAX_TASKS][192];   /* the first words of the log */
+	char        result[MAX_TASKS][160]; /* of a step; else empty */
 	long        op[MAX_TASKS];
 	char        ids[MAX_TASKS * 24];
 	char        tokens[MAX_TASKS * 24];
@@ -28,7 +29,9 @@ typedef struct List
 
 static void    make_list(List *list, const Task *tasks, int count,
 						 const char *what);
-static void    draw_decision(char *what, size_t size, char *json, size_t room);
+static void    draw_decision(List *list, int i, char *json, size_t room);
+static bool    completes(const List *list, int i);
+static void    join_results(const List *list, char *text, size_t size);
 static void    begin_list(List *list, bool effect, End end);
 static bool    end_list(const List *list, Outcome outcome, PGresult *res);
 static Outcome write_effects(const List *list, const char *which);
@@ -67,7 +70,7 @@ complete_many(const Task *tasks, int count)
 bool
 decide_many(const Task *tasks, int count)
 {
-	char      decisions[2 * TEXT];
+	char      decisions[3 * TEXT];
 	char      done[MAX_TASKS * 24] = "";
 	int       n = 0;
 	int       done_n = 0;
@@ -79,16 +82,14 @@ decide_many(const Task *tasks, int count)
 	make_list(&list, tasks, count, NULL);
 	for (int i = 0; i < count; i++)
 	{
-		char        decision[96];
-		const char *what = list.what[i];
+		char decision[256];
 
-		draw_decision(list.what[i], sizeof(list.what[0]), decision,
-					  sizeof(decision));
+		draw_decision(&list, i, decision, sizeof(decision));
 		n += snprintf(
 			decisions + n, sizeof(decisions) - n,
 			"%s{\"task_id\": %" PRId64 ", \"token\": %" PRId64 ", %s}",
 			i > 0 ? ", " : "", tasks[i].task_id, tasks[i].token, decision);
-		if (strcmp(what, "complete") == 0)
+		if (completes(&list, i))
 			done_n += snprintf(done + done_n, sizeof(done) - done_n,
 							   "%s%" PRId64, done_n > 0 ? "," : "",
 							   tasks[i].task_id);
@@ -112,6 +113,7 @@ complete_and_claim(Task *tasks, int *count)
 	Task      next[MAX_TASKS];
 	char      words[3 * TEXT / 2] = "-";
 	char      queue[64];
+	char      results[3 * TEXT];
 	List      list;
 	bool      effect = has_effect(&tasks[0]);
 	int       want = 1 + draw(6);
@@ -125,6 +127,7 @@ complete_and_claim(Task *tasks, int *count)
 	ensure_connection();
 	if (bound && need_register)
 		return false;
+	join_results(&list, results, sizeof(results));
 	begin_list(&list, effect, END_COMMIT);
 	op = begin_claim(queue, want, 0, 0, END_COMMIT, "queue");
 	outcome = tx_begin(END_COMMIT);
@@ -132,21 +135,16 @@ complete_and_claim(Task *tasks, int *count)
 		outcome = write_effects(&list, list.ids);
 	if (outcome == OK)
 		outcome = run(&res,
-					  "SELECT task_id, token, attempt, max_attempts, priority,"
-					  " payload->>'key', queue FROM taskq_complete_and_claim("
-					  "'{%s}', '{%s}', NULL, '%s', '%s', %d, tags => '{%s}')",
-					  list.ids, list.tokens, queue, name, want,
+					  "SELECT " CLAIMED NOTED " FROM taskq_complete_and_claim("
+					  "'{%s}', '{%s}', %s, '%s', '%s', %d, tags => '{%s}')",
+					  list.ids, list.tokens, results, queue, name, want,
 					  draining ? "a,b" : own_tags);
 	if (outcome == OK)
 		got = read_claim(res, queue, words, sizeof(words), next);
 	outcome = tx_end(END_COMMIT, outcome);
 	for (int i = 0; i < list.count; i++)
 		end_op(list.op[i], outcome, "-");
-	if (outcome == OK)
-		end_op(op, outcome, "tasks=%s void=-", words);
-	else
-		end_op(op, outcome, "void=%s", words);
-	note_claim(outcome);
+	end_claim(op, outcome, words, "-");
 	if (outcome != OK)
 		return false;
 	memcpy(tasks, next, sizeof(Task) * got);
@@ -188,8 +186,16 @@ make_list(List *list, const Task *tasks, int count, const char *what)
 	{
 		const char *comma = i > 0 ? "," : "";
 
-		snprintf(list->what[i], sizeof(list->what[0]), "%s",
-				 what != NULL ? what : "");
+		bool completes_all = what != NULL && strcmp(what, "complete") == 0;
+
+		list->result[i][0] = '\0';
+		if (is_step(&tasks[i]) && (what == NULL || completes_all))
+			draw_result(tasks[i].key, list->result[i],
+						sizeof(list->result[0]));
+		snprintf(list->what[i], sizeof(list->what[0]), "%s%s%s",
+				 what != NULL ? what : "",
+				 completes_all && list->result[i][0] ? " result=" : "",
+				 completes_all ? list->result[i] : "");
 		ids += snprintf(list->ids + ids, sizeof(list->ids) - ids, "%s%" PRId64,
 						comma, tasks[i].task_id);
 		tokens += snprintf(list->tokens + tokens,
@@ -202,15 +208,20 @@ make_list(List *list, const Task *tasks, int count, const char *what)
 
 /* How one task ends: as words of the log, and as members of an object. */
 static void
-draw_decision(char *what, size_t size, char *json, size_t room)
+draw_decision(List *list, int i, char *json, size_t room)
 {
-	int kind = draw(100);
-	int wait_ms = draw(400);
+	char  *what = list->what[i];
+	size_t size = sizeof(list->what[0]);
+	char  *result = list->result[i];
+	int    kind = draw(100);
+	int    wait_ms = draw(400);
 
 	if (kind < 80)
 	{
-		snprintf(what, size, "complete");
-		snprintf(json, room, "\"outcome\": \"complete\"");
+		snprintf(what, size, "complete%s%s", result[0] ? " result=" : "",
+				 result);
+		snprintf(json, room, "\"outcome\": \"complete\"%s%s",
+				 result[0] ? ", \"result\": " : "", result);
 	}
 	else if (kind < 92)
 	{
@@ -228,6 +239,33 @@ draw_decision(char *what, size_t size, char *json, size_t room)
 	}
 }
 
+static bool
+completes(const List *list, int i)
+{
+	return strncmp(list->what[i], "complete", 8) == 0;
+}
+
+/* As an argument: NULL where none of the tasks is a step */
+static void
+join_results(const List *list, char *text, size_t size)
+{
+	bool any = false;
+	int  n = snprintf(text, size, "ARRAY[");
+
+	for (int i = 0; i < list->count; i++)
+	{
+		const char *result = list->result[i];
+
+		any |= result[0] != '\0';
+		n += snprintf(text + n, size - n, "%s%s%s%s", i > 0 ? "," : "",
+					  result[0] ? "'" : "", result[0] ? result : "NULL",
+					  result[0] ? "'" : "");
+	}
+	snprintf(text + n, size - n, "]::jsonb[]");
+	if (!any)
+		snprintf(text, size, "NULL");
+}
+
 static void
 begin_list(List *list, bool effect, End end)
 {
@@ -235,12 +273,11 @@ begin_list(List *list, bool effect, End end)
 	{
 		const Task *task = &list->tasks[i];
 
-		list->op[i] =
-			begin_op("%s id=%" PRId64 " token=%" PRId64
-					 " w=%s effect=%d end=%s q=%s many=1",
-					 list->what[i], task->task_id, task->token, name,
-					 effect && strcmp(list->what[i], "complete") == 0,
-					 end_word[end], task->queue);
+		list->op[i] = begin_op("%s id=%" PRId64 " token=%" PRId64
+							   " w=%s effect=%d end=%s q=%s many=1",
+							   list->what[i], task->task_id, task->token, name,
+							   effect && completes(list, i), end_word[end],
+							   task->queue);
 	}
 }
 
@@ -283,27 +320,34 @@ write_effects(const List *list, const char *which)
 static Outcome
 complete_strictly(const List *list, PGresult **res)
 {
+	char results[3 * TEXT];
+
+	join_results(list, results, sizeof(results));
 	return run(res,
 			   "SELECT ok, error_code FROM taskq_complete_many('{%s}', '{%s}',"
-			   " NULL, true)",
-			   list->ids, list->tokens);
+			   " %s, true)",
+			   list->ids, list->tokens, results);
 }
 
 static Outcome
 complete_loosely(const List *list, bool effect, PGresult **res)
 {
+	char results[3 * TEXT];
+
+	join_results(list, results, sizeof(results));
 	if (!effect)
-		return run(
-			res,
-			"SELECT ok, error_code FROM taskq_complete_many('{%s}', '{%s}')",
-			list->ids, list->tokens);
-	return run(res,
-			   "WITH r AS MATERIALIZED (SELECT * FROM taskq_complete_many("
-			   "'{%s}', '{%s}') WITH ORDINALITY AS r (task_id, ok, code, n)),"
-			   " e AS (INSERT INTO effect (task_id, token, key)"
-			   " SELECT t.id, t.token, t.key FROM unnest('{%s}'::bigint[],"
-			   " '{%s}'::bigint[], '{%s}'::text[]) AS t (id, token, key)"
-			   " JOIN r ON r.task_id = t.id WHERE r.ok)"
-			   " SELECT ok, code FROM r ORDER BY n",
-			   list->ids, list->tokens, list->ids, list->tokens, list->keys);
+		return run(res,
+				   "SELECT ok, error_code FROM taskq_complete_many('{%s}',"
+				   " '{%s}', %s)",
+				   list->ids, list->tokens, results);
+	return run(
+		res,
+		"WITH r AS MATERIALIZED (SELECT * FROM taskq_complete_many("
+		"'{%s}', '{%s}', %s) WITH ORDINALITY AS r (task_id, ok, code, n)),"
+		" e AS (INSERT INTO effect (task_id, token, key)"
+		" SELECT t.id, t.token, t.key FROM unnest('{%s}'::bigint[],"
+		" '{%s}'::bigint[], '{%s}'::text[]) AS t (id, token, key)"
+		" JOIN r ON r.task_id = t.id WHERE r.ok)"
+		" SELECT ok, code FROM r ORDER BY n",
+		list->ids, list->tokens, results, list->ids, list->tokens, list->keys);
 }

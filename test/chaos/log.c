@@ -8,6 +8,8 @@
  *		B number t0 operation name=value ...
  *		E number t1 ok|fail|unknown name=value ...
  *
+ * Beside them stand notes (claim.c): what a claim told of its steps.
+ *
  * Times are microseconds of the monotonic clock.  An operation is a
  * transaction, or one call that commits by itself; of a call on a list there
  * is an operation for each task.  "fail" means that it surely did not happen:
@@ -128,6 +130,14 @@ end_op(long op, Outcome outcome, const char *format, ...)
 					  outcome == FAIL ? code : "", rest);
 	write_line(line, length);
 	return outcome;
+}
+
+/* Whole lines, about an operation that has ended */
+void
+write_notes(const char *lines, int length)
+{
+	if (length > 0)
+		write_line(lines, length);
 }
 
 static void

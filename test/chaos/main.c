@@ -1,7 +1,8 @@
 /*
  * main.c
  *		A client of the chaos test, one process each: a producer, a caller, a
- *		grouper, a worker, a sleeper, or a session that holds a snapshot.
+ *		grouper, a starter or an attendant of workflows, a worker, a sleeper,
+ *		or a session that holds a snapshot.
  *
  * It works at random, drawn from a seed, and writes what it does to a log of
  * its own (log.c).  doc/testing.md lists the operations.
@@ -50,6 +51,10 @@ main(int argc, char **argv)
 		call_and_wait();
 	else if (strcmp(role, "grouper") == 0)
 		group_parts();
+	else if (strcmp(role, "starter") == 0)
+		start_workflows();
+	else if (strcmp(role, "attendant") == 0)
+		attend_workflows();
 	else if (strcmp(role, "snapshot") == 0)
 		hold_snapshot(rate);
 	else

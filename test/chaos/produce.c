@@ -57,7 +57,6 @@ static void    single_submission(Submission *sub, const char *queue,
 								 const char *tags);
 static void    draw_submission(Submission *sub);
 static void    draw_reference(Submission *sub);
-static End     draw_end(void);
 static bool    is_awaited(const char *queue);
 static void join_keys(const Submission *sub, int first, int count, char *text,
 					  size_t size);
@@ -267,7 +266,8 @@ draw_reference(Submission *sub)
 	}
 }
 
-static End
+/* How a transaction ends that makes something */
+End
 draw_end(void)
 {
 	int n = draw(100);

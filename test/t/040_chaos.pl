@@ -18,8 +18,8 @@ my $seconds = $ENV{CHAOS_SECONDS} || 18;
 my $seed = $ENV{CHAOS_SEED} || 1 + (time ^ $$) % 1_000_000;
 my %least =
   $seconds < 60
-  ? (acknowledged => 1000, unknown => 10, holders => 3, woken => 10, audited => 1, ordered => 100, released => 10)
-  : (acknowledged => 5000, unknown => 50, holders => 10, woken => 50, audited => 1, ordered => 1000, released => 100);
+  ? (acknowledged => 1000, unknown => 10, holders => 3, woken => 10, audited => 1, ordered => 100, released => 10, instances => 20, steps => 100)
+  : (acknowledged => 5000, unknown => 50, holders => 10, woken => 50, audited => 1, ordered => 1000, released => 100, instances => 100, steps => 500);
 
 # at once, so that it is known when the run does not come to its end
 diag "chaos: SEED=$seed SECONDS=$seconds";

@@ -22,6 +22,15 @@ Q name=line max=3 retry=fixed base=100000 lease=1000000 serial=1
 Q name=group max=3 retry=fixed base=100000 lease=1000000 group=1
 Q name=rated max=3 retry=fixed base=100000 lease=1000000 rate=3 per=1000000
 Q name=timed max=3 retry=linear base=100000 cap=1000000 lease=1000000 time_limit=300000
+D {"name":"two","steps":[{"name":"a"},{"name":"b","depends_on":["a"]}]}
+D {"name":"if","steps":[{"name":"a"},{"name":"b","depends_on":["a"],"when":"$.input.n < 50"},{"name":"c","depends_on":["b"]}]}
+D {"name":"choice","steps":[{"name":"choose","type":"decision"},{"name":"x","depends_on":["choose"]},{"name":"y","depends_on":["choose"]},{"name":"join","type":"deferred","depends_on":["x","y"]}]}
+D {"name":"gate","steps":[{"name":"gate","type":"decision","branches":[{"when":"$.input.n < 50","steps":["x"]},{"when":"$.input.n >= 50","steps":["y"]}]},{"name":"x","depends_on":["gate"]},{"name":"y","depends_on":["gate"]}]}
+D {"name":"batch","steps":[{"name":"split","type":"batch"},{"name":"part","type":"batch_worker","depends_on":["split"]},{"name":"total","type":"deferred","depends_on":["part"]}]}
+D {"name":"batch_on","steps":[{"name":"split","type":"batch","failure_strategy":"continue_on_failure"},{"name":"part","type":"batch_worker","depends_on":["split"],"max_attempts":1},{"name":"total","type":"deferred","depends_on":["part"]}]}
+D {"name":"ask","steps":[{"name":"signal","type":"signal","signal":{"name":"go"}},{"name":"b","depends_on":["signal"]}]}
+D {"name":"pause","steps":[{"name":"a"},{"name":"timer","type":"timer","depends_on":["a"],"timer":{"after":"500 ms"}},{"name":"b","depends_on":["timer"]}]}
+D {"name":"outer","steps":[{"name":"in","type":"workflow","workflow":{"name":"two"}},{"name":"b","depends_on":["in"]}]}
 TEXT
 
 my $n = 0;
@@ -66,6 +75,27 @@ sub task { my ($id, $key, $state, %more) = @_; my %words = (q => 'q', reason => 
 sub outbox { return map { "O key=$_\n" } @_; }
 sub effect { my ($id, $token) = @_; return "F id=$id token=$token\n"; }
 sub call { my ($w, $what, $t0, $t1, $outcome) = @_; return op($t0, $t1, "$what w=$w limit=0", $outcome // 'ok -'); }
+
+# start instance f of a template as workflow id
+sub start
+{
+	my ($in, $id, $t0, $t1, %more) = @_;
+	my %words = (name => 'two', in => $in, void => '-', key => '-', end => 'commit', conflict => 'error', delay => 0, v => 10, %more);
+	my $outcome = delete $words{outcome} // "ok id=$id";
+	return op($t0, $t1, join(' ', 'start', map { "$_=$words{$_}" } sort keys %words), $outcome eq 'none' ? undef : $outcome);
+}
+sub flow { my ($id, $in, $state, %more) = @_; my %words = (name => 'two', key => '-', n => 10, parent => '-', via => '-', result => 'null', %more);
+	return "W id=$id in=$in state=$state " . join(' ', map { "$_=$words{$_}" } sort keys %words) . "\n"; }
+sub step { my ($flow, $name, $id, $state, %more) = @_; return task($id, "w$flow/$name", $state, result => 'null', %more); }
+sub by_hand { my ($what, $words, $t0, $t1, $outcome) = @_; return op($t0, $t1, "$what $words end=commit", $outcome // 'ok said='); }
+# a step that is claimed at some time by w, and done 10 later: payload and results of its parents, its own result
+sub does
+{
+	my ($flow, $name, $id, $time, $payload, $deps, $result) = @_;
+	return (claim('w', $time, $time + 4, [ [ $id, 1, 1, 0, "w$flow/$name" ] ]), "G id=$id token=1 deps=$deps payload=$payload\n",
+		answer('complete', 'w', $id, 1, $time + 6, $time + 9, 'ok -', effect => 1, end => 'commit', result => $result), effect($id, 1));
+}
+sub done { my ($flow, $name, $id, $time, $payload, $deps, $result) = @_; return (does(@_), step($flow, $name, $id, 'done', result => $result)); }
 
 # the rules that are broken
 sub broken
@@ -401,6 +431,139 @@ reports('before all was there', '21', @parts, junction(6, 8, 'ok released=1,2'),
 reports('never, and it is stuck', '4 21', @parts, junction(6, 8, 'ok released=-'), junction(20, 25, 'ok released=-'),
 	task(1, 'g', 'suspended', q => 'group'), task(2, 'h', 'suspended', q => 'group'));
 reports('handed out before', '21', @parts, junction(56, 58, 'ok released=1,2'), @worked);
+
+# --- 22: workflow 17, called f, has the steps a (18) and b (19)
+my $in = '{"key":"f"}';
+my @started = (start('f', 17, 0, 5), outbox('f'));
+my @a = done(17, 'a', 18, 10, $in, '{}', '{"n":1}');
+my @b = done(17, 'b', 19, 30, $in, '{"a":{"n":1}}', '{"n":2}');
+my @f = flow(17, 'f', 'done', result => '{"n":2}');
+clean('a workflow of two steps', @started, @a, @b, @f);
+reports('an acknowledged instance that is not there', '3 22', @started);
+reports('an instance that is not there, and its steps are', '3 22', @started, @a, @b);
+reports('another instance than was acknowledged', '22', start('f', 16, 0, 5), outbox('f'), @a, @b, @f);
+reports('an instance that is there twice', '22', @started, @a, @b, @f, flow(27, 'f', 'done', result => '{"n":2}'),
+	done(27, 'a', 28, 10, $in, '{}', '{"n":1}'), done(27, 'b', 29, 30, $in, '{"a":{"n":1}}', '{"n":2}'));
+reports('a start that was rolled back', '22', start('f', 17, 0, 5, end => 'rollback', outcome => 'none'), outbox('f'), @a, @b, @f);
+reports('a start that was undone', '22', start('g', 7, 0, 5, void => 'f'), outbox('g', 'f'), @a, @b, @f, flow(7, 'g', 'done', result => '{"n":2}'),
+	done(7, 'a', 8, 10, '{"key":"g"}', '{}', '{"n":1}'), done(7, 'b', 9, 30, '{"key":"g"}', '{"a":{"n":1}}', '{"n":2}'));
+reports('an instance that nobody has started', '3 22', @a, @b, @f, outbox('f'));
+clean('an unknown start that did not happen', start('f', 17, 0, 5, outcome => 'none'));
+clean('an unknown start that happened', start('f', 17, 0, 5, outcome => 'none'), outbox('f'), @a, @b, @f);
+reports('an instance without its row in the outbox', '3', start('f', 17, 0, 5), @a, @b, @f);
+my @keyed = (start('f', 17, 0, 5, key => 'k'), outbox('f'), @a, @b, flow(17, 'f', 'done', key => 'k', result => '{"n":2}'));
+my %again = (key => 'k', conflict => 'return');
+clean('the key was taken', @keyed, start('g', 17, 10, 15, %again));
+reports('the answer is an instance with another key', '22', @keyed, start('g', 17, 10, 15, %again, key => 'l'));
+my @g = (outbox('g'), flow(27, 'g', 'done', key => 'k', result => '{"n":2}'), done(27, 'a', 28, 50, '{"key":"g"}', '{}', '{"n":1}'), done(27, 'b', 29, 70, '{"key":"g"}', '{"a":{"n":1}}', '{"n":2}'));
+reports('two with one key', '22', @keyed, start('g', 27, 10, 15, %again), @g);
+clean('the one with that key had ended', @keyed, start('g', 27, 40, 45, %again), @g);
+reports('a step of no instance', '22', claim('w', 10, 15, [ [ 8, 1, 1, 0, 'w7/a' ] ]));
+
+# --- 23
+reports('an instance that still runs', '23', @started, @a, @b, flow(17, 'f', 'running'));
+reports('an instance that was forgotten', '23', @started, @a, step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'waiting_for_dependencies'));
+reports('a step that nobody has released', '23', @started, @a, step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'error'));
+my @a_dies = (claim('w', 10, 14, [ [ 18, 1, 1, 0, 'w17/a' ] ]), answer('fail', 'w', 18, 1, 20, 25, 'ok -', retryable => 0, retry_in => -1));
+my @a_dead = (@a_dies, step(17, 'a', 18, 'dead', reason => 'rejected'));
+clean('what a failed step holds up', @started, @a_dead, step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'error'));
+reports('all is well, though a step is dead', '23', @started, @a_dead, step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'done'));
+reports('an error without a failure', '23', @started, @a, @b, flow(17, 'f', 'error'));
+my @waits = (step(17, 'a', 18, 'cancelled', attempt => 0), step(17, 'b', 19, 'cancelled', attempt => 0));
+clean('a cancel', @started, @waits, by_hand('cancel', 'flow=17', 6, 9), flow(17, 'f', 'cancelled'));
+reports('a cancel by nobody', '23', @started, @waits, flow(17, 'f', 'cancelled'));
+reports('a cancel that does not last', '23', @started, @waits, by_hand('cancel', 'flow=17', 6, 9), flow(17, 'f', 'error'));
+reports('a cancel that leaves a step', '23', @started, step(17, 'a', 18, 'cancelled', attempt => 0), step(17, 'b', 19, 'blocked', attempt => 0),
+	by_hand('cancel', 'flow=17', 6, 9), flow(17, 'f', 'cancelled'));
+my @resolved = (@started, @a_dies, step(17, 'a', 18, 'done', reason => 'manual', result => '{"n":5}'), by_hand('resolve', 'id=18 flow=17 result={"n":5}', 26, 29),
+	done(17, 'b', 19, 30, $in, '{"a":{"n":5}}', '{"n":2}'));
+clean('resolved by hand', @resolved, flow(17, 'f', 'resolved', result => '{"n":2}'));
+reports('resolved by hand, and not told', '23', @resolved, flow(17, 'f', 'done', result => '{"n":2}'));
+my @a_retried = (by_hand('retry', 'id=18 flow=17', 26, 29), claim('v', 26, 29, [ [ 18, 2, 1, 0, 'w17/a' ] ]),
+	answer('complete', 'v', 18, 2, 30, 34, 'ok -', effect => 1, end => 'commit', result => '{"n":1}'), effect(18, 2), step(17, 'a', 18, 'done', result => '{"n":1}'));
+clean('retried by hand', @started, @a_dies, @a_retried, done(17, 'b', 19, 40, $in, '{"a":{"n":1}}', '{"n":2}'), @f);
+
+# --- 24
+reports('a step that is missing', '24', @started, @a, flow(17, 'f', 'done', result => 'null'));
+reports('a step twice', '24', @started, @a, @b, done(17, 'b', 20, 30, $in, '{"a":{"n":1}}', '{"n":2}'), @f);
+reports('a step of another template', '24', @started, @a, @b, step(17, 'c', 20, 'cancelled'), flow(17, 'f', 'error'));
+reports('a step is done twice', '5 6', @started, @a, @b, @f, answer('complete', 'w', 18, 1, 20, 25, 'ok -', effect => 1, end => 'commit', result => '{"n":1}'), effect(18, 1));
+my @if = (start('f', 17, 0, 5, name => 'if'), outbox('f'), @a, flow(17, 'f', 'done', name => 'if', n => 70, result => '{"n":3}'));
+clean('a step that is filtered', @if, step(17, 'b', 19, 'filtered', attempt => 0), done(17, 'c', 20, 30, $in, '{"b":null}', '{"n":3}'));
+reports('a step that should have been filtered', '24', @if, @b, done(17, 'c', 20, 50, $in, '{"b":{"n":2}}', '{"n":3}'));
+my @choice = (start('f', 17, 0, 5, name => 'choice'), outbox('f'), done(17, 'choose', 18, 10, $in, '{}', '{"create":["x"]}'));
+my @choice_ends = flow(17, 'f', 'done', name => 'choice', result => '{"n":4}');
+my @x = done(17, 'x', 19, 30, $in, '{"choose":{"create":["x"]}}', '{"n":3}');
+my @join = done(17, 'join', 20, 50, $in, '{"x":{"n":3}}', '{"n":4}');
+my $no_y = "V flow=17 step=y\n";
+clean('a choice', @choice, @x, @join, $no_y, @choice_ends);
+reports('what was not chosen', '24', @choice, @x, done(17, 'y', 21, 30, $in, '{"choose":{"create":["x"]}}', '{"n":3}'),
+	done(17, 'join', 20, 50, $in, '{"x":{"n":3},"y":{"n":3}}', '{"n":4}'), @choice_ends);
+reports('what was chosen is not there', '24', @choice, @x, $no_y, flow(17, 'f', 'done', name => 'choice', result => 'null'));
+reports('it is not told to be skipped', '24', @choice, @x, @join, @choice_ends);
+my @gate = (start('f', 17, 0, 5, name => 'gate'), outbox('f'), step(17, 'gate', 18, 'done', attempt => 0, result => '{"create":["y"]}'));
+clean('the engine decides', @gate, done(17, 'y', 19, 30, $in, '{"gate":{"create":["y"]}}', '{"n":3}'), "V flow=17 step=x\n", flow(17, 'f', 'done', name => 'gate', n => 60, result => '{"n":3}'));
+reports('the engine decides wrongly', '24', @gate, done(17, 'x', 19, 30, $in, '{"gate":{"create":["y"]}}', '{"n":3}'), "V flow=17 step=y\n", flow(17, 'f', 'done', name => 'gate', n => 60, result => '{"n":3}'));
+my $split = '{"max_workers":9,"size":2,"total":3}';
+my @batch = (start('f', 17, 0, 5, name => 'batch'), outbox('f'), done(17, 'split', 18, 10, $in, '{}', $split));
+my @part1 = done(17, 'part_001', 21, 30, '{"end":2,"index":1,"start":0}', "{\"split\":$split}", '{"n":1}');
+my @part2 = done(17, 'part_002', 22, 30, '{"end":3,"index":2,"start":2}', "{\"split\":$split}", '{"n":2}');
+my @total = done(17, 'total', 23, 50, $in, '{"part":[{"n":1},{"n":2}]}', '{"n":9}');
+my @batch_ends = flow(17, 'f', 'done', name => 'batch', result => '{"n":9}');
+clean('a batch', @batch, @part1, @part2, @total, @batch_ends);
+reports('a batch with one member too many', '24 26', @batch, @part1, @part2, @total, @batch_ends, done(17, 'part_003', 24, 30, '{"end":3,"index":3,"start":3}', "{\"split\":$split}", '{"n":2}'));
+reports('a batch with one member too few', '24', @batch, @part1, done(17, 'total', 23, 50, $in, '{"part":[{"n":1}]}', '{"n":9}'), @batch_ends);
+
+clean('a batch that is cancelled while it says how many', @batch, by_hand('cancel', 'flow=17', 12, 15), "V flow=17 step=part\n", flow(17, 'f', 'cancelled', name => 'batch'));
+
+# --- 25: b was handed out at 30
+reports('a step before its parent', '25', @started, done(17, 'a', 18, 35, $in, '{}', '{"n":1}'), @b, @f);
+clean('its parent may have ended', @started, @b, @f, claim('w', 10, 14, [ [ 18, 1, 1, 0, 'w17/a' ] ]),
+	answer('complete', 'w', 18, 1, 33, 60, 'ok -', effect => 1, end => 'commit', result => '{"n":1}'), effect(18, 1), step(17, 'a', 18, 'done', result => '{"n":1}'));
+reports('a step whose parent has failed', '25', @started, @a_dead, done(17, 'b', 19, 30, $in, '{"a":null}', '{"n":2}'), flow(17, 'f', 'error'));
+clean('after an unknown completion', @started, claim('w', 10, 14, [ [ 18, 1, 1, 0, 'w17/a' ] ]),
+	answer('complete', 'w', 18, 1, 16, 19, undef, effect => 1, end => 'commit', result => '{"n":1}'), effect(18, 1), step(17, 'a', 18, 'done', result => '{"n":1}'), @b, @f);
+reports('the last one before the first one, beyond one that is filtered', '25', start('f', 17, 0, 5, name => 'if'), outbox('f'), done(17, 'a', 18, 35, $in, '{}', '{"n":1}'),
+	step(17, 'b', 19, 'filtered', attempt => 0), done(17, 'c', 20, 20, $in, '{"b":null}', '{"n":3}'), flow(17, 'f', 'done', name => 'if', n => 70, result => '{"n":3}'));
+reports('a step before the time of its instance', '25', start('f', 17, 0, 5, delay => 100_000), outbox('f'), @a, @b, @f);
+reports('a step after the cancel', '25', @started, @a, by_hand('cancel', 'flow=17', 20, 25), claim('w', 30, 34, [ [ 19, 1, 1, 0, 'w17/b' ] ]), step(17, 'b', 19, 'cancelled'), flow(17, 'f', 'cancelled'));
+clean('a step that was handed out before the cancel', @started, @a, by_hand('cancel', 'flow=17', 32, 35), @b, flow(17, 'f', 'cancelled'));
+sub pause { my ($time) = @_; return (start('f', 17, 0, 5, name => 'pause'), outbox('f'), @a, step(17, 'timer', 20, 'done', attempt => 0),
+		done(17, 'b', 19, $time, $in, '{"timer":null}', '{"n":2}'), flow(17, 'f', 'done', name => 'pause', result => '{"n":2}')); }
+reports('a timer that is too early', '25', pause(500));
+clean('a timer', pause(520));
+my @inner = (start('f', 17, 0, 5, name => 'outer'), outbox('f'), step(17, 'in', 16, 'done', attempt => 0, result => '{"n":2}'),
+	flow(27, 'i', 'done', parent => 17, via => 16, result => '{"n":2}'), done(27, 'a', 28, 10, '{"key":"i"}', '{}', '{"n":1}'), done(27, 'b', 29, 30, '{"key":"i"}', '{"a":{"n":1}}', '{"n":2}'));
+sub outer { my ($time) = @_; return (@inner, done(17, 'b', 19, $time, $in, '{"in":{"n":2}}', '{"n":3}'), flow(17, 'f', 'done', name => 'outer', result => '{"n":3}')); }
+clean('an instance inside of another one', outer(40));
+reports('the outer one does not wait for the inner one', '25', outer(20));
+reports('the outer one is not told of the end', '23', (map { s/^T id=16 .*\n//r } @inner), step(17, 'in', 16, 'dead', reason => 'dependency_failed'),
+	step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'error', name => 'outer'));
+
+# --- 26
+reports('a result that nobody gave', '26', @started, @b, @f, does(17, 'a', 18, 10, $in, '{}', '{"n":7}'), step(17, 'a', 18, 'done', result => '{"n":1}'));
+reports('results of another step', '26', @started, @a, done(17, 'b', 19, 30, $in, '{"a":{"n":7}}', '{"n":2}'), @f);
+reports('a result is missing', '26', @started, @a, done(17, 'b', 19, 30, $in, '{}', '{"n":2}'), @f);
+reports('no results at all', '26', @started, @a, done(17, 'b', 19, 30, $in, 'null', '{"n":2}'), @f);
+reports('the payload of another instance', '26', @started, @a, done(17, 'b', 19, 30, '{"key":"g"}', '{"a":{"n":1}}', '{"n":2}'), @f);
+reports('an instance with the result of the first step', '26', @started, @a, @b, flow(17, 'f', 'done', result => '{"n":1}'));
+reports('the parts in another order', '26', @batch, @part1, @part2, done(17, 'total', 23, 50, $in, '{"part":[{"n":2},{"n":1}]}', '{"n":9}'), @batch_ends);
+reports('parts that overlap', '26', @batch, @part1, done(17, 'part_002', 22, 30, '{"end":3,"index":2,"start":0}', "{\"split\":$split}", '{"n":2}'), @total, @batch_ends);
+my @on = (start('f', 17, 0, 5, name => 'batch_on'), outbox('f'), done(17, 'split', 18, 10, $in, '{}', $split), @part1, flow(17, 'f', 'done', name => 'batch_on', result => '{"n":9}'),
+	claim('w', 30, 34, [ [ 22, 1, 1, 0, 'w17/part_002' ] ]), answer('fail', 'w', 22, 1, 36, 39, 'ok -', retryable => 0, retry_in => -1), step(17, 'part_002', 22, 'dead', reason => 'rejected'));
+clean('a batch goes on without a part', @on, done(17, 'total', 23, 50, $in, '{"part":[{"n":1},{"error":"noluck"}]}', '{"n":9}'));
+reports('a part is done, though it failed', '26', @on, done(17, 'total', 23, 50, $in, '{"part":[{"n":1},{"n":2}]}', '{"n":9}'));
+
+# --- 27
+my @ask = (start('f', 17, 0, 5, name => 'ask'), outbox('f'), flow(17, 'f', 'done', name => 'ask', result => '{"n":2}'), step(17, 'signal', 18, 'done', attempt => 0, result => '{"n":7}'),
+	done(17, 'b', 19, 50, $in, '{"signal":{"n":7}}', '{"n":2}'));
+sub go { my ($n, $t0, $t1, $said) = @_; return by_hand('signal', "flow=17 v=$n", $t0, $t1, $said); }
+clean('a signal, and another one', @ask, go(7, 10, 15, 'ok said=t'), go(8, 16, 20, 'ok said=f'));
+clean('an unknown signal was the first', @ask, go(7, 10, 15, 'unknown said=-'), go(8, 16, 20, 'ok said=f'));
+reports('two first signals', '27', @ask, go(7, 10, 15, 'ok said=t'), go(8, 16, 20, 'ok said=t'));
+reports('the second signal counts', '27', @ask, go(8, 10, 15, 'ok said=t'), go(7, 16, 20, 'ok said=f'));
+reports('no signal counts', '27', @ask, go(7, 10, 15, 'ok said=f'));
+reports('a step goes on without a signal', '25', @ask, go(7, 60, 65, 'ok said=t'));
 
 # --- the plan of a seed is always the same, and another one's is another
 sub plan_text { return join ' ', map { join ':', @$_ } Chaos::Run::plan(@_); }

@@ -8,7 +8,13 @@
 #	E number time outcome n=v      it has ended (after the answer)
 #	Q name=... max=... retry=...   a queue and its options
 #	S name=value ...               settings of the server and of the run
-#	T id=... q=... state=... ...   a task, at the end
+#	D {...}                        a template of workflows, as JSON
+#	T id=... q=... state=... ...   a task, at the end; of a step the key is w,
+#	                               its instance, a slash and its name, and there
+#	                               is its result
+#	W id=... name=... state=...    an instance of a workflow, at the end
+#	V flow=... step=...            a step that was skipped, at the end
+#	G id=... token=... deps=... payload=...   what a claim told of a step
 #	O key=...                      a row of the outbox, at the end
 #	F id=... token=...             an effect, at the end
 #	R at=... audited=... repaired=...   numbers of the audit, at that time
@@ -21,13 +27,16 @@
 #
 # After finish() there are: ops; submits (by key); claims and claims_of (by
 # task); answers (by "task token"); tasks, outbox, effects; signs and ends of
-# each worker; connections and ends of processes.  A claim is one task that
-# was handed out by one operation that is known to have happened, not before
-# {t0}; it lives surely from {from} to {until}.
+# each worker; connections and ends of processes; starts (by the name that an
+# instance has in its input), flows (by id), steps (by instance and name), and
+# by_hand (by task).  A claim is one task that was handed out by one operation
+# that is known to have happened, not before {t0}; it lives surely from {from}
+# to {until}.
 package Chaos::History;
 
 use strict;
 use warnings;
+use JSON::PP;
 use List::Util qw(min max);
 
 use constant FOREVER => 9e18;
@@ -41,7 +50,8 @@ sub new
 	my ($class) = @_;
 	return bless {
 		process => 'none', open => {}, ops => [], queues => {}, settings => {}, tasks => {}, key_count => {},
-		outbox => {}, effects => {}, server_log => [], complaints => [], problems => [], audits => [] }, $class;
+		outbox => {}, effects => {}, server_log => [], complaints => [], problems => [], audits => [],
+		templates => {}, flows => {}, steps => {}, starts => {}, by_hand => {}, skipped => {} }, $class;
 }
 
 sub load_file
@@ -107,6 +117,10 @@ my %add = (
 	},
 	O => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{outbox}{ $row{key} }++ },
 	F => sub { my ($self, $rest) = @_; my %row = fields(split / /, $rest); $self->{effects}{ $row{id} }{ $row{token} }++ },
+	D => sub { my ($self, $rest) = @_; my $template = decode_json($rest); $self->{templates}{ $template->{name} } = $template },
+	W => sub { my ($self, $rest) = @_; my %flow = fields(split / /, $rest); push @{ $self->{flow_rows} }, \%flow },
+	V => sub { my ($self, $rest) = @_; my %step = fields(split / /, $rest); $self->{skipped}{ $step{flow} }{ $step{step} } = 1 },
+	G => sub { my ($self, $rest) = @_; my %told = fields(split / /, $rest); $self->{told}{"$told{id} $told{token}"} = \%told },
 	R => sub { my ($self, $rest) = @_; push @{ $self->{audits} }, { fields(split / /, $rest) } },
 	L => sub { push @{ $_[0]{server_log} }, $_[1] },
 	K => sub { push @{ $_[0]{problems} }, $_[1] },
@@ -142,6 +156,7 @@ sub finish
 	}
 	$self->index_tasks;
 	$self->index_submits;
+	$self->index_flows;
 	$self->index_claims;
 	$self->index_workers;
 	$self->index_connections;
@@ -184,6 +199,59 @@ sub index_submits
 		$self->{submits}{$_} = { op => $op, key => $_, sure => 0, may => 0 } for words($op->{void});
 	}
 	return;
+}
+
+# step_of(KEY): the instance and the name, if it is the key of a step
+sub step_of { return $_[0] =~ m{^w(\d+)/(.+)}; }
+
+# starts: name in the input => {op, may (could it be there?), sure (must it?)};
+# by_hand: task => retries and resolutions; flow_calls: instance => the other
+# calls about it
+sub index_flows
+{
+	my ($self) = @_;
+
+	$self->{flows}{ $_->{id} } = $_ for @{ $self->{flow_rows} // [] };
+	for my $task (@{ $self->{task_rows} // [] })
+	{
+		my ($flow, $step) = step_of($task->{key}) or next;
+		push @{ $self->{steps}{$flow}{$step} }, $task;
+	}
+	push @{ $self->{inner}{ $_->{via} } }, $_ for grep { $_->{via} ne '-' } values %{ $self->{flows} };
+	for my $op (@{ $self->{ops} })
+	{
+		if ($op->{op} eq 'start')
+		{
+			$self->{starts}{ $op->{in} } = { op => $op, in => $op->{in}, sure => ok($op), may => maybe($op) };
+			$self->{starts}{$_} = { op => $op, in => $_, sure => 0, may => 0 } for words($op->{void});
+		}
+		elsif ($op->{op} =~ /^(retry|resolve)$/) { push @{ $self->{by_hand}{ $op->{id} } }, $op if maybe($op); }
+		elsif ($op->{op} =~ /^(signal|cancel)$/) { push @{ $self->{flow_calls}{ $op->{flow} } }, $op; }
+	}
+	return;
+}
+
+# The template of an instance, and the definition of a step or of a member of
+# a batch by its name; nothing where there is none
+sub template_of { my ($self, $flow) = @_; return $self->{templates}{ ($self->{flows}{$flow} // return)->{name} }; }
+
+sub definition_of
+{
+	my ($self, $flow, $step) = @_;
+	my $template = $self->template_of($flow) // return;
+	my $of = $template->{by_name} //= { map { $_->{name} => $_ } @{ $template->{steps} } };
+
+	return $of->{$step} if $of->{$step} && ($of->{$step}{type} // '') ne 'batch_worker';
+	return unless $step =~ /^(.+)_\d{3,}$/;
+	return $of->{$1} && ($of->{$1}{type} // '') eq 'batch_worker' ? $of->{$1} : undef;
+}
+
+# Retries and resolutions that may have happened to a task, of one kind if that
+# is said
+sub hands_on
+{
+	my ($self, $id, $what) = @_;
+	return grep { !$what || $_->{op} eq $what } @{ $self->{by_hand}{$id} // [] };
 }
 
 # claims: what was handed out, from what is known to have happened;

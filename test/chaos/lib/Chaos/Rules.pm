@@ -1,5 +1,6 @@
-# Chaos::Rules: the twenty-one rules, one function each; two that are about
-# time are in Chaos::Liveness.
+# Chaos::Rules: the rules, one function each; two that are about time are in
+# Chaos::Liveness, those about workflows in Chaos::Flow.  A step of a workflow
+# is a task, and those about tasks hold for it, too.
 #
 # Each takes a history (Chaos::History) and returns the violations as texts.
 # Only what is wrong however the unknown operations went is a violation, so
@@ -9,6 +10,7 @@ package Chaos::Rules;
 use strict;
 use warnings;
 use List::Util qw(max min);
+use Chaos::Flow;
 use Chaos::History;
 use Chaos::Liveness;
 
@@ -35,7 +37,13 @@ our @rules = (
 	[ 18, 'the audit finds nothing', \&audit ],
 	[ 19, 'taskq_check is silent', \&check ],
 	[ 20, 'order of a key', \&order_of_key ],
-	[ 21, 'groups', \&groups ]);
+	[ 21, 'groups', \&groups ],
+	[ 22, 'no instance lost', \&Chaos::Flow::no_loss ],
+	[ 23, 'instances end', \&Chaos::Flow::ends ],
+	[ 24, 'each step once', \&Chaos::Flow::steps ],
+	[ 25, 'order of steps', \&Chaos::Flow::order ],
+	[ 26, 'results are carried', \&Chaos::Flow::results ],
+	[ 27, 'signals', \&Chaos::Flow::signals ]);
 
 my %finished = map { $_ => 1 } qw(done dead cancelled filtered redundant recreated);
 
@@ -69,6 +77,9 @@ sub no_loss
 	return @bad;
 }
 
+# A step of a workflow?  Its instance answers for it.
+sub is_step { return Chaos::History::step_of($_[0]{key}) ? 1 : 0; }
+
 # What was refused, rolled back or never submitted is neither stored nor
 # handed out.
 sub no_phantom
@@ -76,14 +87,14 @@ sub no_phantom
 	my ($h) = @_;
 	my @bad;
 
-	for my $task (@{ $h->{task_rows} // [] })
+	for my $task (grep { !is_step($_) } @{ $h->{task_rows} // [] })
 	{
 		my $submit = $h->{submits}{ $task->{key} };
 		push @bad, "task $task->{id} (key $task->{key}) is stored, but was "
 		  . ($submit ? 'not submitted in the end' : 'never submitted')
 		  unless $submit && $submit->{may};
 	}
-	for my $claim (@{ $h->{claims} })
+	for my $claim (grep { !is_step($_) } @{ $h->{claims} })
 	{
 		my $submit = $h->{submits}{ $claim->{key} };
 		push @bad, "task $claim->{id} (key $claim->{key}) was handed out, but never submitted"
@@ -92,7 +103,7 @@ sub no_phantom
 	return @bad;
 }
 
-# The row in the outbox is there exactly if the task is, or was.
+# The row in the outbox is there exactly if the task is, or was, or the instance is.
 sub atomic
 {
 	my ($h) = @_;
@@ -114,14 +125,24 @@ sub atomic
 		next if $h->leaves_nothing($submit->{op}{q}) && (!$submit->{id} || $h->maybe_completed($submit->{id}));
 		push @bad, "key $key has a row in the outbox, but there is no task";
 	}
+	my %flow = map { $_->{in} => 1 } grep { $_->{parent} eq '-' } values %{ $h->{flows} };
+	for my $in (sort keys %{ $h->{starts} })
+	{
+		my $rows = $h->{outbox}{$in} // 0;
+
+		push @bad, "instance $in has $rows rows in the outbox" if $rows > 1;
+		push @bad, "instance $in is there without its row in the outbox" if $flow{$in} && !$rows;
+		push @bad, "instance $in has a row in the outbox, and is not there" if $rows && !$flow{$in};
+	}
 	for my $key (sort keys %{ $h->{outbox} })
 	{
-		push @bad, "the outbox has key $key, which nobody submitted" unless $h->{submits}{$key};
+		push @bad, "the outbox has key $key, which nobody submitted" unless $h->{submits}{$key} || $h->{starts}{$key};
 	}
 	return @bad;
 }
 
-# After the drain every task is in one finished state.
+# After the drain every task is in one finished state.  (Rule 23 judges the steps
+# that are blocked.)
 sub one_end
 {
 	my ($h) = @_;
@@ -130,7 +151,7 @@ sub one_end
 	for my $task (@{ $h->{task_rows} // [] })
 	{
 		push @bad, "task $task->{id} is stuck: $task->{state}, attempt $task->{attempt}, queue $task->{q}"
-		  unless $finished{ $task->{state} };
+		  unless $finished{ $task->{state} } || ($task->{state} eq 'blocked' && is_step($task));
 	}
 	for my $id (sort { $a <=> $b } keys %{ $h->{task_of_id} // {} })
 	{
@@ -138,6 +159,15 @@ sub one_end
 		push @bad, "task $id is there $n times" if $n > 1;
 	}
 	return @bad;
+}
+
+# May a step be done though nobody completed it?  By hand; or no worker does it.
+sub ends_otherwise
+{
+	my ($h, $task) = @_;
+	my $definition = is_step($task) ? $h->definition_of(Chaos::History::step_of($task->{key})) : undef;
+
+	return $h->hands_on($task->{id}, 'resolve') || ($definition && Chaos::Flow::is_passive($definition));
 }
 
 # At most one accepted completion; accepted = done = somebody completed it,
@@ -166,7 +196,7 @@ sub one_completion
 	for my $task (@{ $h->{task_rows} // [] })
 	{
 		push @bad, "task $task->{id} is done, but nobody completed it"
-		  if $task->{state} eq 'done' && !$h->maybe_completed($task->{id});
+		  if $task->{state} eq 'done' && !$h->maybe_completed($task->{id}) && !ends_otherwise($h, $task);
 	}
 	for my $op (grep { $_->{op} =~ /^(await|call)$/ && ok($_) } @{ $h->{ops} })
 	{
@@ -209,7 +239,7 @@ sub effects_once
 		{
 			# a task that left nothing is done, or somebody dropped it
 			my $done = $task ? $task->{state} eq 'done' : $h->leaves_nothing($maybe[0]{q});
-			push @bad, "task $id is done, but its effect is missing" if $done && !$effect;
+			push @bad, "task $id is done, but its effect is missing" if $done && !$effect && !$h->hands_on($id, 'resolve');
 			push @bad, "task $id is not done, but has an effect" if $effect && !$done;
 		}
 		elsif (@sure && !$sure[0]{effect} && $effect)
@@ -291,9 +321,23 @@ sub fencing
 # The most attempts of a task: its own, or those of its queue; -1 = no limit
 sub max_attempts
 {
-	my ($h, $key) = @_;
+	my ($h, $key, $queue) = @_;
+	my ($flow, $step) = Chaos::History::step_of($key);
+	if ($flow)
+	{
+		my $definition = $h->definition_of($flow, $step) // {};
+		return 1 if exists $definition->{retryable} && !$definition->{retryable};
+		return $definition->{max_attempts} || ($h->{queues}{$queue} // {})->{max} || -1;
+	}
 	my $op = ($h->{submits}{$key} // {})->{op} // {};
 	return $op->{max} || ($h->{queues}{ $op->{q} // '' } // {})->{max} || -1;
+}
+
+# May one of these operations have come between two claims?
+sub met
+{
+	my ($ops, $claim, $next) = @_;
+	return scalar grep { $_->{t0} < $next->{t1} && $_->{t1} > $claim->{t0} } @$ops;
 }
 
 # Never more attempts than allowed; their numbers rise; dead for want of
@@ -307,24 +351,25 @@ sub attempts
 	for my $id (sort { $a <=> $b } keys %{ $h->{claims_of} // {} })
 	{
 		my @claims = @{ $h->{claims_of}{$id} };
-		my $max = max_attempts($h, $claims[0]{key});
+		my $max = max_attempts($h, @{ $claims[0] }{qw(key q)});
 		my $paid = grep { !$h->maybe_free($_) } @claims;
+		my @retries = $h->hands_on($id, 'retry');    # each gives it all attempts once more
 
-		push @bad, "task $id was handed out $paid times, with $max attempts" if $max > 0 && $paid > $max;
+		push @bad, "task $id was handed out $paid times, with $max attempts" if $max > 0 && $paid > $max * (1 + @retries);
 		for my $i (0 .. $#claims)
 		{
 			my $claim = $claims[$i];
 			push @bad, "task $id: attempt $claim->{attempt} of $max" if $max > 0 && $claim->{attempt} > $max;
 			push @bad, "task $id: attempt $claim->{attempt}" if $claim->{attempt} < 1;
 			my ($next) = grep { $_->{t0} > $claim->{t1} } @claims[ $i + 1 .. $#claims ];
-			next unless $next;
+			next if !$next || met(\@retries, $claim, $next);
 			push @bad, "task $id: attempt $next->{attempt} came after attempt $claim->{attempt}"
 			  if $next->{attempt} < $claim->{attempt} + ($h->maybe_free($claim) ? 0 : 1);
 		}
 	}
 	for my $task (@{ $h->{task_rows} // [] })
 	{
-		my $max = max_attempts($h, $task->{key});
+		my $max = max_attempts($h, @$task{qw(key q)});
 		push @bad, "task $task->{id} ended at attempt $task->{attempt} of $max"
 		  if $max > 0 && $task->{attempt} > $max;
 		push @bad, "task $task->{id} is dead ($task->{reason}) at attempt $task->{attempt} of $max"
@@ -376,6 +421,7 @@ sub delays
 
 			for my $next (grep { $_->{token} > $claim->{token} } @{ $h->{claims_of}{ $claim->{id} } })
 			{
+				next if met([ $h->hands_on($claim->{id}, 'retry') ], $claim, $next);
 				my $too_early = $answer->{t0} + $wait - $h->slack - $next->{t1};
 				push @bad, "task $claim->{id} was handed out $too_early us before its wait after $answer->{op} was over"
 				  if $too_early > 0;

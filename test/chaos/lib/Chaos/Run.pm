@@ -13,6 +13,7 @@ use PostgreSQL::Test::Utils;
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_REALTIME);
 use Chaos::History;
+use Chaos::Templates;
 
 # A silent worker is given more time than one whose connection has ended, so
 # that the two can be told apart.
@@ -21,8 +22,8 @@ my %interval = (dead_threshold => 3000, reaper_interval => 300);
 # The queues: what the server is told, and what the checker knows of it
 # (times in microseconds).  Completions in "bare" write no effects; "tied" has
 # tasks that bound workers hold long; those of "serial" have keys, those of
-# "group" wait for each other; "idle", "pile" and "stack" are served by
-# sleepers alone.
+# "group" wait for each other; "flow" has the steps of workflows, of which there
+# are some elsewhere, too; "idle", "pile" and "stack" are served by sleepers alone.
 my @queues = (
 	[ plain => '"notify": true, "max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
 		'max=6 retry=fixed base=100000 lease=1000000' ],
@@ -46,6 +47,8 @@ my @queues = (
 		'max=6 retry=fixed base=30000 lease=800000 serial=1' ],
 	[ group => '"max_attempts": 9, "retry": "fixed", "retry_base": "50 ms", "lease": "1 s", "reference_window": "1 d"',
 		'max=9 retry=fixed base=50000 lease=1000000 group=1' ],
+	[ flow => '"max_attempts": 4, "retry": "fixed", "retry_base": "60 ms", "lease": "900 ms"',
+		'max=4 retry=fixed base=60000 lease=900000' ],
 	[ idle => '"max_attempts": 9, "retry": "fixed", "retry_base": "200 ms", "lease": "2 s"',
 		'max=9 retry=fixed base=200000 lease=2000000' ],
 	[ pile => '"max_attempts": 9, "order": "lifo", "notify": true, "retry": "fixed", "retry_base": "150 ms", "lease": "2 s"',
@@ -55,8 +58,9 @@ my @queues = (
 
 my %asleep = map { $_ => 1 } qw(idle pile stack);
 
-# The clients: role, name, queues, tags, and for workers how they hold tasks
-# and how many they may hold (0 = any); for producers, their rate.
+# The clients: role, name, queues (templates, for a starter; what it does, for
+# an attendant), tags, and for workers how they hold tasks and how many they may
+# hold (0 = any); for producers and starters, their rate.
 my @clients = (
 	[ 'producer', 'p1', 'plain,lease,few,serial,serial' ],
 	[ 'producer', 'p2', 'random,timed,bare,plain' ],
@@ -65,16 +69,20 @@ my @clients = (
 	[ 'grouper', 'g1', 'group' ],
 	[ 'grouper', 'g2', 'group' ],
 	[ 'caller', 'c1', 'few,bare,tied' ],
+	[ 'starter', 'f1', join(',', Chaos::Templates::names()), '', '', 3 ],
+	[ 'starter', 'f2', join(',', Chaos::Templates::names()), '', '', 3 ],
+	[ 'attendant', 'a1', 'repair' ],
+	[ 'attendant', 'a2', 'signal,cancel' ],
 	[ 'worker', 'w1', 'plain,few,tied', '', 'bound', 0 ],
-	[ 'worker', 'w2', 'plain,random,five,serial,group', 'a', 'registered', 0 ],
-	[ 'worker', 'w3', 'random,timed,few,five,serial', 'a,b', 'registered', 0 ],
-	[ 'worker', 'w4', 'five,bare,plain', 'b', 'bound', 4 ],
-	[ 'worker', 'w5', 'timed,random,rated,plain,serial,group', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w2', 'plain,random,five,serial,group,flow,flow', 'a', 'registered', 0 ],
+	[ 'worker', 'w3', 'random,timed,few,five,serial,flow', 'a,b', 'registered', 0 ],
+	[ 'worker', 'w4', 'five,bare,plain,flow', 'b', 'bound', 4 ],
+	[ 'worker', 'w5', 'timed,random,rated,plain,serial,group,flow,flow', 'a,b', 'registered', 0 ],
 	[ 'worker', 'w6', 'tied,tied,tied,bare', 'a,b', 'bound', 0 ],
-	[ 'worker', 'u1', 'lease,few,serial', 'a', 'lease', 0 ],
-	[ 'worker', 'u2', 'lease,rated,bare,five,serial', 'a,b', 'lease', 0 ],
-	[ 'worker', 'u3', 'lease,timed,plain,five,group', '', 'lease', 0 ],
-	[ 'worker', 'u4', 'lease,random,few,tied,serial', 'b', 'lease', 0 ],
+	[ 'worker', 'u1', 'lease,few,serial,flow', 'a', 'lease', 0 ],
+	[ 'worker', 'u2', 'lease,rated,bare,five,serial,flow', 'a,b', 'lease', 0 ],
+	[ 'worker', 'u3', 'lease,timed,plain,five,group,flow', '', 'lease', 0 ],
+	[ 'worker', 'u4', 'lease,random,few,tied,serial,flow', 'b', 'lease', 0 ],
 	[ 'sleeper', 's1', 'idle', 'a', 'lease', 0 ],
 	[ 'sleeper', 's2', 'idle,pile', 'b', 'registered', 0 ],
 	[ 'sleeper', 's3', 'stack', 'a', 'bound', 0 ],
@@ -231,6 +239,11 @@ sub make_queues
 		push @{ $self->{queue_names} }, $name;
 		$self->write_line("Q name=$name $words");
 	}
+	for my $template (map { Chaos::Templates::as_text($_) } Chaos::Templates::all())
+	{
+		$self->{node}->safe_psql('postgres', "SELECT taskq_define_workflow(\$d\$$template\$d\$)");
+		$self->write_line("D $template");
+	}
 	my ($rc, $out, $err) = $self->{node}
 	  ->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_register('probe', max_running => 1), taskq_deregister('probe')");
 	$self->{worker_limits} = $rc == 0;
@@ -279,7 +292,7 @@ sub start_client
 	my $process = "$name.$life";
 	# some come back under their old name and some under another one, so that
 	# what they held is found in both ways
-	my $own_name = $life > 1 && $name =~ /^(p|c|w[3456])/ ? "$name-$life" : $name;
+	my $own_name = $life > 1 && $name =~ /^(p|c|f|w[3456])/ ? "$name-$life" : $name;
 	my %known = map { $_ => 1 } @{ $self->{queue_names} };
 	my $host = $self->{node}->host;
 	my $conninfo = "host=" . join(',', ($host) x @{ $self->{nodes} })
@@ -288,7 +301,7 @@ sub start_client
 	my @command = (
 		$self->{client}, '-r', $role, '-n', $own_name,
 		'-l', "$self->{dir}/$process.log", '-s', seed_of("$self->{seed} $process"), '-d', $self->{dir},
-		'-c', $conninfo, '-q', join(',', grep { $known{$_} } split /,/, $queues),
+		'-c', $conninfo, '-q', join(',', grep { $known{$_} || $role =~ /^(starter|attendant)$/ } split /,/, $queues),
 		'-a', join(',', grep { !$asleep{$_} } @{ $self->{queue_names} }), '-t', $tags // '', '-k', $kind // '',
 		'-m', $self->{worker_limits} ? $limit // 0 : 0, '-R', $limit || $self->{rate} // 25);
 	my $pid = fork // die "could not fork: $!";
@@ -347,7 +360,7 @@ sub look_after_clients
 	return;
 }
 
-sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller|grouper)$/; }
+sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller|grouper|starter)$/; }
 
 # Producers leave out queues that have enough to do for now, so that the
 # drain of a long run is no longer than that of a short one.  What the audit
@@ -690,13 +703,26 @@ sub drain
 	$self->end_prepared('0 s');
 	my $drained = $self->wait_until($seconds, sub {
 		$count->();
-		my $left = $self->sql(
-			"SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running', 'suspended')");
-		return defined $left && $left == 0;
+		return !$self->tasks_left;
 	});
 	$self->{drain_time} = (now() - $begin) / 1e6;
 	$self->stop_clients;
 	return $drained;
+}
+
+# Is there something to do, or nobody to say?  What a failed step holds up
+# stays blocked when its instance has ended.
+sub tasks_left
+{
+	my ($self) = @_;
+	my $left = $self->sql(<<'SQL') // return 1;
+SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'running', 'suspended') OR state = 'blocked' AND workflow_id IS NULL
+SQL
+
+	$left ||= $self->sql(<<'SQL') // return 1;
+SELECT count(*) FROM taskq.workflows WHERE state NOT IN ('done', 'resolved', 'error', 'cancelled')
+SQL
+	return $left;
 }
 
 sub stop_clients
@@ -726,7 +752,13 @@ sub write_final
 	  $interval{dead_threshold} * 1000, $interval{reaper_interval} * 1000, 5000 + $drift;
 	print $out map { "$_\n" } grep { length } map { $node->safe_psql('postgres', $_) } (
 		q{SELECT format('T id=%s q=%s state=%s reason=%s attempt=%s key=%s', task_id, queue, state,
-		                coalesce(reason, '-'), attempt, coalesce(payload->>'key', '-')) FROM taskq.tasks},
+		                coalesce(reason, '-'), attempt, coalesce(payload->>'key', '-')) FROM taskq.tasks WHERE workflow_id IS NULL},
+		q{SELECT format('T id=%s q=%s state=%s reason=%s attempt=%s key=w%s/%s result=%s', task_id, queue, state, coalesce(reason, '-'),
+		                attempt, workflow_id, step, replace(coalesce(result, 'null')::text, ' ', '')) FROM taskq.tasks WHERE workflow_id IS NOT NULL},
+		q{SELECT format('W id=%s name=%s key=%s in=%s n=%s state=%s parent=%s via=%s result=%s', workflow_id, v.name, coalesce(w.key, '-'),
+		                w.input->>'key', w.input->>'n', v.state, coalesce(w.parent_id::text, '-'), coalesce(w.parent_task_id::text, '-'),
+		                replace(coalesce(w.result, 'null')::text, ' ', '')) FROM taskq.workflow w JOIN taskq.workflows v USING (workflow_id)},
+		q{SELECT format('V flow=%s step=%s', workflow_id, step) FROM taskq.workflow_steps WHERE state = 'skipped'},
 		q{SELECT format('O key=%s', key) FROM outbox},
 		q{SELECT format('F id=%s token=%s', task_id, token) FROM effect},
 		audit_numbers(),
