@@ -144,8 +144,8 @@ typedef struct Draft
 	JsonbParseState *state;
 	List            *wanted; /* names that its paths mention */
 	List            *given;  /* members, of Known */
-	JsonbValue       wait;   /* what it waits for */
-	const char      *wait_path;
+	/* what it waits for: the members workflow, signal and timer */
+	JsonbValue waits[M_TIMER - M_WORKFLOW + 1];
 } Draft;
 
 /* What is being read. */
@@ -485,8 +485,7 @@ read_step_member(Reader *reader, int place, const Known *known,
 		case M_WORKFLOW:
 		case M_SIGNAL:
 		case M_TIMER:
-			draft->wait = *value;
-			draft->wait_path = path;
+			draft->waits[known->member - M_WORKFLOW] = *value;
 			break;
 		case M_FAILURE_STRATEGY:
 			step->strategy = (TqStrategy) tq_member_choice(
@@ -602,8 +601,9 @@ finish_wait(Reader *reader, int place, const char *path)
 	if (waits && !found)
 		tq_problem(problems, psprintf("%s.%s", path, name), "is missing");
 	else if (waits)
-		step->wait = tq_passive_read(step->type, problems, draft->wait_path,
-									 &draft->wait, &draft->wanted);
+		step->wait = tq_passive_read(
+			step->type, problems, psprintf("%s.%s", path, name),
+			&draft->waits[member - M_WORKFLOW], &draft->wanted);
 }
 
 static void

@@ -24,9 +24,12 @@ typedef struct Reading
 	List      **wanted;
 	const char *path; /* of the member */
 	JsonbValue *value;
-	bool        has_name;
-	bool        has_on_timeout;
-	bool        escalates;
+	/* members that are there, be they right or wrong */
+	bool has_name;
+	bool has_on_timeout;
+	bool has_role;
+	bool has_escalate_after;
+	bool has_escalate_to;
 } Reading;
 
 typedef bool (*ReadMember)(Reading *reading, TqStepType type,
@@ -37,6 +40,7 @@ static bool read_signal(Reading *reading, TqStepType type, const char *name);
 static bool read_timer(Reading *reading, TqStepType type, const char *name);
 static Jsonb *read_span(const Reading *reading);
 static Jsonb *read_time(const Reading *reading);
+static bool   is_selected(const Reading *reading);
 static void   check_whole(Reading *reading, TqStepType type, const char *path);
 
 /* Never NULL; where there are problems it is good for nothing. */
@@ -90,7 +94,7 @@ read_workflow(Reading *reading, TqStepType type, const char *name)
 										reading->value, reading->wanted);
 	else if (strcmp(name, "key") == 0)
 	{
-		if (!tq_json_is_object(reading->value))
+		if (!is_selected(reading))
 			(void) tq_member_word(problems, reading->path, reading->value,
 								  TQ_MAX_KEY);
 		wait->key = tq_member_pattern(problems, reading->path, reading->value,
@@ -124,15 +128,23 @@ read_signal(Reading *reading, TqStepType type, const char *name)
 	else if (type != TQ_STEP_APPROVAL)
 		return false;
 	else if (strcmp(name, "role") == 0)
+	{
+		reading->has_role = true;
 		wait->role = tq_member_word(problems, reading->path, reading->value,
 									NAMEDATALEN - 1);
+	}
 	else if (strcmp(name, "escalate_to") == 0)
+	{
+		reading->has_escalate_to = true;
 		wait->escalate_to = tq_member_word(problems, reading->path,
 										   reading->value, NAMEDATALEN - 1);
+	}
 	else if (strcmp(name, "escalate_after") == 0)
-		reading->escalates = tq_member_span(problems, reading->path,
-											reading->value, false,
-											&wait->escalate_after);
+	{
+		reading->has_escalate_after = true;
+		(void) tq_member_span(problems, reading->path, reading->value, false,
+							  &wait->escalate_after);
+	}
 	else
 		return false;
 	return true;
@@ -156,7 +168,7 @@ read_span(const Reading *reading)
 {
 	int64 span;
 
-	if (!tq_json_is_object(reading->value))
+	if (!is_selected(reading))
 		(void) tq_member_span(reading->problems, reading->path, reading->value,
 							  false, &span);
 	return tq_member_pattern(reading->problems, reading->path, reading->value,
@@ -170,7 +182,7 @@ read_time(const Reading *reading)
 	const JsonbValue *value = reading->value;
 	TimestampTz       time;
 
-	if (!tq_json_is_object(value) &&
+	if (!is_selected(reading) &&
 		(value->type != jbvString ||
 		 !tq_value_time(pnstrdup(value->val.string.val, value->val.string.len),
 						&time)))
@@ -178,6 +190,20 @@ read_time(const Reading *reading)
 				   "must be a point in time, as text");
 	return tq_member_pattern(reading->problems, reading->path, reading->value,
 							 reading->wanted);
+}
+
+/* Is it an object with a path, and nothing else? */
+static bool
+is_selected(const Reading *reading)
+{
+	const JsonbValue *value = reading->value;
+	JsonbValue        path;
+
+	return tq_json_is_object(value) &&
+		   JsonContainerSize(value->val.binary.data) == 1 &&
+		   getKeyJsonValueFromContainer(value->val.binary.data, "$", 1,
+										&path) != NULL &&
+		   path.type == jbvString;
 }
 
 /* What has to do with several members. */
@@ -203,11 +229,11 @@ check_whole(Reading *reading, TqStepType type, const char *path)
 	}
 	if (reading->has_on_timeout && wait->after == NULL)
 		tq_problem(reading->problems, path, "has on_timeout without timeout");
-	if (reading->escalates != (wait->escalate_to != NULL))
+	if (reading->has_escalate_after != reading->has_escalate_to)
 		tq_problem(reading->problems, path,
 				   "must have both or none of the members escalate_after and "
 				   "escalate_to");
-	else if (wait->escalate_to != NULL && wait->role == NULL)
+	else if (reading->has_escalate_to && !reading->has_role)
 		tq_problem(reading->problems, path,
 				   "has escalate_to without role, and so anybody may approve");
 }

@@ -99,7 +99,9 @@ SELECT m, string_agg(path || ' ' || problem, E'\n') AS problems
     '"type": "signal", "signal": {"name": "x", "timeout": {"$": "no path"}}', '"type": "approval", "signal": {"name": "x", "escalate_after": "1 s"}',
     '"type": "approval", "signal": {"name": "x", "escalate_to": "r", "escalate_after": "1 s"}', '"type": "approval", "signal": {"name": "x", "role": 5}',
     '"type": "timer", "timer": {}', '"type": "timer", "timer": {"after": "1 s", "at": "2030-01-01"}', '"type": "timer", "timer": {"after": 5}',
-    '"type": "timer", "timer": {"at": "someday"}', '"type": "timer", "timer": {"at": "infinity"}', '"type": "timer", "timer": {"after": "-1 s"}',
+    '"type": "timer", "timer": {"at": "someday"}', '"type": "timer", "timer": {"after": {"x": "1 s"}}', '"type": "timer", "timer": {"at": {"$": 5}}',
+    '"type": "timer", "timer": {"after": "1 s"}, "signal": {"name": "x"}', '"type": "workflow", "workflow": {"name": "w", "key": {"$": "$.input", "x": 1}}',
+    '"type": "approval", "signal": {"name": "x", "role": "r", "escalate_to": "s", "escalate_after": "soon"}', '"type": "timer", "timer": {"at": "infinity"}', '"type": "timer", "timer": {"after": "-1 s"}',
     '"type": "workflow", "workflow": {}', '"type": "workflow", "workflow": {"name": 1, "version": [], "namespace": null, "key": 7, "input": {"$": "$."}, "x": 1}',
     '"type": "timer", "timer": {"after": "1 s"}, "handler": "h", "config": 1, "payload": 1, "retryable": true, "priority": 1, "tags": [], "key": "k", "max_attempts": 1, "retry": "none", "lease": "1 s", "branches": [], "failure_strategy": "isolate"']) m,
        LATERAL taskq_validate_workflow(format('{"name": "n", "version": "1", "steps": [{"name": "s", %s}]}', m)::jsonb) GROUP BY m ORDER BY min(m COLLATE "C");
