@@ -215,3 +215,32 @@ CREATE FUNCTION example.total_rows(c taskq.claimed) RETURNS jsonb LANGUAGE sql A
     SELECT jsonb_build_object('parts', count(*), 'rows', sum((p -> 'rows')::bigint), 'cents', sum((p -> 'cents')::bigint))
       FROM jsonb_array_elements(c.dependency_results -> 'rows') p
 $$;
+
+-- approval.json: {"request": 17, "amount": 1250.50}; whom it asks answers by
+--     SELECT taskq_signal(workflow_id, 'manager', '{"approved": true, "by": "Ann"}')
+-- Roles are there for all databases, and remain when a schema goes.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['example_manager', 'example_finance', 'example_director'] LOOP
+        IF to_regrole(name) IS NULL THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+        END IF;
+    END LOOP;
+END
+$$;
+CREATE TABLE example.granted (request bigint PRIMARY KEY, amount numeric NOT NULL, approved_by text[] NOT NULL);
+CREATE FUNCTION example.take_request(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT jsonb_build_object('request', c.input -> 'request')
+$$;
+CREATE FUNCTION example.approve_by_rule(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT '{"approved": true, "by": "the rule"}'::jsonb
+$$;
+CREATE FUNCTION example.grant_request(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    INSERT INTO example.granted
+        SELECT (c.input -> 'request')::bigint, (c.input -> 'amount')::numeric, array_agg(key ORDER BY key)
+          FROM jsonb_each(c.dependency_results)
+         WHERE value -> 'approved' = 'true'
+    RETURNING jsonb_build_object('request', request, 'approved_by', to_jsonb(approved_by))
+$$;

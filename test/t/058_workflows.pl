@@ -1,7 +1,8 @@
 # The workflows of examples/workflows, 200 instances of each at once, with four
 # workers that are cut off now and then while they hold tasks: every instance comes to
 # the end that it should have, with the result that it should have, and what
-# handlers have written is there once.  Then order.json once more, with workers in
+# handlers have written is there once.  Those who are asked in approval.json answer
+# meanwhile, some before they are asked.  Then order.json once more, with workers in
 # Python of which some are killed.
 use strict;
 use warnings;
@@ -25,7 +26,7 @@ my $sql = sub { $node->safe_psql('postgres', shift) };
 $sql->(slurp_file("$dir/handlers.sql"));
 $sql->(q{SELECT taskq_create_queue('examples', '{"lease": "1 s", "max_attempts": 20, "history": "transitions"}')});
 my @files = sort glob "$dir/*.json";
-is(scalar @files, 8, 'eight workflows');
+is(scalar @files, 9, 'nine workflows');
 for (@files)
 {
 	my ($name) = m{([^/]+)\.json$};
@@ -63,10 +64,38 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
     SELECT 'etl', i, jsonb_build_object('day', i), 'done', jsonb_build_object('countries', 2, 'cents', 55 * i) FROM generate_series(1, $EACH) i
     UNION ALL
     SELECT 'csv', i, '{"file": "sales.csv"}', 'done', '{"parts": 5, "rows": 1000, "cents": 1498500}' FROM generate_series(1, $EACH) i
+    UNION ALL
+    SELECT 'approval', i, jsonb_build_object('request', i, 'amount', amount), CASE WHEN refused THEN 'error' ELSE 'done' END,
+           CASE WHEN NOT refused THEN jsonb_build_object('request', i, 'approved_by',
+                CASE WHEN amount < 1000 THEN '["auto"]' WHEN amount < 5000 THEN '["manager"]' ELSE '["finance", "manager"]' END::jsonb) END
+      FROM (SELECT i, amount, amount >= 1000 AND i % 7 = 3 OR amount >= 5000 AND i % 11 = 5 AS refused
+              FROM (SELECT i, (ARRAY[0, 999.99, 1000, 4999.99, 5000, 12345.678])[i % 6 + 1] AS amount FROM generate_series(1, $EACH) i) a) b
   ) r
  ORDER BY i, name;
 SQL
-is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 8 * $EACH, "$EACH instances of each");
+is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 9 * $EACH, "$EACH instances of each");
+
+# Managers refuse each seventh request, finance each eleventh.  What is even is
+# answered at once, whether anybody will be asked or not.
+$sql->(<<'SQL');
+CREATE FUNCTION answer(asked run, who text) RETURNS boolean LANGUAGE sql AS $$
+    SELECT taskq_signal(asked.workflow_id, who, jsonb_build_object('by', 'somebody', 'approved',
+        CASE who WHEN 'manager' THEN asked.i % 7 <> 3 ELSE asked.i % 11 <> 5 END))
+$$;
+CREATE PROCEDURE answer_all() LANGUAGE plpgsql AS $$
+DECLARE
+    asked record;
+BEGIN
+    FOR asked IN SELECT r, t.step FROM run r JOIN taskq.tasks t USING (workflow_id)
+                  WHERE r.name = 'approval' AND t.queue = 'examples' AND t.state = 'suspended' LOOP
+        PERFORM answer(asked.r, asked.step);
+        COMMIT;
+    END LOOP;
+END
+$$;
+SQL
+is($sql->(q{SELECT answer(run, who), count(*) FROM run, unnest(ARRAY['manager', 'finance']) who WHERE name = 'approval' AND i % 2 = 0 GROUP BY 1}),
+	't|' . $EACH, 'who answers before being asked is the first');
 
 my $open = sub { $sql->('SELECT count(*) FROM taskq.workflow w JOIN run USING (workflow_id) WHERE w.finished_at IS NULL') };
 # but for those that fail by themselves
@@ -81,12 +110,14 @@ my $begun = time;
 while ($lost->() < $LOST && $open->() > 0 && time < $begun + $BOUND)
 {
 	$cut += $sql->(<<'SQL');
-SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE query LIKE 'CALL example.work%' ORDER BY random() LIMIT 1) a
+SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE query LIKE 'CALL example.work%' ORDER BY random() LIMIT 2) a
 SQL
+	$sql->('CALL answer_all()') if $cut % 8 == 0;
 	within(0.05, sub { 0 });
 }
 # an instance with a step that is dead does not end by itself any further
 my $ended = within($BOUND, sub {
+	$sql->('CALL answer_all()');
 	$sql->(q{SELECT count(*) FROM run r JOIN taskq.workflows w USING (workflow_id) WHERE w.state NOT IN ('done', 'error')}) == 0 });
 ok($ended, 'all come to an end');
 end_clients($clients);
@@ -108,9 +139,21 @@ SELECT r.name, r.i, s.step, s.state FROM run r JOIN taskq.workflow_steps s USING
             WHEN r.name = 'payment' AND s.step = 'review' AND r.i <= 100 THEN 'filtered'
             WHEN r.name = 'order' AND s.step = CASE r.result ->> 'outcome' WHEN 'shipped' THEN 'refuse' ELSE 'pack' END THEN 'skipped'
             WHEN r.name = 'order' AND s.step = 'ship' AND r.result ->> 'outcome' = 'refused' THEN 'skipped'
+            WHEN r.name = 'approval' AND s.step = 'auto' AND (r.input -> 'amount')::numeric >= 1000 THEN 'skipped'
+            WHEN r.name = 'approval' AND s.step = 'manager' THEN CASE WHEN (r.input -> 'amount')::numeric < 1000 THEN 'skipped'
+                WHEN r.i % 7 = 3 THEN 'dead' ELSE 'done' END
+            WHEN r.name = 'approval' AND s.step = 'finance' THEN CASE WHEN (r.input -> 'amount')::numeric < 5000 THEN 'skipped'
+                WHEN r.i % 11 = 5 THEN 'dead' ELSE 'done' END
+            WHEN r.name = 'approval' AND r.state = 'error' AND s.step = 'grant' THEN 'blocked'
             ELSE 'done' END
  LIMIT 5
 SQL
+is($sql->(<<'SQL'), "0|4\n999.99|4\n1000|4\n4999.99|4\n5000|5\n12345.678|5", 'a request takes 4 steps, a large one 5');
+SELECT DISTINCT (r.input -> 'amount')::numeric AS amount, w.steps_done FROM run r JOIN taskq.workflows w USING (workflow_id)
+ WHERE r.name = 'approval' AND r.state = 'done' ORDER BY 1
+SQL
+is($sql->('SELECT count(*), sum(request), sum(amount) FROM example.granted'),
+	$sql->(q{SELECT count(*), sum(i), sum((input -> 'amount')::numeric) FROM run WHERE name = 'approval' AND state = 'done'}), 'what was granted was so by all who were asked');
 is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
 	$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'what was to be shipped was, and nothing else');
 is($sql->('SELECT count(*), sum(amount) FROM example.payment'),
@@ -140,14 +183,17 @@ SQL
 	my $left = sub { $sql->('SELECT count(*) FROM python_run JOIN taskq.workflow w USING (workflow_id) WHERE w.finished_at IS NULL') };
 
 	$begin->("python $_") for 1 .. $WORKERS;
-	while ($killed < 20 && $left->() > 0)
+	while ($killed < 20)
 	{
-		my $name = 'python ' . (1 + $killed++ % $WORKERS);
+		# whoever of those alive holds a step
+		my $name = '';
+		my $alive = join ', ', map { "'$_'" } keys %pid;
 
-		last unless within(10, sub { $sql->("SELECT count(*) FROM taskq.running WHERE worker = '$name'") > 0 || $left->() == 0 });
+		within($BOUND, sub { ($name = $sql->("SELECT worker FROM taskq.running WHERE worker IN ($alive) LIMIT 1")) ne '' || $left->() == 0 });
+		last if $name eq '';
 		kill 'KILL', $pid{$name};
-		waitpid $pid{$name}, 0;
-		$begin->($name);
+		waitpid delete $pid{$name}, 0;
+		$begin->('python ' . ($WORKERS + ++$killed));
 	}
 	ok(within($BOUND, sub { $left->() == 0 }), 'workers in Python do the orders, too')
 	  or diag slurp_file("$PostgreSQL::Test::Utils::tmp_check/python.log");
@@ -163,6 +209,34 @@ SQL
 	is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
 		$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'each parcel is sent once');
 }
+# --- who may approve
+$sql->(<<'SQL');
+SELECT taskq_grant('examples', role, ARRAY['submit']) FROM unnest(ARRAY['example_manager', 'example_finance', 'example_director']) role;
+SELECT taskq_start_workflow('approval', '{"request": 0, "amount": 5000}', key => 'roles');
+SQL
+my $roles = $sql->(q{SELECT workflow_id FROM taskq.workflows WHERE key = 'roles'});
+my $approve = sub {
+	my ($role, $step, $payload) = @_;
+	my $text = "SET ROLE example_$role; SELECT taskq_signal($roles, '$step', '" . ($payload // '{"approved": true}') . "')";
+	my $state = error_of($node, $text);
+	return $state eq '' ? 'approved' : $state;
+};
+is($approve->('finance', 'manager'), '42501', 'finance does not answer for the manager');
+is($approve->('manager', 'finance'), '42501', 'nor the reverse');
+is($approve->('director', 'manager'), '42501', 'the director does not answer before there is a question');
+$sql->(q{CALL example.work('examples')});
+is($sql->("SELECT string_agg(step || ' ' || coalesce(state, '-'), ', ' ORDER BY step) FROM taskq.workflow_steps WHERE workflow_id = $roles"),
+	'auto skipped, finance suspended, grant blocked, manager suspended, request done, route done', 'two are asked');
+is($approve->('director', 'manager'), '42501', 'the director does not answer on the first day');
+is($approve->('finance', 'finance', '{"approved": "yes"}'), '22023', 'yes is no answer');
+is($approve->('finance', 'finance'), 'approved', 'finance approves');
+$sql->(q{ALTER SYSTEM SET taskq.debug_clock_skew = '25h'; SELECT pg_reload_conf()});
+$node->poll_query_until('postgres', q{SELECT setting::int = 90000 FROM pg_settings WHERE name = 'taskq.debug_clock_skew'}) or die 'the clock stays';
+is($approve->('director', 'finance'), '42501', 'nobody answers for finance');
+is($approve->('director', 'manager'), 'approved', 'a day later the director answers for the manager');
+$sql->(q{CALL example.work('examples')});
+is($sql->("SELECT w.state, w.result FROM taskq.workflows w WHERE workflow_id = $roles"), 'done|{"request": 0, "approved_by": ["finance", "manager"]}', 'and it is granted');
+
 sound($node);
 $node->stop('fast');
 done_testing();
