@@ -5,7 +5,7 @@
 #   warnings pass, "make -f .../Makefile" in another directory builds there.
 #
 #   make check, make check-regress, ..., make chaos, make lint, make format,
-#   make demo, make bench, make compare: the project's own targets;
+#   make demo, make demo-workflow, make bench, make compare: the project's own targets;
 #   doc/testing.md tells about them.
 
 TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
@@ -14,8 +14,8 @@ FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
 	check-hostile check-model check-tap check-lint check-mutants check-scale \
 	check-versions check-static
 VARIANT_GOALS = check-cassert check-caches check-pg17 check-pg18
-PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo bench \
-	compare lint format
+PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo demo-workflow \
+	bench compare lint format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
 # PGXS has a target "check" of its own: it and the project's targets are in
@@ -47,8 +47,8 @@ lint:
 chaos:
 	@$(RUN) chaos
 
-demo:
-	@$(RUN) demo
+demo demo-workflow:
+	@$(RUN) $@
 
 bench:
 	@$(RUN) bench

@@ -71,7 +71,7 @@ needs() {
 			command:npm npm
 		LIST
 	fi
-	[ "$1" != demo ] || cat <<-LIST
+	[[ $1 != demo* ]] || cat <<-LIST
 		file:/usr/include/openssl/evp.h libssl-dev
 		file:/usr/include/magic.h libmagic-dev
 	LIST
