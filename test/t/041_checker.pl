@@ -23,6 +23,7 @@ Q name=group max=3 retry=fixed base=100000 lease=1000000 group=1
 Q name=rated max=3 retry=fixed base=100000 lease=1000000 rate=3 per=1000000
 Q name=timed max=3 retry=linear base=100000 cap=1000000 lease=1000000 time_limit=300000
 D {"name":"two","steps":[{"name":"a"},{"name":"b","depends_on":["a"]}]}
+D {"name":"keyed","steps":[{"name":"a","queue":"line","key":"k1"}]}
 D {"name":"if","steps":[{"name":"a"},{"name":"b","depends_on":["a"],"when":"$.input.n < 50"},{"name":"c","depends_on":["b"]}]}
 D {"name":"choice","steps":[{"name":"choose","type":"decision"},{"name":"x","depends_on":["choose"]},{"name":"y","depends_on":["choose"]},{"name":"join","type":"deferred","depends_on":["x","y"]}]}
 D {"name":"gate","steps":[{"name":"gate","type":"decision","branches":[{"when":"$.input.n < 50","steps":["x"]},{"when":"$.input.n >= 50","steps":["y"]}]},{"name":"x","depends_on":["gate"]},{"name":"y","depends_on":["gate"]}]}
@@ -554,6 +555,13 @@ my @on = (start('f', 17, 0, 5, name => 'batch_on'), outbox('f'), done(17, 'split
 clean('a batch goes on without a part', @on, done(17, 'total', 23, 50, $in, '{"part":[{"n":1},{"error":"noluck"}]}', '{"n":9}'));
 reports('a part is done, though it failed', '26', @on, done(17, 'total', 23, 50, $in, '{"part":[{"n":1},{"n":2}]}', '{"n":9}'));
 
+# a step, and a task of its key
+my @keyed_step = (start('f', 17, 0, 5, name => 'keyed'), outbox('f'), flow(17, 'f', 'done', name => 'keyed', result => '{"n":1}'), in_line('a', 1, 0, 5), from_line('w', 1, 'a', 20, 25), done_line('w', 1, 'a', 40, 45));
+sub keyed_step { my ($time) = @_; return (claim('v', $time, $time + 4, [ [ 18, 1, 1, 0, 'w17/a' ] ], q => 'line'),
+		answer('complete', 'v', 18, 1, 55, 60, 'ok -', effect => 1, end => 'commit', q => 'line', result => '{"n":1}'), effect(18, 1), step(17, 'a', 18, 'done', q => 'line', result => '{"n":1}')); }
+reports('a step beside a task of its key', '20', @keyed_step, keyed_step(30));
+clean('a step after a task of its key', @keyed_step, keyed_step(46));
+
 # --- 27
 my @ask = (start('f', 17, 0, 5, name => 'ask'), outbox('f'), flow(17, 'f', 'done', name => 'ask', result => '{"n":2}'), step(17, 'signal', 18, 'done', attempt => 0, result => '{"n":7}'),
 	done(17, 'b', 19, 50, $in, '{"signal":{"n":7}}', '{"n":2}'));
@@ -563,6 +571,8 @@ clean('an unknown signal was the first', @ask, go(7, 10, 15, 'unknown said=-'), 
 reports('two first signals', '27', @ask, go(7, 10, 15, 'ok said=t'), go(8, 16, 20, 'ok said=t'));
 reports('the second signal counts', '27', @ask, go(8, 10, 15, 'ok said=t'), go(7, 16, 20, 'ok said=f'));
 reports('no signal counts', '27', @ask, go(7, 10, 15, 'ok said=f'));
+clean('a signal that does not come in time', start('f', 17, 0, 5, name => 'ask'), outbox('f'), step(17, 'signal', 18, 'dead', attempt => 0, reason => 'timeout'),
+	step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'error', name => 'ask'));
 reports('a step goes on without a signal', '25', @ask, go(7, 60, 65, 'ok said=t'));
 
 # --- the plan of a seed is always the same, and another one's is another

@@ -372,6 +372,8 @@ sub attempts
 		my $max = max_attempts($h, @$task{qw(key q)});
 		push @bad, "task $task->{id} ended at attempt $task->{attempt} of $max"
 		  if $max > 0 && $task->{attempt} > $max;
+		# who waits for a signal makes no attempts
+		next if $task->{reason} eq 'timeout' && ends_otherwise($h, $task);
 		push @bad, "task $task->{id} is dead ($task->{reason}) at attempt $task->{attempt} of $max"
 		  if $task->{state} eq 'dead' && $costs{ $task->{reason} } && ($max < 0 || $task->{attempt} < $max);
 	}
@@ -636,13 +638,19 @@ sub check
 	return @{ $h->{problems} };
 }
 
-# Of the tasks of a key one runs at a time, and none was handed out while an
+# Of the tasks and steps of a key one runs at a time, and no task was handed out while an
 # earlier one surely waited, which was completed only later.
 sub order_of_key
 {
 	my ($h) = @_;
-	my (@bad, %line);
+	my (@bad, %line, %steps);
 
+	for my $claim (@{ $h->{claims} })
+	{
+		my ($flow, $step) = Chaos::History::step_of($claim->{key}) or next;
+		my $key = ($h->definition_of($flow, $step) // {})->{key} // next;
+		push @{ $steps{"$claim->{q} $key"} }, $claim;
+	}
 	for my $submit (grep { $_->{sure} && ($h->{queues}{ $_->{op}{q} } // {})->{serial} } values %{ $h->{submits} })
 	{
 		push @{ $line{"$submit->{op}{q} $submit->{op}{line}"} }, $submit;
@@ -650,7 +658,7 @@ sub order_of_key
 	for my $line (sort keys %line)
 	{
 		my @tasks = sort { $a->{id} <=> $b->{id} } @{ $line{$line} };
-		my ($most, $when) = most_alive(map { @{ $h->{claims_of}{ $_->{id} } // [] } } @tasks);
+		my ($most, $when) = most_alive((map { @{ $h->{claims_of}{ $_->{id} } // [] } } @tasks), @{ $steps{$line} // [] });
 		my @earlier;
 
 		push @bad, "key $line: $most claims were alive at $when" if $most > 1;
