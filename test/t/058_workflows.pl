@@ -115,10 +115,10 @@ SQL
 	$sql->('CALL answer_all()') if $cut % 8 == 0;
 	within(0.05, sub { 0 });
 }
-# an instance with a step that is dead does not end by itself any further
+# asked of the table, since the view looks at all steps of each instance
 my $ended = within($BOUND, sub {
 	$sql->('CALL answer_all()');
-	$sql->(q{SELECT count(*) FROM run r JOIN taskq.workflows w USING (workflow_id) WHERE w.state NOT IN ('done', 'error')}) == 0 });
+	$open->() == 0 });
 ok($ended, 'all come to an end');
 end_clients($clients);
 my $lost_at_end = $lost->();
