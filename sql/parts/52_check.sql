@@ -238,6 +238,9 @@ UNION ALL
 /* Keys */
 SELECT l.problem, l.detail FROM taskq.line_problem l
 UNION ALL
+/* Workflows */
+SELECT w.problem, w.detail FROM taskq.flow_problem w
+UNION ALL
 /* Large parts */
 SELECT 'large part is of the wrong kind', pg_catalog.concat('task ', l.task_id, ', part ', l.part)
   FROM taskq.large l

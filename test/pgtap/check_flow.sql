@@ -1,0 +1,102 @@
+-- taskq_check() finds what somebody did to workflows: each problem planted.
+BEGIN;
+SELECT no_plan();
+
+SELECT lives_ok($$
+    SELECT taskq_define_workflow('{"name": "check", "version": "1", "queue": "check flow", "steps": [
+        {"name": "a"}, {"name": "b", "depends_on": ["a"]}, {"name": "s", "type": "signal", "signal": {"name": "go", "timeout": "1 day"}},
+        {"name": "w", "type": "workflow", "workflow": {"name": "check inner"}}]}'::jsonb)
+      FROM taskq_define_workflow('{"name": "check inner", "version": "1", "queue": "check flow", "steps": [{"name": "i"}]}')$$,
+    'templates');
+CREATE FUNCTION pg_temp.ends(failing boolean DEFAULT false) RETURNS text LANGUAGE sql AS $$
+    SELECT CASE WHEN failing THEN taskq_fail(task_id, token, 'no', retryable => false)
+                ELSE taskq_complete(task_id, token)::text END FROM taskq_claim('check flow') $$;
+CREATE TEMP TABLE flow (name text, id bigint);
+-- one that lives, one that has ended well, one in error, one that is cancelled
+INSERT INTO flow SELECT 'done', taskq_start_workflow('check inner');
+SELECT pg_temp.ends();
+INSERT INTO flow SELECT 'error', taskq_start_workflow('check inner');
+SELECT pg_temp.ends(true);
+INSERT INTO flow SELECT 'cancelled', taskq_start_workflow('check');
+SELECT taskq_cancel_workflow(id) FROM flow WHERE name = 'cancelled';
+INSERT INTO flow SELECT 'live', taskq_start_workflow('check');
+INSERT INTO flow SELECT 'inner', workflow_id FROM taskq.workflow w JOIN flow f ON w.parent_id = f.id WHERE f.name = 'live';
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
+
+-- {a} is the task of step a of the live one, {live} that one, and so on
+CREATE FUNCTION pg_temp.put_in(words text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN SELECT f.name, f.id FROM flow f
+                UNION ALL
+               SELECT s.step, s.task_id FROM taskq.workflow_steps s JOIN flow f ON f.id = s.workflow_id WHERE f.name IN ('live', 'inner')
+                UNION ALL
+               SELECT f.name || ' i', s.task_id FROM taskq.workflow_steps s JOIN flow f ON f.id = s.workflow_id
+                WHERE f.name IN ('done', 'error') LOOP
+        words := replace(words, '{' || one.name || '}', one.id::text);
+    END LOOP;
+    RETURN words;
+END
+$$;
+CREATE FUNCTION pg_temp.finds(wrong text, problem text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    BEGIN
+        EXECUTE pg_temp.put_in(wrong);
+        SELECT string_agg(c.problem || ': ' || c.detail, '; ' ORDER BY c.problem, c.detail) INTO answer FROM taskq_check() c;
+        RAISE 'undo' USING ERRCODE = 'ZZ999';
+    EXCEPTION WHEN SQLSTATE 'ZZ999' THEN
+        NULL;
+    END;
+    RETURN alike('; ' || answer || ';', '%; ' || pg_temp.put_in(problem) || ';%', problem || ' [' || wrong || ']');
+END
+$$;
+CREATE TEMP TABLE planted (n serial, wrong text, problem text);
+INSERT INTO planted (wrong, problem) VALUES
+    ('UPDATE taskq.task SET workflow_id = -1 WHERE task_id = {a}', 'step has no workflow: task {a}'),
+    ('UPDATE taskq.task SET step_id = 99 WHERE task_id = {a}', 'step is none that its workflow has: task {a}'),
+    ('UPDATE taskq.task SET step_id = 16384 WHERE task_id = {a}', 'step is none that its workflow has: task {a}'),
+    ('UPDATE taskq.task SET step_id = 0 WHERE task_id = {b}', 'two tasks are one step: tasks {a} and {b}'),
+    ('UPDATE taskq.task SET step_id = 0 WHERE task_id = {b}', 'workflow lacks a step that it begins with: workflow {live}, step 1'),
+    ('UPDATE taskq.archive SET bucket = 3, expires_at = NULL WHERE task_id = {done i}', 'finished step may be gone before its workflow: task {done i}'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {live} AND child = 1', 'blocked step waits for nothing: task {b}'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {live} AND child = 1', 'edge of a step that has not ended is gone: task {a}, to 1'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {live} AND child = -1 AND parent = 1', 'edge of a step that has not ended is gone: task {b}, to -1'),
+    ('UPDATE taskq.task SET state = 1, available_at = now(), run_at = now() WHERE task_id = {b}', 'step does not wait for what it depends on: task {b}'),
+    ('INSERT INTO taskq.edge VALUES ({live}, 2, 0)', 'step does not wait for what it depends on: task {s}'),
+    ('INSERT INTO taskq.edge VALUES ({live}, 2, 0)', 'edge is between steps that cannot be: workflow {live}, from 0 to 2'),
+    ('INSERT INTO taskq.edge VALUES ({live}, -3, 0)', 'edge is between steps that cannot be: workflow {live}, from 0 to -3'),
+    ('INSERT INTO taskq.edge VALUES ({live}, 1, 77)', 'edge is between steps that cannot be: workflow {live}, from 77 to 1'),
+    ('INSERT INTO taskq.edge VALUES (-5, 1, 0)', 'edge has no workflow: workflow -5'),
+    ('INSERT INTO taskq.edge VALUES ({done}, -1, 0)', 'edge is left of a step that has ended: task {done i}, to -1'),
+    ('INSERT INTO taskq.edge VALUES ({live}, -2, 0)', 'failure is noted of a step that has not failed: workflow {live}, step 0'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {error} AND child = -2', 'failure of a step is not noted: task {error i}'),
+    ('UPDATE taskq.workflow SET state = 0, finished_at = NULL, expires_at = NULL WHERE workflow_id = {error}', 'workflow lives, and nothing in it goes on: workflow {error}'),
+    ('UPDATE taskq.workflow SET state = 1, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 4, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 3, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow is in error, and no step has failed: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 1 WHERE workflow_id = {error}', 'workflow has ended well, and a step has failed: workflow {error}'),
+    ('UPDATE taskq.workflow SET state = 2 WHERE workflow_id = {done}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
+    ('UPDATE taskq.archive SET reason = 11 WHERE task_id = {done i}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
+    ('UPDATE taskq.workflow SET state = 7 WHERE workflow_id = {done}', 'workflow has an unknown state: workflow {done}'),
+    ('UPDATE taskq.workflow SET finished_at = NULL WHERE workflow_id = {done}', 'workflow has an end that does not go with its state: workflow {done}'),
+    ('UPDATE taskq.workflow SET result = ''1'' WHERE workflow_id = {live}', 'workflow has an end that does not go with its state: workflow {live}'),
+    ('UPDATE taskq.workflow SET template_id = -1 WHERE workflow_id = {done}', 'workflow has an unknown template: workflow {done}'),
+    ('UPDATE taskq.workflow SET started_by = -1 WHERE workflow_id = {live}', 'workflow has an unknown role: workflow {live}'),
+    ('UPDATE taskq.workflow SET reason = 77 WHERE workflow_id = {error}', 'workflow has an unknown reason: workflow {error}'),
+    ('UPDATE taskq.workflow SET parent_task_id = NULL WHERE workflow_id = {inner}', 'step waits for a workflow that does not go on: task {w}'),
+    ('UPDATE taskq.workflow SET parent_task_id = {error i} WHERE workflow_id = {live}', 'workflow goes on for a step that has failed: workflow {live}'),
+    ('INSERT INTO taskq.signal VALUES ({live}, ''go'', NULL, 1, now())', 'step waits for a signal that has come: task {s}'),
+    ('INSERT INTO taskq.signal VALUES (-5, ''go'', NULL, 1, now())', 'signal is for no workflow: workflow -5'),
+    ('INSERT INTO taskq.signal VALUES ({live}, ''other'', NULL, 1, now())', 'signal is none that its workflow has: workflow {live}'),
+    ('DELETE FROM taskq.timer WHERE task_id = {s}', 'step waits for a time that no timer knows: task {s}'),
+    ('UPDATE taskq.timer SET since = since - interval ''1 s'' WHERE task_id = {s}', 'step waits for a time that no timer knows: task {s}'),
+    ('UPDATE taskq.timer SET at = ''infinity'' WHERE task_id = {s}', 'timer has a time that is none: task {s}'),
+    ('INSERT INTO taskq.template VALUES (-1, ''x'', ''x'', ''1'', ''[]'', 1, now())', 'template cannot be read: template -1');
+SELECT pg_temp.finds(wrong, problem) FROM planted ORDER BY n;
+SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1)) || ' kinds were planted here') FROM planted;
+SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+SELECT * FROM finish();
+ROLLBACK;
