@@ -82,6 +82,35 @@ CREATE FUNCTION taskq_dependency_results(
 COMMENT ON FUNCTION taskq_dependency_results(bigint, bigint, integer) IS
     'Results of the steps that a step depends on, in the order of their task ids, page by page';
 
+CREATE FUNCTION taskq_checkpoints(task_id bigint)
+    RETURNS TABLE (at timestamp with time zone, attempt integer,
+        cursor jsonb, items jsonb, size integer)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_checkpoints';
+COMMENT ON FUNCTION taskq_checkpoints(bigint) IS
+    'The last ten checkpoints of a step: when, in which attempt, what they said of cursor and items, how large they were';
+
+CREATE FUNCTION taskq.batch_totals_add(totals internal, result jsonb) RETURNS internal
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'taskq_batch_totals_add';
+COMMENT ON FUNCTION taskq.batch_totals_add(internal, jsonb) IS
+    'Of taskq_batch_totals: one result more';
+
+CREATE FUNCTION taskq.batch_totals_end(totals internal) RETURNS jsonb
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'taskq_batch_totals_end';
+COMMENT ON FUNCTION taskq.batch_totals_end(internal) IS
+    'Of taskq_batch_totals: what came out';
+
+CREATE AGGREGATE taskq_batch_totals(result jsonb) (
+    SFUNC = taskq.batch_totals_add,
+    STYPE = internal,
+    FINALFUNC = taskq.batch_totals_end,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE taskq_batch_totals(jsonb) IS
+    'Adds up the numbers among the members of results, by their names';
+
 CREATE FUNCTION taskq_workflow(workflow_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow';
@@ -160,6 +189,14 @@ CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
 COMMENT ON FUNCTION taskq.workflow_step_rows(bigint) IS
     'Steps of an instance that current_user may see';
 
+CREATE FUNCTION taskq.batch_rows(workflow_id bigint)
+    RETURNS TABLE (step text, members integer, done integer, failed integer,
+        items numeric, rate numeric, eta timestamp with time zone)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
+    AS 'MODULE_PATHNAME', 'taskq_batch_rows';
+COMMENT ON FUNCTION taskq.batch_rows(bigint) IS
+    'How far the batches of an instance have come, those that current_user may see';
+
 CREATE VIEW taskq.workflows WITH (security_barrier) AS
 SELECT w.workflow_id,
        t.namespace COLLATE "default" AS namespace,
@@ -206,3 +243,18 @@ SELECT w.workflow_id,
  WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0;
 COMMENT ON VIEW taskq.workflow_steps IS
     'Steps of instances that current_user may see; state is null while a step was not created yet, skipped when it will not be';
+
+CREATE VIEW taskq.batch_progress WITH (security_barrier) AS
+SELECT w.workflow_id,
+       b.step,
+       b.members,
+       b.done,
+       b.failed,
+       b.items,
+       b.rate,
+       b.eta
+  FROM taskq.workflow w
+ CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
+ WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0;
+COMMENT ON VIEW taskq.batch_progress IS
+    'How far batches have come, of instances that current_user may see; null is what nobody knows yet';

@@ -78,7 +78,7 @@ SELECT 'large part is missing', pg_catalog.concat('task ', b.task_id, ', part ',
   FROM (SELECT t.task_id, t.large FROM taskq.task t WHERE t.large OPERATOR(pg_catalog.<>) 0
          UNION ALL
         SELECT a.task_id, a.large FROM taskq.archive a WHERE a.large OPERATOR(pg_catalog.<>) 0) b
- CROSS JOIN pg_catalog.generate_series(0, 6) AS p (part)
+ CROSS JOIN pg_catalog.generate_series(0, 7) AS p (part)
  WHERE b.large::integer OPERATOR(pg_catalog.&) (1 OPERATOR(pg_catalog.<<) p.part)
        OPERATOR(pg_catalog.<>) 0
    AND NOT EXISTS (SELECT FROM taskq.large l
@@ -118,7 +118,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
          AND b.attempt OPERATOR(pg_catalog.<=) b.max_attempts)
     UNION ALL
     SELECT 'task has marks that cannot be', ''
-     WHERE b.flags OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.>) 127
+     WHERE b.flags OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.>) 255
      OR b.descent NOT IN (0, 4, 5, 6, 8)
     UNION ALL
     SELECT 'task has an unknown reason', pg_catalog.concat(', reason ', b.reason)
@@ -217,8 +217,10 @@ SELECT p.problem, pg_catalog.concat('task ', a.task_id)
     SELECT 'finished task expires before its end'
      WHERE a.bucket OPERATOR(pg_catalog.=) 16 AND a.expires_at OPERATOR(pg_catalog.<) a.finished_at
     UNION ALL
+    /* a step stays when its queue was dropped */
     SELECT 'task has no queue'
-     WHERE a.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
+     WHERE a.workflow_id IS NULL
+     AND a.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
     UNION ALL
     SELECT 'finished task is older than its leaf'
      WHERE (SELECT a.bucket OPERATOR(pg_catalog.=) r.bucket
@@ -244,7 +246,7 @@ UNION ALL
 /* Large parts */
 SELECT 'large part is of the wrong kind', pg_catalog.concat('task ', l.task_id, ', part ', l.part)
   FROM taskq.large l
- WHERE l.part NOT BETWEEN 0 AND 6
+ WHERE l.part NOT BETWEEN 0 AND 7
     OR (l.part IN (1, 6)) OPERATOR(pg_catalog.<>) (l.raw IS NOT NULL)
     OR (l.part IN (1, 6)) OPERATOR(pg_catalog.=) (l.doc IS NOT NULL)
 UNION ALL

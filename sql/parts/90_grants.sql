@@ -62,6 +62,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_signal', 1),
     ('taskq_ancestor_results', 6),
     ('taskq_dependency_results', 6),
+    ('taskq_checkpoints', 4),
+    ('taskq_batch_totals', 15),
     ('taskq_workflow', 4),
     ('taskq_step_levels', 4),
     ('taskq_workflow_graph', 4),
@@ -103,7 +105,8 @@ $$;
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
-    taskq.metrics, taskq.workflows, taskq.workflow_steps TO PUBLIC;
+    taskq.metrics, taskq.workflows, taskq.workflow_steps,
+    taskq.batch_progress TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
@@ -111,7 +114,7 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.queue_numbers(integer),
     taskq.metric_rows(),
     taskq.workflow_sight(integer), taskq.workflow_look(bigint),
-    taskq.workflow_step_rows(bigint),
+    taskq.workflow_step_rows(bigint), taskq.batch_rows(bigint),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),

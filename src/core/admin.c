@@ -41,6 +41,7 @@
 #include "base/guard.h"
 #include "base/spi.h"
 #include "core/admin.h"
+#include "core/drop_steps.h"
 #include "core/large.h"
 #include "core/places.h"
 #include "core/queue.h"
@@ -96,15 +97,6 @@ static TqStmt stmt_pause = {
 	{INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID},
 	NULL};
 
-static TqStmt stmt_any_step = {
-	"SELECT EXISTS (SELECT FROM taskq.task"
-	"                WHERE queue_id = $1 AND workflow_id IS NOT NULL)"
-	"    OR EXISTS (SELECT FROM taskq.archive_keep"
-	"                WHERE queue_id = $1 AND workflow_id IS NOT NULL)",
-	1,
-	{INT4OID},
-	NULL};
-
 static TqStmt stmt_any_live = {
 	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
 	1,
@@ -133,8 +125,10 @@ static TqStmt stmt_drop_live = {
 	{INT4OID},
 	NULL};
 
+/* Steps stay as long as their instances. */
 static TqStmt stmt_drop_finished = {
-	"WITH gone AS (DELETE FROM taskq.archive WHERE queue_id = $1"
+	"WITH gone AS (DELETE FROM taskq.archive"
+	"               WHERE queue_id = $1 AND workflow_id IS NULL"
 	"              RETURNING task_id),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
@@ -321,7 +315,12 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_drop_queue()");
 	arg = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	/* before others have to wait; and those that have come since */
+	if (force)
+		tq_drop_steps(&call, DatumGetInt32(arg), DROP_LIMIT_MS);
 	lock_out_submits(arg, force);
+	if (force)
+		tq_drop_steps(&call, DatumGetInt32(arg), DROP_TRY_MS);
 	tq_call_snapshot();
 	TQ_DEBUG_POINT("drop_queue_locked");
 
@@ -333,9 +332,6 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("queue \"%s\" has live tasks", name),
 				 errhint("Finish or cancel them, or use force => true.")));
-	tq_spi_run(&stmt_any_step, &arg, NULL, SPI_OK_SELECT, 0);
-	if (tq_spi_bool(0, 1))
-		tq_error_not_built("dropping a queue with steps of workflows");
 	if (live)
 	{
 		uint64 rows;

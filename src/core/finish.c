@@ -25,11 +25,13 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "core/checkpoint.h"
 #include "core/failure.h"
 #include "core/finish.h"
 #include "core/large.h"
 #include "core/role.h"
 #include "core/sign.h"
+#include "core/step.h"
 #include "core/submission.h"
 #include "core/worker.h"
 
@@ -168,9 +170,13 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 		(void) hold(&call, task_id, token, true, &queue, &task);
 		tq_submission_check_size(queue, "checkpoint", VARSIZE(checkpoint));
 		tq_large_put(&task, TQ_COL_CHECKPOINT, JsonbPGetDatum(checkpoint));
+		if (tq_step_is(&task))
+			tq_checkpoint_plan(&task);
 		if (tq_state_touch(&call, queue, &task))
 			break;
 	}
+	if (tq_step_is(&task))
+		tq_checkpoint_note(&task, checkpoint);
 	tq_sign_progress(task_id, token, progress, NULL);
 	tq_call_end(&call);
 	tq_sign_beat(task.f.worker_id);

@@ -9,6 +9,8 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
@@ -19,6 +21,7 @@
 #include "base/spi.h"
 #include "core/look.h"
 #include "core/queue.h"
+#include "core/role.h"
 #include "core/step.h"
 #include "flow/flow.h"
 
@@ -39,10 +42,21 @@ static TqStmt stmt_page = {
 	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID},
 	NULL};
 
+/* Who has claimed it, as it is held now. */
+static TqStmt stmt_claimer = {
+	"SELECT role_id FROM taskq.transition"
+	" WHERE task_id = $1 AND token = $2 AND to_state = 3 LIMIT 1",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
 static void          carry(TqTask *task, Datum *values, bool *nulls);
 static Datum         payload(const TqTask *task, bool *isnull);
 static char         *name(const TqTask *task);
-static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow);
+static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow,
+							   bool *held);
+static bool          is_held(const TqTask *task);
+static bool          may_read(const TqFlow *flow, int place, bool held);
 static void put(Datum *values, bool *nulls, TqCarryColumn column, Datum value);
 
 void
@@ -122,22 +136,26 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 	int            max_rows = PG_ARGISNULL(2) ? 100 : PG_GETARG_INT32(2);
 	const TqStep  *step;
 	Datum         *places;
+	int            count = 0;
 	Datum          args[4];
 	uint64         rows;
 	TqFlow         flow;
 	TqSpi          spi;
+	bool           held;
 
 	tq_rows_begin(fcinfo);
 	if (max_rows < 1 || max_rows > 10000)
 		tq_error_invalid("max_rows", "must be from 1 to 10000", NULL);
-	step = find_step(fcinfo, &flow);
+	step = find_step(fcinfo, &flow, &held);
 	places = palloc(sizeof(Datum) * (step->parents.count + 1));
 	for (int i = 0; i < step->parents.count; i++)
-		places[i] = Int32GetDatum(step->parents.places[i]);
+	{
+		if (may_read(&flow, step->parents.places[i], held))
+			places[count++] = Int32GetDatum(step->parents.places[i]);
+	}
 	args[0] = Int64GetDatum(flow.workflow_id);
-	args[1] =
-		PointerGetDatum(construct_array(places, step->parents.count, INT4OID,
-										sizeof(int32), true, TYPALIGN_INT));
+	args[1] = PointerGetDatum(construct_array(
+		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
 	args[2] = Int64GetDatum(PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
 	args[3] = Int32GetDatum(max_rows);
 	tq_spi_enter(&spi);
@@ -161,12 +179,14 @@ Datum
 taskq_ancestor_results(PG_FUNCTION_ARGS)
 {
 	TqStepList    all = {0};
+	int           shown = 0;
 	Jsonb        *results;
 	const TqStep *step;
 	bool         *marked;
+	bool          held;
 	TqFlow        flow;
 
-	step = find_step(fcinfo, &flow);
+	step = find_step(fcinfo, &flow, &held);
 	marked = palloc0(sizeof(bool) * (flow.template->step_count + 1));
 	all.places = palloc(sizeof(int) * (flow.template->step_count + 1));
 	for (int seen = -1; seen < all.count; seen++)
@@ -183,6 +203,12 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 			all.places[all.count++] = parents->places[i];
 		}
 	}
+	for (int i = 0; i < all.count; i++)
+	{
+		if (may_read(&flow, all.places[i], held))
+			all.places[shown++] = all.places[i];
+	}
+	all.count = shown;
 	results =
 		tq_results_of(flow.workflow_id, flow.template, &all, TQ_MAX_DOCUMENT);
 	if (results == NULL)
@@ -190,9 +216,13 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 	PG_RETURN_JSONB_P(results);
 }
 
-/* A step whose queue current_user may work on or read. */
+/*
+ * A step that current_user holds, or on whose queue he may read.  Who holds it
+ * was told the results of its parents, and may see what they rest on; others
+ * see the results of those steps whose queues they may read.
+ */
 static const TqStep *
-find_step(FunctionCallInfo fcinfo, TqFlow *flow)
+find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 {
 	int64    task_id = tq_arg_int8(fcinfo, 0, "task_id");
 	int      rights = 0;
@@ -209,7 +239,8 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow)
 		rights = tq_role_rights(queue);
 	if (rights == 0)
 		tq_error_no_such_task(task_id);
-	if ((rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) == 0)
+	*held = (rights & TQ_RIGHT_WORK) != 0 && is_held(&task);
+	if (!*held && (rights & TQ_RIGHT_READ) == 0)
 		tq_error_task_right(TQ_RIGHT_READ);
 	if (!tq_step_is(&task) ||
 		!tq_flow_read(DatumGetInt64(task.value[TQ_COL_WORKFLOW_ID]), flow) ||
@@ -219,4 +250,31 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow)
 	tq_call_end(&call);
 	return &flow->template->steps[TQ_STEP_PLACE(
 		DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
+}
+
+/* By current_user, who has claimed it? */
+static bool
+is_held(const TqTask *task)
+{
+	Datum args[2] = {Int64GetDatum(task->f.task_id),
+					 Int64GetDatum(task->f.token)};
+	Oid   role = InvalidOid;
+	TqSpi spi;
+
+	if (task->f.state != TQ_STATE_RUNNING)
+		return false;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_claimer, args, NULL, 1) > 0)
+		role = tq_role_oid(tq_spi_int4(0, 1, 0));
+	tq_spi_leave(&spi);
+	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+}
+
+static bool
+may_read(const TqFlow *flow, int place, bool held)
+{
+	TqQueue *queue = tq_queue_find(flow->template->steps[place].queue);
+	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+
+	return held || (rights & TQ_RIGHT_READ) != 0;
 }

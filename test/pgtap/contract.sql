@@ -168,6 +168,9 @@ INSERT INTO promised VALUES
 ('taskq_dependency_results',
  'task_id bigint, after bigint DEFAULT NULL, max_rows int DEFAULT 100',
  'TABLE (step text, task_id bigint, result jsonb)'),
+('taskq_checkpoints', 'task_id bigint',
+ 'TABLE (at timestamptz, attempt int, cursor jsonb, items jsonb, size int)'),
+('taskq_batch_totals', 'result jsonb', 'AGGREGATE jsonb'),
 ('taskq_workflow', 'workflow_id bigint', 'jsonb'),
 ('taskq_step_levels', 'workflow_id bigint', 'TABLE (step text, level int)'),
 ('taskq_workflow_graph', $$workflow_id bigint, format text DEFAULT 'dot'$$, 'text'),
@@ -233,6 +236,9 @@ INSERT INTO promised_row VALUES
  'namespace text, key text, secondary_key text, doc_id bigint, version bigint,
   content jsonb, worker text, lease_until timestamptz'),
 ('settings', 'name text, value text, unit text, source text, range text'),
+('batch_progress',
+ 'workflow_id bigint, step text, members int, done int, failed int,
+  items numeric, rate numeric, eta timestamptz'),
 ('metrics',
  'name text, queue text, labels jsonb, kind text, value double precision,
   bucket_bounds double precision[], bucket_counts bigint[],
@@ -250,9 +256,9 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
 ('taskq_openmetrics'), ('taskq_resume_workflow'),
-('taskq_batch_totals'), ('taskq_open_case'), ('taskq_update_case'),
+('taskq_open_case'), ('taskq_update_case'),
 ('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
-('taskq_ack_events'), ('workflow_performance'), ('batch_progress'),
+('taskq_ack_events'), ('workflow_performance'),
 ('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');
 
 -- What there is: functions of the extension, and rows that everybody may see.
@@ -282,7 +288,7 @@ BEGIN
                 item.name, item.arguments);
         ELSE
             EXECUTE format('CREATE FUNCTION contract.%I(%s) %s LANGUAGE internal AS ''boolin''',
-                item.name, item.arguments, 'RETURNS ' || item.result);
+                item.name, item.arguments, 'RETURNS ' || replace(item.result, 'AGGREGATE ', ''));
         END IF;
     END LOOP;
     FOR item IN SELECT * FROM promised_row LOOP
@@ -317,8 +323,8 @@ SELECT is_empty($$
 SELECT is_empty($$
     SELECT m.name, m.prokind FROM member m JOIN promised p USING (name)
      WHERE m.schema <> 'taskq'
-       AND m.prokind <> CASE p.result WHEN 'PROCEDURE' THEN 'p' ELSE 'f' END$$,
-    'all are functions, or procedures where it is CALL');
+       AND m.prokind <> CASE WHEN p.result = 'PROCEDURE' THEN 'p' WHEN p.result LIKE 'AGGREGATE %' THEN 'a' ELSE 'f' END$$,
+    'all are functions, or procedures where it is CALL, or aggregates');
 
 -- Rows.
 CREATE TEMP VIEW row_column AS

@@ -22,7 +22,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM member WHERE proconfig IS NOT NUL
 SELECT is_empty($$
     SELECT oid::regprocedure FROM member
      WHERE schema <> 'taskq' AND provolatile <> 'v'
-       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome')$$,
+       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome', 'taskq_batch_totals')$$,
     'public functions are VOLATILE');
 SELECT is_empty($$
     SELECT m.oid::regprocedure, n.name
@@ -46,7 +46,8 @@ SELECT set_eq($$
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
     'taskq.task_progress(bigint,bigint)', 'taskq.workflow_sight(integer)',
-    'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)'],
+    'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)',
+    'taskq.batch_rows(bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || x.privilege_type
@@ -54,7 +55,7 @@ SELECT set_eq($$
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
           'history SELECT', 'metrics SELECT', 'documents SELECT',
-          'workflows SELECT', 'workflow_steps SELECT'],
+          'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c

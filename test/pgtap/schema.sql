@@ -19,7 +19,7 @@ SELECT tables_are('taskq', ARRAY[
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
     'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
-    'metrics', 'documents', 'workflows', 'workflow_steps', 'table_problem', 'line_problem', 'flow_problem', 'known_role']);
+    'metrics', 'documents', 'workflows', 'workflow_steps', 'batch_progress', 'table_problem', 'line_problem', 'flow_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',

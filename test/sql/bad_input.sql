@@ -15,7 +15,7 @@ SELECT count(taskq_start_workflow('word', namespace => 'word'));
 CREATE FUNCTION t.good_value(function text, name text, type text) RETURNS text LANGUAGE sql AS $$
 SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{read}'''
             WHEN name = 'workflow_id' THEN '(SELECT max(workflow_id) FROM taskq.workflows)'
-            WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
+            WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results', 'taskq_checkpoints') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
             WHEN name = 'format' THEN '''dot'''
             WHEN name = 'definition' THEN '''{"name": "x", "version": "1", "steps": []}'''
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'

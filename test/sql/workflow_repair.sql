@@ -62,7 +62,7 @@ SELECT wr.retry(:w, 'a'), wr.seen(:w);
 SELECT wr.work('2'), wr.seen(:w);
 SELECT wr.work(), wr.seen(:w);
 -- not once it has begun, or the instance has ended
-SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w);
+SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w);
 SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
 SELECT wr.retry(:w, 'b');
 -- also when it has given the task back

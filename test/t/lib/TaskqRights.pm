@@ -148,6 +148,13 @@ BEGIN
     SELECT * INTO one FROM m.task t WHERE t.queue = q AND t.what = 'step';
     PERFORM taskq_complete(one.task_id, one.token, to_jsonb(word));
     PERFORM taskq_hold(task_id) FROM taskq.workflow_steps WHERE step = q || ' next';
+    -- a batch that is done
+    PERFORM taskq_define_workflow(jsonb_build_object('namespace', q, 'name', 'batch', 'version', '1', 'queue', q,
+        'steps', jsonb_build_array(jsonb_build_object('name', q || ' batch', 'type', 'batch'),
+                                   jsonb_build_object('name', q || ' part', 'type', 'batch_worker', 'depends_on', jsonb_build_array(q || ' batch')))));
+    PERFORM taskq_start_workflow('batch', to_jsonb(word), namespace => q, priority => 9);
+    PERFORM taskq_complete(task_id, token, '{"total": 4, "size": 4}') FROM taskq_claim(q);
+    PERFORM taskq_complete(task_id, token, to_jsonb(word)) FROM taskq_claim(q);
     PERFORM m.submit(q, 'waiting', 0);
     PERFORM taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', q, 'key', 'mark of ' || q, 'content', word)));
 END
@@ -190,7 +197,7 @@ BEGIN
         RETURN ltrim(substr(state, 3), '0');
     ELSIF state <> '42501' THEN
         RETURN state;
-    ELSIF message LIKE ANY ('{permission denied for function taskq\\_%,permission denied for procedure taskq\\_%}') THEN
+    ELSIF message LIKE ANY ('{permission denied for function taskq\\_%,permission denied for procedure taskq\\_%,permission denied for aggregate taskq\\_%}') THEN
         RETURN '.';
     ELSIF message = 'permission denied for this workflow' AND detail = format('The right "%s" on the queues of its steps is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
