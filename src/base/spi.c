@@ -222,7 +222,9 @@ prepare(TqStmt *stmt)
 {
 	if (stmt->plan != NULL)
 		return;
-	stmt->plan = SPI_prepare(stmt->text, stmt->nargs, stmt->types);
+	stmt->plan =
+		SPI_prepare_cursor(stmt->text, stmt->nargs, stmt->types,
+						   stmt->generic ? CURSOR_OPT_GENERIC_PLAN : 0);
 	if (stmt->plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", stmt->text,
 			 SPI_result_code_string(SPI_result));

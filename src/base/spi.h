@@ -24,6 +24,7 @@ typedef struct TqStmt
 	int         nargs;
 	Oid         types[TQ_STMT_ARGS];
 	SPIPlanPtr  plan;
+	bool        generic; /* the same plan whatever the arguments */
 } TqStmt;
 
 /* What tq_spi_enter must remember for tq_spi_leave. */

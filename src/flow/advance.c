@@ -41,27 +41,21 @@
 #include "flow/flow.h"
 #include "flow/judge.h"
 #include "flow/passive.h"
-
-/* Steps that are to be looked at, each once. */
-typedef struct Looks
-{
-	int    count;
-	int    room;
-	int32 *children;
-	int32 *near; /* the parent that has ended */
-} Looks;
+#include "flow/pending.h"
 
 /* An instance that goes on. */
 typedef struct Advance
 {
 	TqCall       *call;
+	pairingheap  *moves; /* that have been taken from the call */
 	TqFlow        flow;
 	TqEdges       edges;
-	List         *ends;  /* of TqMoved, that have still to be seen to */
-	Looks         looks; /* children that are to be looked at */
-	Looks         later; /* and those for which somebody is waited for */
-	TransactionId other; /* for whom */
-	int64         busy;  /* task whose row somebody is changing; 0: none */
+	IndexScanDesc by_step; /* tasks by instance and step */
+	List         *ends;    /* of TqMoved, that have still to be seen to */
+	TqLooks       looks;   /* children that are to be looked at */
+	TqLooks       later;   /* and those for which somebody is waited for */
+	TransactionId other;   /* for whom */
+	int64         busy;    /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
 	bool          busy_key;   /* what is waited for is its key */
 	bool          busy_flow;  /* or the lock of the instance */
@@ -77,99 +71,103 @@ typedef struct Advance
 	TqGoing       going; /* as judged last */
 } Advance;
 
-static TqStmt stmt_step = {
-	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND step_id = $2",
-	2,
-	{INT8OID, INT4OID},
-	NULL};
-
-static List         *take_ends(TqCall *call, int64 workflow_id);
-static int64         next_workflow(const TqCall *call);
-static void          advance_one(TqCall *call, int64 workflow_id);
-static bool          are_steps(const Advance *a);
-static void          go_on(Advance *a);
-static bool          round_of(Advance *a);
-static void          see_to_other_instances(Advance *a);
-static bool          keep_order(Advance *a, bool wait);
-static bool          see_to_choices(Advance *a);
-static bool          make_choices(Advance *a);
-static bool          make_choice(Advance *a, const TqMoved *end);
-static void          see_to_ends(Advance *a);
-static void          pass_on(Advance *a, const TqMoved *end);
-static void          note_failure(Advance *a, const TqMoved *end);
-static void          take_failure_back(Advance *a, const TqMoved *end);
-static bool          is_repaired(const Advance *a);
-static void          bring_back(Advance *a);
-static void          see_to_children(Advance *a);
-static bool          let_go(Advance *a, int32 step_id);
-static TransactionId being_made(Advance *a, int32 step_id);
-static void          wait_for_others(Advance *a);
-static void          drop_look(Looks *looks, int32 child);
-static void          add_look(Looks *looks, int32 child, int32 near);
-static bool          is_choosing(const Advance *a, int32 step_id);
+static bool take_ends(Advance *a);
+static void advance_one(TqCall *call, pairingheap *moves);
+static void begin_steps(Advance *a);
+static void end_steps(Advance *a);
+static bool are_steps(const Advance *a);
+static void go_on(Advance *a);
+static bool round_of(Advance *a);
+static void see_to_other_instances(Advance *a);
+static bool keep_order(Advance *a, bool wait);
+static bool see_to_choices(Advance *a);
+static bool make_choices(Advance *a);
+static bool make_choice(Advance *a, const TqMoved *end);
+static void see_to_ends(Advance *a);
+static void pass_on(Advance *a, const TqMoved *end);
+static void note_failure(Advance *a, const TqMoved *end);
+static void take_failure_back(Advance *a, const TqMoved *end);
+static bool is_repaired(const Advance *a);
+static void bring_back(Advance *a);
+static void see_to_children(Advance *a);
+static void begin_ready(Advance *a, TqLooks *ready);
+static bool let_go(Advance *a, int32 step_id);
+static bool find_step(Advance *a, int32 step_id, TqTask *task);
+static bool is_made(Advance *a, int32 step_id);
+static void set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys);
+static void wait_for_others(Advance *a);
+static bool is_choosing(const Advance *a, int32 step_id);
 
 void
 tq_advance(TqCall *call)
 {
-	while (call->steps != NIL)
-		advance_one(call, next_workflow(call));
+	pairingheap *moves = tq_pending_moves();
+
+	while (tq_pending_move(call, moves) != NULL)
+		advance_one(call, moves);
+	pairingheap_free(moves);
 }
 
-static int64
-next_workflow(const TqCall *call)
+/* The moves of the instance, behind those that are left; false: no more. */
+static bool
+take_ends(Advance *a)
 {
-	int64     workflow_id = PG_INT64_MAX;
-	ListCell *cell;
+	bool     any = false;
+	TqMoved *one;
 
-	foreach (cell, call->steps)
-		workflow_id =
-			Min(workflow_id, ((TqMoved *) lfirst(cell))->workflow_id);
-	return workflow_id;
-}
-
-/* The moves of an instance, in their order. */
-static List *
-take_ends(TqCall *call, int64 workflow_id)
-{
-	MemoryContext mine = MemoryContextSwitchTo(call->context);
-	List         *taken = NIL;
-	List         *others = NIL;
-	ListCell     *cell;
-
-	foreach (cell, call->steps)
+	while ((one = tq_pending_move(a->call, a->moves)) != NULL &&
+		   one->workflow_id == a->flow.workflow_id)
 	{
-		TqMoved *one = lfirst(cell);
-
-		if (one->workflow_id == workflow_id)
-			taken = lappend(taken, one);
-		else
-			others = lappend(others, one);
+		(void) pairingheap_remove_first(a->moves);
+		a->ends = lappend(a->ends, one);
+		any = true;
 	}
-	list_free(call->steps);
-	call->steps = others;
-	MemoryContextSwitchTo(mine);
-	return taken;
+	return any;
 }
 
+/* The instance of the first move. */
 static void
-advance_one(TqCall *call, int64 workflow_id)
+advance_one(TqCall *call, pairingheap *moves)
 {
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
 		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
-	Advance a = {call};
+	int64   workflow_id = tq_pending_move(call, moves)->workflow_id;
+	Advance a = {call, moves};
+	bool    known;
 
 	MemoryContextSwitchTo(one);
-	a.ends = take_ends(call, workflow_id);
-	if (tq_flow_read(workflow_id, &a.flow) &&
-		a.flow.state != TQ_FLOW_CANCELLED && are_steps(&a))
+	known = tq_flow_read(workflow_id, &a.flow);
+	(void) take_ends(&a);
+	if (known && a.flow.state != TQ_FLOW_CANCELLED && are_steps(&a))
 	{
 		tq_edge_begin(&a.edges);
+		begin_steps(&a);
 		go_on(&a);
+		end_steps(&a);
 		tq_edge_end(&a.edges);
 	}
 	MemoryContextSwitchTo(mine);
 	MemoryContextDelete(one);
+}
+
+static void
+begin_steps(Advance *a)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+
+	a->by_step = tq_compat_index_beginscan(a->call->task.rel, index,
+										   GetActiveSnapshot(), 2);
+}
+
+static void
+end_steps(Advance *a)
+{
+	Relation index = a->by_step->indexRelation;
+
+	index_endscan(a->by_step);
+	index_close(index, NoLock);
 }
 
 /* Not rows that somebody has written by hand. */
@@ -214,6 +212,7 @@ tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
 	TqMoved      *one = palloc(sizeof(TqMoved));
 
+	one->number = tq_pending_number();
 	one->workflow_id = workflow_id;
 	one->task_id = task_id;
 	one->step_id = step_id;
@@ -277,8 +276,6 @@ round_of(Advance *a)
 	tq_call_snapshot();
 	do
 	{
-		a->ends =
-			list_concat(a->ends, take_ends(a->call, a->flow.workflow_id));
 		if (!keep_order(a, false) || !see_to_choices(a))
 		{
 			done = false;
@@ -286,8 +283,7 @@ round_of(Advance *a)
 		}
 		see_to_ends(a);
 		see_to_children(a);
-	} while (a->looks.count > 0 ||
-			 next_workflow(a->call) == a->flow.workflow_id);
+	} while (take_ends(a) || a->looks.count > 0);
 	a->judged = a->flow.state == TQ_FLOW_LIVE &&
 				tq_judge_has_failed(&a->flow, &a->edges);
 	a->going = TQ_GOING_NOT;
@@ -354,7 +350,9 @@ make_choices(Advance *a)
 
 	for (int i = 0; i < count; i++)
 	{
-		TqMoved end = {a->flow.workflow_id, made[i].task_id, made[i].step_id};
+		TqMoved end = {.workflow_id = a->flow.workflow_id,
+					   .task_id = made[i].task_id,
+					   .step_id = made[i].step_id};
 
 		if ((made[i].state == TQ_STATE_DONE ||
 			 made[i].state == TQ_STATE_FILTERED) &&
@@ -390,7 +388,7 @@ make_choice(Advance *a, const TqMoved *end)
 	for (int i = 0; i < plan.count; i++)
 	{
 		if (!plan.steps[i].free || plan.steps[i].judged)
-			add_look(&a->looks, plan.steps[i].step_id, 0);
+			tq_pending_add(&a->looks, plan.steps[i].step_id, 0);
 	}
 	return true;
 }
@@ -411,7 +409,7 @@ see_to_ends(Advance *a)
 			take_failure_back(a, end);
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
-			add_look(&a->looks, end->step_id, 0);
+			tq_pending_add(&a->looks, end->step_id, 0);
 		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
 			continue;
 		if (tq_stop_counts_as_finished(&a->flow, end))
@@ -434,11 +432,11 @@ pass_on(Advance *a, const TqMoved *end)
 		int32 child = step->children.places[i];
 
 		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
-			add_look(&a->looks, child, end->step_id);
+			tq_pending_add(&a->looks, child, end->step_id);
 	}
 	if (step->ends &&
 		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
-		add_look(&a->looks, TQ_EDGE_END, end->step_id);
+		tq_pending_add(&a->looks, TQ_EDGE_END, end->step_id);
 }
 
 static void
@@ -484,41 +482,74 @@ bring_back(Advance *a)
 	int    count = tq_stop_bring_back(a->call, &a->flow, &steps);
 
 	for (int i = 0; i < count; i++)
-		add_look(&a->looks, steps[i], 0);
+		tq_pending_add(&a->looks, steps[i], 0);
 }
 
 static void
 see_to_children(Advance *a)
 {
-	Looks looks = a->looks;
+	TqLooks looks = a->looks;
+	TqLooks ready = {0};
 
 	memset(&a->looks, 0, sizeof(a->looks));
+	tq_pending_sort(&looks);
 	for (int i = 0; i < looks.count; i++)
 	{
-		int32         child = looks.children[i];
+		int32         child = looks.all[i].child;
+		int32         near = looks.all[i].near;
 		TransactionId other;
 		TqLeft        left;
 
 		CHECK_FOR_INTERRUPTS();
-		left = tq_edge_left(&a->edges, a->flow.workflow_id, child,
-							looks.near[i], &other);
+		left =
+			tq_edge_left(&a->edges, a->flow.workflow_id, child, near, &other);
 		if (left == TQ_LEFT_PASSING)
 		{
 			a->other = other;
-			add_look(&a->later, child, looks.near[i]);
+			tq_pending_add(&a->later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
 		{
 			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
 				TQ_GOING_UNKNOWN)
-				add_look(&a->later, child, looks.near[i]);
+				tq_pending_add(&a->later, child, near);
 		}
-		else if (left == TQ_LEFT_NONE && !let_go(a, child))
-			add_look(&a->later, child, looks.near[i]);
+		else if (left == TQ_LEFT_NONE)
+			tq_pending_add(&ready, child, near);
+	}
+	begin_ready(a, &ready);
+}
+
+/*
+ * Steps that wait for nothing any more, in the order of their tasks: so with
+ * whoever else changes several of them nobody waits in a ring.  For the same
+ * reason those behind one that is busy have to wait with it.
+ */
+static void
+begin_ready(Advance *a, TqLooks *ready)
+{
+	bool busy = false;
+
+	/* some of them may just have been made, or brought back */
+	if (ready->count > 1)
+		tq_call_snapshot();
+	for (int i = 0; i < ready->count && ready->count > 1; i++)
+	{
+		TqTask task;
+
+		if (find_step(a, ready->all[i].child, &task))
+			ready->all[i].task_id = task.f.task_id;
+	}
+	tq_pending_sort_tasks(ready);
+	for (int i = 0; i < ready->count; i++)
+	{
+		busy = busy || !let_go(a, ready->all[i].child);
+		if (busy)
+			tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
 	}
 	/* one of them had finished before what it depends on */
 	if (a->not_there)
-		add_look(&a->looks, TQ_EDGE_END, 0);
+		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
 	a->not_there = false;
 }
 
@@ -530,13 +561,9 @@ static bool
 let_go(Advance *a, int32 step_id)
 {
 	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(step_id)];
-	Datum         args[2] = {Int64GetDatum(a->flow.workflow_id),
-							 Int32GetDatum(step_id)};
 	TqTask        task;
 	TqMove        move = {0};
 	TqQueue      *queue;
-	int64         task_id = 0;
-	TqSpi         spi;
 
 	/* a signal that is just being given has to be seen */
 	if (tq_passive_takes_signal(step) &&
@@ -545,23 +572,18 @@ let_go(Advance *a, int32 step_id)
 		a->busy_flow = true;
 		return false;
 	}
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
-		task_id = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
-	tq_call_snapshot();
-	if (task_id == 0)
+	while (tq_call_snapshot(), !find_step(a, step_id, &task))
 	{
-		a->other = being_made(a, step_id);
-		a->not_there = !TransactionIdIsValid(a->other);
-		return a->not_there;
-	}
-	if (!tq_row_find(a->call, task_id, &task))
-	{
+		if (!is_made(a, step_id))
+		{
+			a->not_there = true;
+			return true;
+		}
+		if (TransactionIdIsValid(a->other))
+			return false;
+		/* it has just been committed, or since the transaction began */
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
-		a->not_there = true;
-		return true;
 	}
 	queue = tq_queue_by_id(task.f.queue_id);
 	if (queue == NULL)
@@ -572,14 +594,14 @@ let_go(Advance *a, int32 step_id)
 		/* nobody waits for a key while he has the lock */
 		if (tq_queue_any_ordered() && !tq_key_try_task(a->call, queue, &task))
 		{
-			a->busy = task_id;
+			a->busy = task.f.task_id;
 			a->busy_step = step_id;
 			a->busy_key = true;
 			return false;
 		}
 		tq_make_begin(&a->flow, step, queue, &task, &move);
 		move.wanted = "begun";
-		move.no_wait = task_id != a->urgent;
+		move.no_wait = task.f.task_id != a->urgent;
 		if (tq_state_enter(a->call, queue, &task, &move))
 		{
 			if (move.to == TQ_STATE_SUSPENDED)
@@ -589,7 +611,7 @@ let_go(Advance *a, int32 step_id)
 			{
 				int64 *begun = palloc(sizeof(int64));
 
-				*begun = task_id;
+				*begun = task.f.task_id;
 				a->children = lappend(a->children, begun);
 			}
 			return true;
@@ -597,37 +619,59 @@ let_go(Advance *a, int32 step_id)
 	}
 	else if (!tq_row_is_busy(a->call, &task))
 		return true;
-	a->busy = task_id;
+	a->busy = task.f.task_id;
 	a->busy_step = step_id;
 	return false;
 }
 
-/* The transaction that is about to make the row of a step; none. */
-static TransactionId
-being_made(Advance *a, int32 step_id)
+/* The task of a step; false: it is not there, or cannot be seen. */
+static bool
+find_step(Advance *a, int32 step_id, TqTask *task)
 {
-	Relation rel = a->call->task.rel;
-	Relation index =
-		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TransactionId   other = InvalidTransactionId;
+	TupleTableSlot *slot = table_slot_create(a->call->task.rel, NULL);
+	ScanKeyData     keys[2];
+	bool            should_free;
+	bool            found;
+
+	set_step_keys(a, step_id, keys);
+	a->by_step->xs_snapshot = GetActiveSnapshot();
+	index_rescan(a->by_step, keys, 2, NULL, 0);
+	found = index_getnext_slot(a->by_step, ForwardScanDirection, slot);
+	if (found)
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(a->call->task.rel), task);
+	ExecDropSingleTupleTableSlot(slot);
+	return found;
+}
+
+/* Is there a row of a step that cannot be seen?  a->other: who makes it. */
+static bool
+is_made(Advance *a, int32 step_id)
+{
+	TupleTableSlot *slot = table_slot_create(a->call->task.rel, NULL);
 	SnapshotData    dirty;
 	ScanKeyData     keys[2];
-	IndexScanDesc   scan;
+	bool            found;
 
 	InitDirtySnapshot(dirty);
+	set_step_keys(a, step_id, keys);
+	a->by_step->xs_snapshot = &dirty;
+	index_rescan(a->by_step, keys, 2, NULL, 0);
+	found = index_getnext_slot(a->by_step, ForwardScanDirection, slot);
+	if (found)
+		a->other = dirty.xmin;
+	ExecDropSingleTupleTableSlot(slot);
+	a->by_step->xs_snapshot = GetActiveSnapshot();
+	return found;
+}
+
+static void
+set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys)
+{
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(a->flow.workflow_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(step_id));
-	scan = tq_compat_index_beginscan(rel, index, &dirty, 2);
-	index_rescan(scan, keys, 2, NULL, 0);
-	if (index_getnext_slot(scan, ForwardScanDirection, slot))
-		other = dirty.xmin;
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	return other;
 }
 
 /*
@@ -672,51 +716,12 @@ wait_for_others(Advance *a)
 			 task.f.state != TQ_STATE_BLOCKED ||
 			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
 	{
-		drop_look(&a->looks, a->busy_step);
-		add_look(&a->looks, TQ_EDGE_END, 0);
+		tq_pending_drop(&a->looks, a->busy_step);
+		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
 	}
 	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
 	a->busy_key = false;
-}
-
-static void
-drop_look(Looks *looks, int32 child)
-{
-	int kept = 0;
-
-	for (int i = 0; i < looks->count; i++)
-	{
-		if (looks->children[i] == child)
-			continue;
-		looks->children[kept] = looks->children[i];
-		looks->near[kept++] = looks->near[i];
-	}
-	looks->count = kept;
-}
-
-static void
-add_look(Looks *looks, int32 child, int32 near)
-{
-	for (int i = looks->count - 1; i >= 0 && i >= looks->count - 8; i--)
-	{
-		if (looks->children[i] == child)
-			return;
-	}
-	if (looks->count == looks->room)
-	{
-		looks->room = Max(16, looks->room * 2);
-		looks->children =
-			looks->children == NULL
-				? palloc(sizeof(int32) * looks->room)
-				: repalloc_huge(looks->children, sizeof(int32) * looks->room);
-		looks->near =
-			looks->near == NULL
-				? palloc(sizeof(int32) * looks->room)
-				: repalloc_huge(looks->near, sizeof(int32) * looks->room);
-	}
-	looks->children[looks->count] = child;
-	looks->near[looks->count++] = near;
 }
 
 static bool

@@ -7,11 +7,16 @@
 #ifndef TQ_ADVANCE_H
 #define TQ_ADVANCE_H
 
+#include "lib/pairingheap.h"
+
 #include "flow/flow.h"
 
 /* A move that the door has told of. */
 typedef struct TqMoved
 {
+	pairingheap_node node;   /* in what is to be seen to */
+	uint64           number; /* in the order in which they were told */
+
 	int64   workflow_id;
 	int64   task_id;
 	int32   step_id;

@@ -15,28 +15,34 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/manage.h"
 #include "flow/flow.h"
 
 PG_FUNCTION_INFO_V1(taskq_cancel_workflow);
 
-static TqStmt stmt_next = {
-	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND task_id > $2"
-	" ORDER BY task_id LIMIT 1",
-	2,
-	{INT8OID, INT8OID},
-	NULL};
+/*
+ * In one look, and sorted here: a plan that goes from one to the next finds
+ * it by the wrong index while nothing is known of the table.
+ */
+static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
+							" WHERE workflow_id = $1",
+							1,
+							{INT8OID},
+							NULL,
+							true};
 
 static TqStmt stmt_message = {
 	"UPDATE taskq.workflow SET message = $2 WHERE workflow_id = $1",
 	2,
 	{INT8OID, TEXTOID},
-	NULL};
+	NULL,
+	true};
 
-static void  has_ended(int64 workflow_id) pg_attribute_noreturn();
-static int64 next_step(int64 workflow_id, int64 after);
-static bool  cancel_step(TqCall *call, int64 task_id, char *message);
+static void   has_ended(int64 workflow_id) pg_attribute_noreturn();
+static int64 *find_steps(int64 workflow_id, int64 after, int *count);
+static bool   cancel_step(TqCall *call, int64 task_id, char *message);
 
 Datum
 taskq_cancel_workflow(PG_FUNCTION_ARGS)
@@ -73,14 +79,22 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 bool
 tq_cancel(TqCall *call, TqFlow *flow, char *message)
 {
-	int64 workflow_id = flow->workflow_id;
-	int64 task_id = 0;
-	bool  requested = false;
-	Datum args[2] = {Int64GetDatum(workflow_id)};
-	TqSpi spi;
+	int64  workflow_id = flow->workflow_id;
+	int64 *ids;
+	int64  last = 0;
+	int    count;
+	bool   requested = false;
+	Datum  args[2] = {Int64GetDatum(workflow_id)};
+	TqSpi  spi;
 
-	while ((task_id = next_step(workflow_id, task_id)) != 0)
-		requested |= cancel_step(call, task_id, message);
+	/* also those that others have made meanwhile */
+	while (ids = find_steps(workflow_id, last, &count), count > 0)
+	{
+		for (int i = 0; i < count; i++)
+			requested |= cancel_step(call, ids[i], message);
+		last = ids[count - 1];
+		pfree(ids);
+	}
 	if (flow->state != TQ_FLOW_LIVE)
 		return requested;
 	if (!tq_flow_end(flow, TQ_FLOW_CANCELLED, NULL))
@@ -107,19 +121,28 @@ has_ended(int64 workflow_id)
 		 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
 }
 
-/* Also one that others have made meanwhile. */
-static int64
-next_step(int64 workflow_id, int64 after)
+/* Those with higher numbers, in their order. */
+static int64 *
+find_steps(int64 workflow_id, int64 after, int *count)
 {
-	Datum args[2] = {Int64GetDatum(workflow_id), Int64GetDatum(after)};
-	int64 task_id = 0;
-	TqSpi spi;
+	Datum  arg = Int64GetDatum(workflow_id);
+	int64 *ids;
+	uint64 rows;
+	int    kept = 0;
+	TqSpi  spi;
 
 	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_next, args, NULL, 1) > 0)
-		task_id = tq_spi_int8(0, 1, 0);
+	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
-	return task_id;
+	for (uint64 i = 0; i < rows; i++)
+	{
+		if (ids[i] > after)
+			ids[kept++] = ids[i];
+	}
+	qsort(ids, kept, sizeof(int64), tq_order_int64);
+	*count = kept;
+	return ids;
 }
 
 /* True when it runs, or one of its child, and was asked to stop. */

@@ -29,7 +29,8 @@ static TqStmt stmt_newest = {
 	" ORDER BY workflow_id DESC LIMIT 1",
 	1,
 	{INT8OID},
-	NULL};
+	NULL,
+	true};
 
 static bool  find_child(int64 task_id, TqFlow *child);
 static void  start(TqCall *call, TqFlow *flow, const TqStep *step,

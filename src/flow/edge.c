@@ -37,6 +37,10 @@
 #include "base/spi.h"
 #include "flow/edge.h"
 
+/* Index entries that are looked at before the other direction is tried. */
+#define FIRST_STRETCH 8
+#define LAST_STRETCH (INT_MAX / 4)
+
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.edge (workflow_id, child, parent)"
 	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)"
@@ -44,13 +48,14 @@ static TqStmt stmt_add = {
 	" ON CONFLICT (workflow_id, child, parent) DO NOTHING",
 	3,
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
-	NULL};
+	NULL,
+	true};
 
 static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
 static void   repair_tag(int64 workflow_id, LOCKTAG *tag);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
-				   StrategyNumber strategy, int32 parent,
-				   TransactionId *other);
+				   StrategyNumber strategy, int32 parent, int stretch,
+				   bool *more, TransactionId *other);
 static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 					   StrategyNumber strategy, int32 parent);
 static Datum  int4_array(const int32 *values, int count);
@@ -148,64 +153,66 @@ tq_edge_end(TqEdges *edges)
 	table_close(edges->rel, NoLock);
 }
 
-/* The parent has ended; false: there was no such edge. */
+/*
+ * The parent has ended; false: there was no such edge.  Edges are seen as they
+ * are now: also those that this call has added.
+ */
 bool
 tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 {
 	ScanKeyData     keys[3];
 	TM_FailureData  failure;
-	TM_Result       result;
 	ItemPointerData tid;
 	bool            found;
 
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetLatestSnapshot());
 	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
-	edges->scan->xs_snapshot = GetActiveSnapshot();
+	edges->scan->xs_snapshot = SnapshotSelf;
 	index_rescan(edges->scan, keys, 3, NULL, 0);
 	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
-	if (found)
-	{
-		tid = edges->slot->tts_tid;
-		ExecClearTuple(edges->slot);
-		result = table_tuple_delete(
-			edges->rel, &tid, GetCurrentCommandId(true), GetActiveSnapshot(),
-			InvalidSnapshot, true, &failure, false);
-		if (result != TM_Ok)
-			tq_error_serialization();
-	}
-	PopActiveSnapshot();
 	edges->scan->xs_snapshot = GetActiveSnapshot();
-	return found;
+	if (!found)
+		return false;
+	tid = edges->slot->tts_tid;
+	ExecClearTuple(edges->slot);
+	if (table_tuple_delete(edges->rel, &tid, GetCurrentCommandId(true),
+						   GetActiveSnapshot(), InvalidSnapshot, true,
+						   &failure, false) != TM_Ok)
+		tq_error_serialization();
+	return true;
 }
 
 /*
- * What is left of the edges to a child.  The look begins behind that of one
- * parent: of many that end one after the other its neighbour is the likeliest
- * to be open, while those before it have left their index entries behind.
+ * What is left of the edges to a child.  The look begins at that of one
+ * parent, which has ended, and goes on to both sides of it by turns: edges
+ * that are gone leave their index entries behind, for as long as anybody has
+ * an old snapshot, and the one that stands next to it is never farther away
+ * than the shorter stretch of those.  So however many parents end one after
+ * the other, and in whatever order, each of them finds one that stands after
+ * few steps.
  */
 TqLeft
 tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
 			 TransactionId *other)
 {
-	TqLeft left = look(edges, workflow_id, child, BTGreaterEqualStrategyNumber,
-					   near, other);
+	TqLeft after = TQ_LEFT_NONE;
+	TqLeft before = TQ_LEFT_NONE;
+	bool   more_after = true;
+	bool   more_before = near > 0;
 
-	if (left == TQ_LEFT_NONE || left == TQ_LEFT_PASSING)
+	for (int stretch = FIRST_STRETCH; more_after || more_before;
+		 stretch = Min(stretch, LAST_STRETCH) * 4)
 	{
-		TransactionId another;
-		TqLeft before = look(edges, workflow_id, child, BTLessStrategyNumber,
-							 near, &another);
-
-		if (before == TQ_LEFT_OPEN)
-			return before;
-		if (before == TQ_LEFT_PASSING)
-		{
-			*other = another;
-			return before;
-		}
+		if (more_after)
+			after = look(edges, workflow_id, child,
+						 BTGreaterEqualStrategyNumber, near, stretch,
+						 &more_after, other);
+		if (more_before && after != TQ_LEFT_OPEN)
+			before = look(edges, workflow_id, child, BTLessStrategyNumber,
+						  near, stretch, &more_before, other);
+		if (after == TQ_LEFT_OPEN || before == TQ_LEFT_OPEN)
+			return TQ_LEFT_OPEN;
 	}
-	return left;
+	return after == TQ_LEFT_PASSING ? after : before;
 }
 
 /* Does one edge stand? */
@@ -213,14 +220,19 @@ TqLeft
 tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 			TransactionId *other)
 {
+	bool more;
+
 	return look(edges, workflow_id, child, BTEqualStrategyNumber, parent,
-				other);
+				LAST_STRETCH, &more, other);
 }
 
-/* An edge that is just being added by others stands, or is waited for. */
+/*
+ * At no more than so many index entries; *more: there may be others.  An edge
+ * that is just being added by others stands, or is waited for.
+ */
 static TqLeft
 look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
-	 int32 parent, TransactionId *other)
+	 int32 parent, int stretch, bool *more, TransactionId *other)
 {
 	ScanDirection direction = strategy == BTLessStrategyNumber
 								  ? BackwardScanDirection
@@ -233,10 +245,17 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 	set_keys(keys, workflow_id, child, strategy, parent);
 	edges->scan->xs_snapshot = &dirty;
 	index_rescan(edges->scan, keys, 3, NULL, 0);
-	while (left != TQ_LEFT_OPEN &&
-		   index_getnext_slot(edges->scan, direction, edges->slot))
+	*more = true;
+	while (left != TQ_LEFT_OPEN && stretch-- > 0)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (index_getnext_tid(edges->scan, direction) == NULL)
+		{
+			*more = false;
+			break;
+		}
+		if (!index_fetch_heap(edges->scan, edges->slot))
+			continue;
 		if (TransactionIdIsValid(dirty.xmax))
 		{
 			left = TQ_LEFT_PASSING;

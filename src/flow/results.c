@@ -31,20 +31,23 @@ static TqStmt stmt_steps = {"SELECT " COLUMNS " AND a.step_id = ANY ($2)"
 							" ORDER BY a.step_id",
 							2,
 							{INT8OID, INT4ARRAYOID},
-							NULL};
+							NULL,
+							true};
 
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  " AND a.step_id & 16383 = $2"
 							  " ORDER BY a.step_id",
 							  2,
 							  {INT8OID, INT4OID},
-							  NULL};
+							  NULL,
+							  true};
 
 static TqStmt stmt_step = {"SELECT " RESULT
 						   " FROM taskq.archive_keep a WHERE a.task_id = $1",
 						   1,
 						   {INT8OID},
-						   NULL};
+						   NULL,
+						   true};
 
 static Jsonb *of_step(int64 task_id, bool of_moment);
 static void   add_steps(JsonbParseState **state, int64 workflow_id,

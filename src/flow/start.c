@@ -73,7 +73,8 @@ static TqStmt stmt_add = {
 	{INT8OID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT8OID, INT8OID,
 	 INT4OID},
-	NULL};
+	NULL,
+	true};
 
 static TqStmt stmt_holder = {
 	"SELECT w.workflow_id, w.state = 0, w.finished_at, w.template_id"

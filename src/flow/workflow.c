@@ -34,7 +34,8 @@ static TqStmt stmt_read = {
 	"  FROM taskq.workflow WHERE workflow_id = $1",
 	1,
 	{INT8OID},
-	NULL};
+	NULL,
+	true};
 
 /* An identity that is kept for a while is given up by who wants it next. */
 static TqStmt stmt_end = {
@@ -45,7 +46,8 @@ static TqStmt stmt_end = {
 	7,
 	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID,
 	 INT4OID},
-	NULL};
+	NULL,
+	true};
 
 /* Of one that has failed; its identity is its own again. */
 static TqStmt stmt_revive = {
@@ -62,7 +64,8 @@ static TqStmt stmt_key = {
 	"SELECT key FROM taskq.workflow WHERE workflow_id = $1",
 	1,
 	{INT8OID},
-	NULL};
+	NULL,
+	true};
 
 /* What revive() needs and tells. */
 typedef struct Revival
@@ -89,7 +92,8 @@ static TqStmt stmt_steps = {
 	" ORDER BY 1",
 	1,
 	{INT8OID},
-	NULL};
+	NULL,
+	true};
 
 static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
 static void        revive(void *arg);

@@ -1,0 +1,126 @@
+# What happens to many steps at once takes work that grows with their number:
+# four times as many, four times the work.  It is counted in rows and index
+# entries that are read, which no load of the machine changes.  Everything is
+# done in one transaction: none of the index entries that it leaves behind can
+# be taken away meanwhile, as beside an old snapshot.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my ($FEW, $MANY) = (500, 2000);
+
+# What varies beside that: pages that are split, the first row of each kind
+my $TOLERANCE = 1.25;
+
+my $node = start_node('workflow_cost');
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+$sql->(<<'SQL');
+SELECT taskq_create_queue('cost');
+
+SELECT taskq_define_workflow('{"name": "one", "version": "1", "queue": "cost", "steps": [{"name": "only"}]}');
+
+SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "cost", "steps": [{"name": "split", "type": "batch"},
+    {"name": "member", "type": "batch_worker", "depends_on": ["split"]}, {"name": "join", "type": "deferred", "depends_on": ["member"]}]}');
+
+-- first, then n beside each other, then last
+CREATE FUNCTION define_wide(n int) RETURNS void LANGUAGE sql AS $$
+    SELECT taskq_define_workflow(jsonb_build_object('name', 'wide' || n, 'version', '1', 'queue', 'cost', 'steps',
+        (SELECT jsonb_build_array(jsonb_build_object('name', 'first'))
+             || jsonb_agg(jsonb_build_object('name', 'w' || i, 'depends_on', jsonb_build_array('first')))
+             || jsonb_build_array(jsonb_build_object('name', 'last', 'depends_on', jsonb_agg('w' || i)))
+           FROM generate_series(1, n) i)))
+$$;
+
+CREATE TABLE held (place int, task_id bigint, token bigint);
+
+CREATE FUNCTION take(n int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM held;
+    WHILE (SELECT count(*) FROM held) < n LOOP
+        INSERT INTO held SELECT row_number() OVER (ORDER BY task_id), task_id, token FROM taskq_claim('cost', max_tasks => 1000);
+    END LOOP;
+    UPDATE held h SET place = o.place FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS place FROM held) o WHERE o.task_id = h.task_id;
+END $$;
+
+CREATE FUNCTION complete_all() RETURNS void LANGUAGE sql AS
+$$ SELECT count(*) FROM taskq_complete_many(array(SELECT task_id FROM held ORDER BY place), array(SELECT token FROM held ORDER BY place)) $$;
+
+-- one by one, from the last to the first
+CREATE FUNCTION complete_backwards() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    h held;
+BEGIN
+    FOR h IN SELECT * FROM held ORDER BY place DESC LOOP
+        PERFORM taskq_complete(h.task_id, h.token);
+    END LOOP;
+END $$;
+
+-- one by one, first every second one
+CREATE FUNCTION complete_scattered() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    h held;
+BEGIN
+    FOR h IN SELECT * FROM held ORDER BY place % 2, place * 7919 % 1000, place LOOP
+        PERFORM taskq_complete(h.task_id, h.token);
+    END LOOP;
+END $$;
+
+-- rows and index entries of taskq that this transaction has read
+CREATE FUNCTION read_so_far() RETURNS bigint LANGUAGE sql AS $$
+    SELECT sum(pg_stat_get_xact_tuples_returned(oid)) FROM pg_class
+     WHERE relnamespace = 'taskq'::regnamespace AND relkind IN ('r', 'i')
+$$;
+
+CREATE FUNCTION work_of(call text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := read_so_far();
+BEGIN
+    EXECUTE 'SELECT ' || call;
+    RETURN read_so_far() - before;
+END $$;
+SQL
+
+# Work of the call that comes after what prepares it, for n steps
+sub work
+{
+	my ($n, $prepare, $call) = @_;
+
+	s/<n>/$n/g for $prepare, $call;
+	return (split /\n/, $sql->("BEGIN; SET LOCAL client_min_messages = warning; $prepare; SELECT work_of(\$c\$$call\$c\$); ROLLBACK;"))[-1];
+}
+
+sub grows_with_number
+{
+	my ($what, $prepare, $call) = @_;
+	my ($few, $many) = map { work($_, $prepare, $call) } $FEW, $MANY;
+
+	cmp_ok($few, '>=', $FEW, "$what: something was done");
+	cmp_ok($many, '<=', $few * $MANY / $FEW * $TOLERANCE, "$what: $few for $FEW, $many for $MANY");
+}
+
+$sql->("SELECT define_wide($_)") for $FEW, $MANY;
+
+my $wide = q{SELECT taskq_start_workflow('wide<n>')};
+my $first = q{SELECT taskq_complete(task_id, token) FROM taskq_claim('cost')};
+my $batch = q{SELECT taskq_start_workflow('batch');
+	SELECT taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')};
+
+grows_with_number('an end that many wait for', "$wide; SELECT take(1)", 'complete_all()');
+grows_with_number('many ends in one call', "$wide; $first; SELECT take(<n>)", 'complete_all()');
+grows_with_number('the end of an instance', "$wide; $first; SELECT take(<n>); SELECT complete_all(); SELECT take(1)", 'complete_all()');
+grows_with_number('many members of a batch', q{SELECT taskq_start_workflow('batch')},
+	q{taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')});
+grows_with_number('members that end from the last to the first', "$batch; SELECT take(<n>)", 'complete_backwards()');
+grows_with_number('members that end here and there', "$batch; SELECT take(<n>)", 'complete_scattered()');
+grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
+grows_with_number('ends of many instances in one call', q{SELECT count(taskq_start_workflow('one')) FROM generate_series(1, <n>); SELECT take(<n>)},
+	'complete_all()');
+
+$node->stop;
+done_testing();
