@@ -68,6 +68,15 @@
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
+/* A running task that is to be taken back. */
+typedef struct Loss
+{
+	const TqRunning *running;
+	int32            worker_id; /* whose registration has ended; 0: none */
+	TimestampTz      now;
+	bool             busy; /* somebody is just deciding about it */
+} Loss;
+
 /* In the background worker: when each duty is due, dispatch clock. */
 static TimestampTz liveness_due = 0;
 static TimestampTz deadline_due = 0;
@@ -140,6 +149,9 @@ static int64 duty_deadline(int limit);
 static int64 duty_timers(int limit);
 static int64 duty_role_names(int limit);
 static bool  is_settled(void);
+static bool  end_at_deadline(TqCall *call, void *arg);
+static bool  try_lose(TqCall *call, Loss *loss);
+static bool  lose_alone(TqCall *call, void *arg);
 static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				  TimestampTz now, bool free_of_charge, bool *busy);
 static TqRunning put_running(const TqQueue *queue, const TqTask *task);
@@ -461,12 +473,11 @@ duty_orphans(int limit)
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
-		bool busy = false;
+		Loss loss = {&found[i], found[i].worker_id, now};
 
-		if (lose(&call, found[i].task_id, found[i].token, found[i].worker_id,
-				 now, false, &busy))
+		if (try_lose(&call, &loss))
 			acted++;
-		else if (!busy && settled)
+		else if (!loss.busy && settled)
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
@@ -496,13 +507,12 @@ duty_ends(int limit)
 	qsort(found, count, sizeof(TqRunning), compare_running);
 	for (int i = 0; i < count; i++)
 	{
-		bool busy = false;
+		Loss loss = {&found[i], 0, now};
 
 		TQ_FAULT_POINT("duty_ends");
-		if (lose(&call, found[i].task_id, found[i].token, 0, now, false,
-				 &busy))
+		if (try_lose(&call, &loss))
 			acted++;
-		else if (busy)
+		else if (loss.busy)
 			busy_count++;
 		else if (settled)
 			tq_registry_drop(&found[i]);
@@ -535,30 +545,41 @@ duty_deadline(int limit)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqTask   task;
-		TqQueue *queue;
-		TqMove   move = {0};
+		TqTask task;
+		bool   busy;
 
 		/* the end of the one before may have moved this one */
 		tq_call_snapshot();
-		if (!tq_row_find(&call, ids[i], &task) ||
-			(task.f.state != TQ_STATE_PENDING &&
-			 task.f.state != TQ_STATE_BLOCKED) ||
-			TQ_TASK_TIME(&task, TQ_COL_DEADLINE, DT_NOEND) > tq_clock_wall())
-			continue;
-		queue = tq_queue_by_id(task.f.queue_id);
-		if (queue == NULL)
-			continue;
-		move.to = TQ_STATE_DEAD;
-		move.reason = TQ_REASON_DEADLINE;
-		move.wanted = "ended at its deadline";
-		move.no_wait = true;
-		if (tq_key_try_task(&call, queue, &task) &&
-			tq_state_enter(&call, queue, &task, &move))
+		if (tq_row_find(&call, ids[i], &task) &&
+			(tq_step_is(&task) ? tq_step_alone(end_at_deadline, &ids[i], &busy)
+							   : end_at_deadline(&call, &ids[i])))
 			acted++;
 	}
 	tq_call_end(&call);
 	return acted;
+}
+
+static bool
+end_at_deadline(TqCall *call, void *arg)
+{
+	TqMove   move = {0};
+	TqTask   task;
+	TqQueue *queue;
+
+	if (!tq_row_find(call, *(int64 *) arg, &task) ||
+		(task.f.state != TQ_STATE_PENDING &&
+		 task.f.state != TQ_STATE_BLOCKED) ||
+		TQ_TASK_TIME(&task, TQ_COL_DEADLINE, DT_NOEND) > tq_clock_wall())
+		return false;
+	queue = tq_queue_by_id(task.f.queue_id);
+	if (queue == NULL)
+		return false;
+	move.to = TQ_STATE_DEAD;
+	move.reason = TQ_REASON_DEADLINE;
+	move.wanted = "ended at its deadline";
+	move.no_wait = true;
+	return tq_key_try_task(call, queue, &task) &&
+		   tq_state_enter(call, queue, &task, &move);
 }
 
 /* Steps of workflows whose time is up. */
@@ -646,6 +667,26 @@ is_settled(void)
 {
 	return !IsolationUsesXactSnapshot() &&
 		   !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/* Waits for nobody, neither for the task nor for what follows from its end. */
+static bool
+try_lose(TqCall *call, Loss *loss)
+{
+	TqTask task;
+
+	if (tq_row_find(call, loss->running->task_id, &task) && tq_step_is(&task))
+		return tq_step_alone(lose_alone, loss, &loss->busy);
+	return lose_alone(call, loss);
+}
+
+static bool
+lose_alone(TqCall *call, void *arg)
+{
+	Loss *loss = arg;
+
+	return lose(call, loss->running->task_id, loss->running->token,
+				loss->worker_id, loss->now, false, &loss->busy);
 }
 
 /*

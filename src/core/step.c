@@ -2,12 +2,35 @@
  * step.c
  *		Tasks that are steps of a workflow, as far as the core knows them.
  *
+ * From the end of a step may follow what has to wait for another transaction:
+ * one that is about to end the last other parent of a child.  A duty does not
+ * wait for open transactions.  It moves each step in a savepoint, gives that
+ * up when it would have to wait, and comes back.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "utils/guc.h"
+
 #include "base/error.h"
+#include "base/guard.h"
 #include "core/step.h"
+
+/* What nobody has foreseen is waited for no longer than this. */
+#define LONGEST_WAIT_MS 10
+
+/* A move in a savepoint. */
+typedef struct Alone
+{
+	TqStepMove move;
+	void      *arg;
+	bool       moved;
+} Alone;
+
+static bool is_alone = false;
+
+static void move_alone(void *arg);
 
 TqStepHooks tq_step_hooks = {NULL, NULL, NULL, NULL, NULL, NULL, NULL};
 
@@ -26,4 +49,52 @@ tq_step_refuse(const TqTask *task, const char *wanted)
 				 "{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 				 task->f.task_id, tq_state_name((TqState) task->f.state)),
 			 errhint("Retry, resolve or cancel it, or cancel the workflow.")));
+}
+
+/*
+ * Move a step for a duty, with what follows from it; false, and nothing is
+ * done, when it was not moved, or (*busy) somebody would have to be waited
+ * for.
+ */
+bool
+tq_step_alone(TqStepMove move, void *arg, bool *busy)
+{
+	Alone      alone = {move, arg};
+	ErrorData *error;
+
+	is_alone = true;
+	error = tq_guard(move_alone, &alone);
+	is_alone = false;
+	if (error == NULL)
+		return alone.moved;
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	FreeErrorData(error);
+	*busy = true;
+	return false;
+}
+
+static void
+move_alone(void *arg)
+{
+	Alone *alone = arg;
+	int    level = NewGUCNestLevel();
+	TqCall call;
+
+	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
+	tq_call_begin(&call, "taskq duties");
+	alone->moved = alone->move(&call, alone->arg);
+	tq_call_end(&call);
+	AtEOXact_GUC(true, level);
+}
+
+/* Another transaction is about to be waited for: not by a duty. */
+void
+tq_step_may_wait(void)
+{
+	if (is_alone)
+		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						errmsg("another transaction is at a workflow")));
 }

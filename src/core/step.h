@@ -51,6 +51,11 @@ tq_step_is(const TqTask *task)
 	return !task->isnull[TQ_COL_WORKFLOW_ID];
 }
 
+/* A move of one step, in a call of its own; false: it was not moved. */
+typedef bool (*TqStepMove)(TqCall *call, void *arg);
+
 extern void tq_step_refuse(const TqTask *task, const char *wanted);
+extern bool tq_step_alone(TqStepMove move, void *arg, bool *busy);
+extern void tq_step_may_wait(void);
 
 #endif /* TQ_STEP_H */

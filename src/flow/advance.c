@@ -684,6 +684,7 @@ wait_for_others(Advance *a)
 	TqTask task;
 
 	CHECK_FOR_INTERRUPTS();
+	tq_step_may_wait();
 	a->looks = a->later;
 	memset(&a->later, 0, sizeof(a->later));
 	if (a->busy_order)

@@ -60,6 +60,13 @@ static TqStmt stmt_delete = {
 static TqStmt stmt_next = {
 	"SELECT at FROM taskq.timer ORDER BY at LIMIT 1", 0, {0}, NULL};
 
+/* One that is due. */
+typedef struct Timer
+{
+	int64       task_id;
+	TimestampTz since;
+} Timer;
+
 /* When a timer is due, as of the last look; dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
 
@@ -67,7 +74,7 @@ static bool        find_time(TqFlow *flow, const TqStep *step, TimestampTz *at,
 							 char **wrong);
 static bool        add_span(TimestampTz from, int64 span, TimestampTz *at);
 static int64       ring_timers(int limit);
-static bool        ring(TqCall *call, int64 task_id, TimestampTz since);
+static bool        ring(TqCall *call, void *arg);
 static TimestampTz next_timer(void);
 
 void
@@ -256,7 +263,9 @@ ring_timers(int limit)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		if (!ring(&call, ids[i], since[i]))
+		Timer timer = {ids[i], since[i]};
+
+		if (!tq_step_alone(ring, &timer, &busy))
 		{
 			busy = true;
 			continue;
@@ -289,8 +298,9 @@ next_timer(void)
 
 /* False: somebody is at its row. */
 static bool
-ring(TqCall *call, int64 task_id, TimestampTz since)
+ring(TqCall *call, void *arg)
 {
+	const Timer  *timer = arg;
 	const TqStep *step;
 	TqMove        move = {0};
 	TqFlow        flow;
@@ -298,9 +308,9 @@ ring(TqCall *call, int64 task_id, TimestampTz since)
 	TqQueue      *queue;
 
 	tq_call_snapshot();
-	if (!tq_row_find(call, task_id, &task) || !tq_step_is(&task) ||
+	if (!tq_row_find(call, timer->task_id, &task) || !tq_step_is(&task) ||
 		!tq_passive_waits(&task) ||
-		TQ_TASK_TIME(&task, TQ_COL_SUSPENDED_AT, 0) != since ||
+		TQ_TASK_TIME(&task, TQ_COL_SUSPENDED_AT, 0) != timer->since ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
 		(step = tq_flow_step_of(&task, &flow)) == NULL || step->wait == NULL)
 		return true;
