@@ -35,7 +35,7 @@
 static TqStmt stmt_not_begun = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE workflow_id = $1 AND task_id > $2"
-	"   AND (state = 2 OR state IN (1, 4) AND attempt = 0)"
+	"   AND (state = 2 OR state IN (1, 4) AND token = 0)"
 	" ORDER BY task_id",
 	2,
 	{INT8OID, INT8OID},
@@ -519,7 +519,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			tq_call_snapshot();
 			if (!tq_row_find(call, ids[i], &task) ||
 				task.f.state == TQ_STATE_RUNNING ||
-				(task.f.state != TQ_STATE_BLOCKED && task.f.attempt > 0) ||
+				(task.f.state != TQ_STATE_BLOCKED && task.f.token > 0) ||
 				has_child(flow, &task))
 				break;
 			if (place >= 0 && TQ_STEP_PLACE(DatumGetInt32(
