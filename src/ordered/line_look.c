@@ -13,6 +13,10 @@
  * have ended are not walked over again and again.  Those that this transaction
  * has ended, nobody else may pass over yet: own_heads knows of them.
  *
+ * A scan of an index reads a whole page of it, all those that wait included.
+ * So a look asks for no more than twice as many ids as the last one of the
+ * line took, and a little more; when that was too few it goes on behind them.
+ *
  * What may hold a key, two indexes have: one of suspended tasks, one of dead
  * ones.
  *
@@ -27,6 +31,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "catalog/pg_collation_d.h"
+#include "common/int.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -49,13 +54,30 @@ typedef struct OwnHead
 
 static OwnHead own_heads[OWN_HEADS];
 
+/* How many ids the last look at a line went over. */
+typedef struct Reach
+{
+	TqHeadOf of;
+	int64    ids;
+} Reach;
+
+#define REACHES 256 /* a power of two */
+#define MORE_IDS 32
+
+static Reach reaches[REACHES];
+
 static void               look_at_astray(TqLine *line, int64 but);
 static bool               is_of_line(const TqLine *line, const TqTask *task);
 static int64              find_head(TqLine *line);
 static int64              first_id(const TqLine *line);
+static int64              last_id(const TqLine *line);
 static void               open_scan(TqLine *line, int64 task_id);
+static int64              guess_end(const TqLine *line, int64 task_id);
+static void               scan_from(TqLine *line, int64 task_id);
+static void               note_reach(const TqLine *line);
 static void               note_head(TqLine *line, int64 task_id);
 static OwnHead           *own_head(const TqHeadOf *of);
+static bool               is_same_head(const TqHeadOf *a, const TqHeadOf *b);
 static const TqTaskFixed *next_row(TqLine *line);
 static const TqTaskFixed *row_of(TupleTableSlot *slot);
 static void               key_of_scan(const TqLine *line, ScanKeyData *keys);
@@ -158,6 +180,7 @@ tq_line_look(TqLine *line, int64 but, bool at_all)
 		if (!at_all && line->count >= line->rule.open)
 			break;
 	}
+	note_reach(line);
 }
 
 /*
@@ -259,27 +282,75 @@ first_id(const TqLine *line)
 	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
 }
 
+/* Behind all of them. */
+static int64
+last_id(const TqLine *line)
+{
+	return line->rule.lifo ? PG_INT64_MIN : PG_INT64_MAX;
+}
+
 /* Begin with that task, or where it would stand. */
 static void
 open_scan(TqLine *line, int64 task_id)
 {
-	ScanKeyData keys[3];
-
 	if (line->scan == NULL)
 	{
 		line->index =
 			tq_catalog_open_index(tq_catalog()->task_key, AccessShareLock);
 		line->scan = tq_compat_index_beginscan(
-			line->call->task.rel, line->index, GetActiveSnapshot(), 3);
+			line->call->task.rel, line->index, GetActiveSnapshot(), 4);
 		line->slot = table_slot_create(line->call->task.rel, NULL);
 	}
+	line->from = task_id;
+	line->reached = task_id;
+	line->upto = guess_end(line, task_id);
+	scan_from(line, task_id);
+}
+
+/* Up to where a look from that task will presumably go. */
+static int64
+guess_end(const TqLine *line, int64 task_id)
+{
+	const Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
+	int64        ids;
+	int64        end;
+
+	if (task_id == first_id(line) || !is_same_head(&reach->of, &line->head.of))
+		return last_id(line);
+	ids = Min(reach->ids, PG_INT32_MAX) * 2 + MORE_IDS;
+	if (line->rule.lifo ? pg_sub_s64_overflow(task_id, ids, &end)
+						: pg_add_s64_overflow(task_id, ids, &end))
+		return last_id(line);
+	return end;
+}
+
+/* From that task to the end of what is asked for. */
+static void
+scan_from(TqLine *line, int64 task_id)
+{
+	ScanKeyData keys[4];
+	bool        lifo = line->rule.lifo;
+
 	key_of_scan(line, keys);
-	ScanKeyInit(&keys[2], 3,
-				line->rule.lifo ? BTLessEqualStrategyNumber
-								: BTGreaterEqualStrategyNumber,
-				line->rule.lifo ? F_INT8LE : F_INT8GE, Int64GetDatum(task_id));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(lifo ? line->upto : task_id));
+	ScanKeyInit(&keys[3], 3, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(lifo ? task_id : line->upto));
 	line->scan->xs_snapshot = GetActiveSnapshot();
-	index_rescan(line->scan, keys, 3, NULL, 0);
+	index_rescan(line->scan, keys, 4, NULL, 0);
+}
+
+/* For the next look at this line. */
+static void
+note_reach(const TqLine *line)
+{
+	Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
+
+	if (line->from == first_id(line))
+		return;
+	reach->of = line->head.of;
+	reach->ids = line->rule.lifo ? line->from - line->reached
+								 : line->reached - line->from;
 }
 
 /* The first task that the look has seen: none before it is live. */
@@ -307,10 +378,15 @@ own_head(const TqHeadOf *of)
 {
 	OwnHead *own = &own_heads[of->hash & (OWN_HEADS - 1)];
 
-	return own->epoch == tq_xact_epoch() && own->of.hash == of->hash &&
-				   own->of.queue_id == of->queue_id && own->of.lifo == of->lifo
-			   ? own
-			   : NULL;
+	return own->epoch == tq_xact_epoch() && is_same_head(&own->of, of) ? own
+																	   : NULL;
+}
+
+static bool
+is_same_head(const TqHeadOf *a, const TqHeadOf *b)
+{
+	return a->hash == b->hash && a->queue_id == b->queue_id &&
+		   a->lifo == b->lifo;
 }
 
 /* The task is live, or will be, and comes before others. */
@@ -327,13 +403,24 @@ tq_line_lower_head(TqLine *line, int64 task_id)
 static const TqTaskFixed *
 next_row(TqLine *line)
 {
+	const TqTaskFixed *row;
+
 	CHECK_FOR_INTERRUPTS();
-	if (!index_getnext_slot(line->scan,
-							line->rule.lifo ? BackwardScanDirection
-											: ForwardScanDirection,
-							line->slot))
-		return NULL;
-	return row_of(line->slot);
+	while (!index_getnext_slot(line->scan,
+							   line->rule.lifo ? BackwardScanDirection
+											   : ForwardScanDirection,
+							   line->slot))
+	{
+		int64 next = line->upto + (line->rule.lifo ? -1 : 1);
+
+		if (line->upto == last_id(line))
+			return NULL;
+		line->upto = last_id(line);
+		scan_from(line, next);
+	}
+	row = row_of(line->slot);
+	line->reached = row->task_id;
+	return row;
 }
 
 static const TqTaskFixed *

@@ -30,6 +30,9 @@ typedef struct TqLine
 	Relation        index;
 	IndexScanDesc   scan;
 	TupleTableSlot *slot;
+	int64           from;    /* where the scan has begun */
+	int64           reached; /* the last one that was read */
+	int64           upto;    /* what has been asked for ends there */
 	TqLineMember   *open;
 	int             count;
 	int             room;

@@ -168,6 +168,23 @@ SELECT count(*) FROM taskq_run_reapers();
 SELECT count(*) FROM taskq.key WHERE key = 'one';
 SELECT pg_temp.often();
 
+-- The next task of a key comes, in ids, far behind those that came close to each other.
+SELECT taskq_create_queue('apart', '{"key_policy": "serial", "retention": "none"}'),
+       taskq_create_queue('apart_lifo', '{"key_policy": "serial", "order": "lifo", "retention": "none"}');
+CREATE FUNCTION pg_temp.apart(wanted text) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM taskq_submit(wanted, to_jsonb(i), key => CASE WHEN i BETWEEN 7 AND 306 OR i BETWEEN 310 AND 409 THEN 'other ' || i ELSE 'this' END)
+       FROM generate_series(1, 412) i;
+    PERFORM taskq_purge(wanted, '{pending}', from_id => min(task_id), to_id => max(task_id))
+       FROM taskq.tasks WHERE queue = wanted AND key <> 'this';
+    FOR i IN 1 .. 20 LOOP
+        RETURN QUERY SELECT payload FROM taskq_claim(wanted) c, taskq_complete(c.task_id, c.token);
+    END LOOP;
+END $$;
+SELECT array_agg(i) FROM pg_temp.apart('apart') i;
+SELECT array_agg(i) FROM pg_temp.apart('apart_lifo') i;
+
 SELECT * FROM taskq_check();
-SELECT count(taskq_drop_queue(queue, true)) FROM taskq.queues WHERE queue IN ('invoices', 'ledger', 'parts', 'past', 'kept', 'often');
+SELECT count(taskq_drop_queue(queue, true)) FROM taskq.queues
+ WHERE queue IN ('invoices', 'ledger', 'parts', 'past', 'kept', 'often', 'apart', 'apart_lifo');
 SELECT count(*) FROM taskq.key;
