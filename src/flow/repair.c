@@ -100,7 +100,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	step = tq_flow_step_of(task, &flow);
 	if (step == NULL)
 		return;
-	if (lives)
+	/* a member of a batch that was not waited for is nobody's any more */
+	if (lives || flow.state == TQ_FLOW_DONE || flow.state == TQ_FLOW_RESOLVED)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
 	{

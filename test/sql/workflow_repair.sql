@@ -155,6 +155,11 @@ SELECT wr.work('{"total": 2, "size": 1}'), wr.retry(:w, 'b'), wr.fail(), wr.work
 SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
 
 SELECT wr.all();
+-- and it is not resolved when the instance has ended without it
+SELECT taskq_start_workflow('batch') AS w \gset
+SELECT wr.work('{"total": 1, "size": 1}'), wr.fail(), wr.work(), wr.seen(:w);
+SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'm_001'))), wr.retry(:w, 'm_001'), wr.seen(:w);
+SELECT * FROM taskq_check();
 -- what no worker does: a signal, a timer, a workflow; as a step and as a child
 SELECT taskq_define_workflow('{"name": "inner", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
 SELECT taskq_define_workflow('{"name": "passive", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]},

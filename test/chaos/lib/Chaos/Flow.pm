@@ -208,8 +208,6 @@ sub ends
 		my $by_hand = any { $steps->{$_}[0]{state} eq 'done' && $steps->{$_}[0]{reason} eq 'manual' } @names;
 		my @cancels = map { calls($h, $_, 'cancel') } around($h, $id);
 		my $should = @failed ? 'error' : $by_hand ? 'resolved' : 'done';
-		# of a part that was not waited for nobody says when it was resolved
-		$should = $flow->{state} if $should eq 'resolved' && $flow->{state} eq 'done' && any { is_excused($h, $id, $h->definition_of($id, $_) // {}) } @names;
 
 		if (!$final{ $flow->{state} }) { push @bad, "workflow $id is stuck: $flow->{state}"; next; }
 		if ($flow->{state} eq 'cancelled')
