@@ -166,6 +166,46 @@ CREATE FUNCTION example.receipt(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $
     SELECT c.dependency_results -> 'capture'
 $$;
 
+-- registration.json: {"customer": 17, "card": "good" | "refused", "address": "good" | "wrong"}
+CREATE TABLE example.account (customer bigint PRIMARY KEY);
+CREATE TABLE example.mailbox (customer bigint PRIMARY KEY, address text NOT NULL);
+CREATE TABLE example.booking (customer bigint, cents bigint NOT NULL, PRIMARY KEY (customer, cents));
+CREATE FUNCTION example.open_account(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    INSERT INTO example.account VALUES ((c.input -> 'customer')::bigint) RETURNING jsonb_build_object('account', customer)
+$$;
+CREATE FUNCTION example.make_mailbox(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    INSERT INTO example.mailbox VALUES ((c.dependency_results #> '{account,account}')::bigint, format('c%s@example.com', c.input -> 'customer'))
+    RETURNING jsonb_build_object('address', address)
+$$;
+CREATE FUNCTION example.subscribe(c taskq.claimed) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    IF c.input ->> 'card' = 'refused' THEN
+        RAISE EXCEPTION 'the card was refused' USING ERRCODE = 'check_violation';
+    END IF;
+    INSERT INTO example.booking VALUES ((c.input -> 'customer')::bigint, (c.config -> 'cents')::bigint);
+    RETURN jsonb_build_object('paid', c.config -> 'cents');
+END
+$$;
+CREATE FUNCTION example.welcome(c taskq.claimed) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+    IF c.input ->> 'address' = 'wrong' THEN
+        RAISE EXCEPTION 'the letter came back';
+    END IF;
+    RETURN c.dependency_results -> 'account' || c.dependency_results -> 'subscribe';
+END
+$$;
+-- what takes a step back has its result as payload
+CREATE FUNCTION example.close_account(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    DELETE FROM example.account WHERE customer = (c.payload -> 'account')::bigint RETURNING '{"closed": true}'::jsonb
+$$;
+CREATE FUNCTION example.remove_mailbox(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    DELETE FROM example.mailbox WHERE address = c.payload ->> 'address' RETURNING '{"removed": true}'::jsonb
+$$;
+CREATE FUNCTION example.refund(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
+    INSERT INTO example.booking VALUES ((c.input -> 'customer')::bigint, (c.config -> 'fee')::bigint - (c.payload -> 'paid')::bigint)
+    RETURNING jsonb_build_object('refunded', -cents)
+$$;
+
 -- etl.json: {"day": 17}; what there is to extract is made up
 CREATE TABLE example.sale (day int, country text, cents bigint NOT NULL, PRIMARY KEY (day, country));
 CREATE FUNCTION example.extract_orders(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$

@@ -54,12 +54,13 @@ CREATE TABLE taskq.workflow (
     result jsonb,
     message pg_catalog.text,
     reason smallint NOT NULL DEFAULT 0,
+    compensations integer[],
     CONSTRAINT workflow_pkey PRIMARY KEY (workflow_id)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE taskq.workflow IS 'Instances of workflows';
 COMMENT ON COLUMN taskq.workflow.workflow_id IS 'Of the numbers of tasks';
 COMMENT ON COLUMN taskq.workflow.template_id IS 'What it is an instance of';
-COMMENT ON COLUMN taskq.workflow.state IS '0: its steps say; 1 done, 2 resolved, 3 error, 4 cancelled';
+COMMENT ON COLUMN taskq.workflow.state IS '0: its steps say; 1 done, 2 resolved, 3 error, 4 cancelled, 5 compensating';
 COMMENT ON COLUMN taskq.workflow.priority IS 'Of its steps that have none of their own';
 COMMENT ON COLUMN taskq.workflow.started_by IS 'Role that started it';
 COMMENT ON COLUMN taskq.workflow.created_at IS 'When it was started';
@@ -78,6 +79,7 @@ COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
 COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
 COMMENT ON COLUMN taskq.workflow.message IS 'Words of whoever cancelled it';
 COMMENT ON COLUMN taskq.workflow.reason IS 'Of its end, where its steps do not say it';
+COMMENT ON COLUMN taskq.workflow.compensations IS 'Steps that are taken back, in this order; null: it has not come to that';
 COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';
 CREATE UNIQUE INDEX workflow_identity_idx ON taskq.workflow (identity) WHERE identity IS NOT NULL;
 COMMENT ON INDEX taskq.workflow_identity_idx IS 'One instance of an identity';

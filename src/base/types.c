@@ -31,7 +31,9 @@ static const char *const reason_names[] = {
 	[TQ_REASON_DEPENDENCY_FAILED] = "dependency_failed",
 	[TQ_REASON_DELETED] = "deleted",
 	[TQ_REASON_MANUAL] = "manual",
-	[TQ_REASON_HELD] = "held"};
+	[TQ_REASON_HELD] = "held",
+	[TQ_REASON_COMPENSATED] = "compensated",
+	[TQ_REASON_COMPENSATION_FAILED] = "compensation_failed"};
 
 PG_FUNCTION_INFO_V1(taskq_state_name);
 PG_FUNCTION_INFO_V1(taskq_reason_name);
@@ -119,7 +121,7 @@ tq_insertion_parse(const char *word, TqInsertion *insertion)
 const char *
 tq_reason_name(TqReason reason)
 {
-	if (reason < TQ_REASON_NONE || reason > TQ_REASON_LAST)
+	if (reason < TQ_REASON_NONE || reason >= lengthof(reason_names))
 		return NULL;
 	return reason_names[reason];
 }

@@ -54,10 +54,14 @@ typedef enum TqReason
 	TQ_REASON_DEPENDENCY_FAILED = 9,
 	TQ_REASON_DELETED = 10,
 	TQ_REASON_MANUAL = 11,
-	TQ_REASON_HELD = 12
+	TQ_REASON_HELD = 12,
+
+	/* of instances of workflows only */
+	TQ_REASON_COMPENSATED = 13,
+	TQ_REASON_COMPENSATION_FAILED = 14
 } TqReason;
 
-#define TQ_REASON_LAST TQ_REASON_HELD
+#define TQ_REASON_LAST TQ_REASON_HELD /* of tasks */
 
 typedef enum TqRight
 {

@@ -38,6 +38,7 @@
 #include "core/large.h"
 #include "core/step.h"
 #include "flow/advance.h"
+#include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
 #include "flow/passive.h"
@@ -78,6 +79,7 @@ static void end_steps(Advance *a);
 static bool are_steps(const Advance *a);
 static void go_on(Advance *a);
 static bool round_of(Advance *a);
+static bool has_failed(const Advance *a);
 static void see_to_other_instances(Advance *a);
 static bool keep_order(Advance *a, bool wait);
 static bool see_to_choices(Advance *a);
@@ -139,7 +141,10 @@ advance_one(TqCall *call, pairingheap *moves)
 	MemoryContextSwitchTo(one);
 	known = tq_flow_read(workflow_id, &a.flow);
 	(void) take_ends(&a);
-	if (known && a.flow.state != TQ_FLOW_CANCELLED && are_steps(&a))
+	if (known)
+		a.ends = tq_compensate_follow(call, &a.flow, a.ends);
+	if (known && a.ends != NIL && a.flow.state != TQ_FLOW_CANCELLED &&
+		are_steps(&a))
 	{
 		tq_edge_begin(&a.edges);
 		begin_steps(&a);
@@ -240,12 +245,28 @@ go_on(Advance *a)
 		if (waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others))
 			wait_for_others(a);
 		waits = waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others);
+		/* nobody may bring a step back while it begins to compensate */
+		if (!waits && has_failed(a) && !a->ordered &&
+			a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+			a->ordered = waits = tq_edge_lock_repair(a->flow.workflow_id,
+													 TQ_REPAIR_ORDER, true);
 	} while (waits);
 	if (a->failed)
 		tq_judge_failed(a->call, &a->flow);
-	if (a->going == TQ_GOING_NOT && a->judged && a->flow.state == TQ_FLOW_LIVE)
+	if (has_failed(a) &&
+		a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+		tq_compensate_begin(a->call, &a->flow);
+	else if (has_failed(a))
 		tq_judge_error(&a->flow);
 	see_to_other_instances(a);
+}
+
+/* Nothing goes on any more, as this call knows. */
+static bool
+has_failed(const Advance *a)
+{
+	return a->going == TQ_GOING_NOT && a->judged &&
+		   a->flow.state == TQ_FLOW_LIVE;
 }
 
 /* Not under the lock: rows of other instances may have to be waited for. */

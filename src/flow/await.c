@@ -97,17 +97,17 @@ look(AwaitedFlow *awaited, bool last)
 	found = read_flow(awaited, &flow);
 	if (!found)
 		flow.state = (TqFlowState) tq_waiter_ended();
-	else if (last && flow.state == TQ_FLOW_LIVE)
+	else if (last && !tq_flow_has_ended(&flow))
 	{
 		TqMade *made;
 		int     count = tq_flow_steps(&flow, &made);
 
 		tq_judge_tally(&flow, made, count, &tally);
 	}
-	if (flow.state != TQ_FLOW_LIVE || (found && last))
+	if (tq_flow_has_ended(&flow) || (found && last))
 		awaited->state = tq_judge_state(&flow, &tally);
 	PopActiveSnapshot();
-	return !found || flow.state != TQ_FLOW_LIVE;
+	return !found || tq_flow_has_ended(&flow);
 }
 
 /*
@@ -147,7 +147,7 @@ read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 	if (found)
 	{
 		flow->state = (TqFlowState) tq_spi_int4(0, 1, 0);
-		if (whole && flow->state != TQ_FLOW_LIVE)
+		if (whole && tq_flow_has_ended(flow))
 			awaited->result = tq_spi_jsonb(&spi, 0, 2);
 	}
 	tq_spi_leave(&spi);

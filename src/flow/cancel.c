@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(taskq_cancel_workflow);
  * it by the wrong index while nothing is known of the table.
  */
 static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
-							" WHERE workflow_id = $1",
+							" WHERE workflow_id = $1 AND step_id >= 0",
 							1,
 							{INT8OID},
 							NULL,
@@ -40,7 +40,7 @@ static TqStmt stmt_message = {
 	NULL,
 	true};
 
-static void   has_ended(int64 workflow_id) pg_attribute_noreturn();
+static void   has_ended(const TqFlow *flow) pg_attribute_noreturn();
 static int64 *find_steps(int64 workflow_id, int64 after, int *count);
 static bool   cancel_step(TqCall *call, int64 task_id, char *message);
 
@@ -61,10 +61,10 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
-		has_ended(workflow_id);
+		has_ended(&flow);
 	requested = tq_cancel(&call, &flow, message);
 	if (flow.state != TQ_FLOW_CANCELLED)
-		has_ended(workflow_id);
+		has_ended(&flow);
 	if (flow.ended)
 		tq_child_ended(&call, &flow);
 	tq_call_end(&call);
@@ -109,10 +109,20 @@ tq_cancel(TqCall *call, TqFlow *flow, char *message)
 	return requested;
 }
 
-/* TQ005 */
+/* TQ005.  What takes back what was done is not stopped halfway. */
 static void
-has_ended(int64 workflow_id)
+has_ended(const TqFlow *flow)
 {
+	int64 workflow_id = flow->workflow_id;
+
+	if (flow->state == TQ_FLOW_COMPENSATING)
+		ereport(ERROR,
+				(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+				 errmsg("workflow " INT64_FORMAT
+						" is compensating and cannot be cancelled",
+						workflow_id),
+				 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id),
+				 errhint("Cancel or resolve the task of its compensation.")));
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_TQ_INVALID_TRANSITION),

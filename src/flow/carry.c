@@ -35,7 +35,8 @@ static TqStmt stmt_page = {
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"
 	"      ELSE a.result END"
 	"  FROM taskq.archive_keep a"
-	" WHERE a.workflow_id = $1 AND a.step_id & 16383 = ANY ($2)"
+	" WHERE a.workflow_id = $1 AND a.step_id >= 0"
+	"   AND a.step_id & 16383 = ANY ($2)"
 	"   AND a.state IN (5, 6, 8) AND a.task_id > $3"
 	" ORDER BY a.task_id LIMIT $4",
 	4,
@@ -77,10 +78,9 @@ carry(TqTask *task, Datum *values, bool *nulls)
 	Jsonb        *results;
 	TqFlow        flow;
 
-	if (!tq_flow_read(workflow_id, &flow) ||
-		TQ_STEP_PLACE(step_id) >= flow.template->step_count)
+	step = tq_flow_step_of(task, &flow);
+	if (step == NULL)
 		return;
-	step = &flow.template->steps[TQ_STEP_PLACE(step_id)];
 	put(values, nulls, TQ_CARRY_WORKFLOW_ID, Int64GetDatum(workflow_id));
 	put(values, nulls, TQ_CARRY_WORKFLOW,
 		CStringGetTextDatum(flow.template->name));
@@ -224,12 +224,13 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 static const TqStep *
 find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 {
-	int64    task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	int      rights = 0;
-	TqQueue *queue;
-	TqCall   call;
-	TqTask   task;
-	bool     found;
+	int64         task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	int           rights = 0;
+	const TqStep *step = NULL;
+	TqQueue      *queue;
+	TqCall        call;
+	TqTask        task;
+	bool          found;
 
 	tq_call_begin_look(&call);
 	found = tq_row_find(&call, task_id, &task) ||
@@ -242,14 +243,12 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 	*held = (rights & TQ_RIGHT_WORK) != 0 && is_held(&task);
 	if (!*held && (rights & TQ_RIGHT_READ) == 0)
 		tq_error_task_right(TQ_RIGHT_READ);
-	if (!tq_step_is(&task) ||
-		!tq_flow_read(DatumGetInt64(task.value[TQ_COL_WORKFLOW_ID]), flow) ||
-		TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID])) >=
-			flow->template->step_count)
+	if (tq_step_is(&task))
+		step = tq_flow_step_of(&task, flow);
+	if (step == NULL)
 		tq_error_invalid("task_id", "is not a step of a workflow", NULL);
 	tq_call_end(&call);
-	return &flow->template->steps[TQ_STEP_PLACE(
-		DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
+	return step;
 }
 
 /* By current_user, who has claimed it? */

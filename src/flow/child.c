@@ -38,6 +38,7 @@ static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
 static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 					 TqBeginning *beginning);
 static char *missing_right(const TqFlow *child);
+static bool  may_submit(Oid role, const char *name);
 static void  end_step(TqCall *call, int64 task_id, const TqFlow *child);
 static void  decide_end(const TqFlow *child, TqTask *task, TqMove *move);
 static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
@@ -62,7 +63,7 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 	if (!find_child(task_id, &child) || child.state == TQ_FLOW_ERROR ||
 		child.state == TQ_FLOW_CANCELLED)
 		start(call, flow, step, task_id);
-	else if (child.state != TQ_FLOW_LIVE)
+	else if (tq_flow_has_ended(&child))
 		end_step(call, task_id, &child);
 }
 
@@ -218,18 +219,31 @@ missing_right(const TqFlow *child)
 
 	for (int i = 0; i < child->template->step_count; i++)
 	{
-		const char *name = child->template->steps[i].queue;
-		TqQueue    *queue = tq_queue_find(name);
-		int         rights = 0;
+		const TqStep *step = &child->template->steps[i];
+		const TqStep *compensate = step->compensate;
+		const char   *name = NULL;
 
-		if (OidIsValid(role))
-			rights = queue != NULL ? tq_role_rights_of(role, queue)
-								   : tq_role_rights_all_of(role);
-		if ((rights & TQ_RIGHT_SUBMIT) == 0)
+		if (!may_submit(role, step->queue))
+			name = step->queue;
+		else if (compensate != NULL && !may_submit(role, compensate->queue))
+			name = compensate->queue;
+		if (name != NULL)
 			return psprintf("who started this may not submit to queue \"%s\"",
 							name);
 	}
 	return NULL;
+}
+
+static bool
+may_submit(Oid role, const char *name)
+{
+	TqQueue *queue = tq_queue_find(name);
+	int      rights = 0;
+
+	if (OidIsValid(role))
+		rights = queue != NULL ? tq_role_rights_of(role, queue)
+							   : tq_role_rights_all_of(role);
+	return (rights & TQ_RIGHT_SUBMIT) != 0;
 }
 
 /* If it still waits. */

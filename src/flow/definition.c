@@ -123,6 +123,11 @@ static const char *const type_names[] = {
 	[TQ_STEP_APPROVAL] = "approval",
 	[TQ_STEP_TIMER] = "timer"};
 
+static const char *const on_failure_names[] = {
+	[TQ_ON_FAILURE_CONTINUE] = "continue",
+	[TQ_ON_FAILURE_STOP] = "stop",
+	[TQ_ON_FAILURE_COMPENSATE] = "compensate"};
+
 static const char *const identity_names[] = {[TQ_IDENTITY_UNIQUE] = "unique",
 											 [TQ_IDENTITY_STRICT] = "strict",
 											 [TQ_IDENTITY_KEY] = "key"};
@@ -317,18 +322,9 @@ read_template(Reader *reader, const Known *known, const char *path,
 			template->queue = tq_member_queue(problems, path, value);
 			break;
 		case M_ON_FAILURE:
-			if (value->type == jbvString && value->val.string.len == 10 &&
-				memcmp(value->val.string.val, "compensate", 10) == 0)
-				unbuilt(problems, "on_failure compensate");
-			else
-			{
-				static const char *const words[] = {
-					[TQ_ON_FAILURE_CONTINUE] = "continue",
-					[TQ_ON_FAILURE_STOP] = "stop"};
-
-				template->on_failure = (TqOnFailure) tq_member_choice(
-					problems, path, value, words, lengthof(words));
-			}
+			template->on_failure = (TqOnFailure) tq_member_choice(
+				problems, path, value, on_failure_names,
+				lengthof(on_failure_names));
 			break;
 		case M_IDENTITY_WINDOW:
 			if (tq_member_span(problems, path, value, true, &span))
@@ -387,6 +383,7 @@ read_steps(Reader *reader, JsonbValue *value)
 	{
 		CHECK_FOR_INTERRUPTS();
 		resolve(reader, i);
+		tq_compensate_finish(template, i, reader->problems);
 	}
 }
 
@@ -486,6 +483,9 @@ read_step_member(Reader *reader, int place, const Known *known,
 		case M_SIGNAL:
 		case M_TIMER:
 			draft->waits[known->member - M_WORKFLOW] = *value;
+			break;
+		case M_COMPENSATE:
+			step->compensate = tq_compensate_read(problems, path, value);
 			break;
 		case M_FAILURE_STRATEGY:
 			step->strategy = (TqStrategy) tq_member_choice(

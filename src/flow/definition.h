@@ -42,6 +42,12 @@ extern TqPassive *tq_passive_read(TqStepType type, TqProblems *problems,
 								  const char *path, const JsonbValue *value,
 								  List **wanted);
 
+/* compensate_definition.c */
+extern TqStep *tq_compensate_read(TqProblems *problems, const char *path,
+								  const JsonbValue *value);
+extern void    tq_compensate_finish(TqTemplate *template, int place,
+									TqProblems *problems);
+
 /* schema.c */
 extern void tq_schema_check(Jsonb *schema, TqProblems *problems);
 extern void tq_schema_apply(Jsonb *schema, Jsonb *document,

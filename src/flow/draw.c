@@ -10,6 +10,9 @@
  * names occur in quoted words only.  Of a step whose queue the caller may not
  * read the node is there, for the sake of its edges, but no state.
  *
+ * Compensations are drawn beside what they take back, but for members that
+ * are drawn as one.
+ *
  * Steps, members and edges are each looked at a bounded number of times.
  *
  * Copyright (c) 2026, the taskq developers
@@ -26,6 +29,7 @@
 #include "base/error.h"
 #include "core/queue.h"
 #include "core/role.h"
+#include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
 
@@ -97,6 +101,9 @@ static void draw_node(Drawing *drawing, int32 step_id, const char *words,
 					  Look look);
 static void draw_edges(Drawing *drawing, int place);
 static void draw_edge(Drawing *drawing, int32 parent, int32 child);
+static void draw_compensations(Drawing *drawing, const TqFlow *flow);
+static void draw_compensation(Drawing *drawing, int32 step_id,
+							  const char *words, Look look);
 static bool is_unfolded(const Drawing *drawing, int place);
 static void add_id(Drawing *drawing, int32 step_id);
 static void add_quoted(Drawing *drawing, const char *word);
@@ -126,6 +133,7 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 		draw_step(&drawing, i);
 	for (int i = 0; i < drawing.template->step_count; i++)
 		draw_edges(&drawing, i);
+	draw_compensations(&drawing, &flow);
 	end(&drawing);
 	PopActiveSnapshot();
 	PG_RETURN_TEXT_P(
@@ -253,7 +261,7 @@ draw_members(Drawing *drawing, int place)
 static void
 draw_node(Drawing *drawing, int32 step_id, const char *words, Look look)
 {
-	const TqStep *step = &drawing->template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = tq_template_at(drawing->template, step_id);
 	bool          decides = step->type == TQ_STEP_DECISION;
 	StringInfo    text = &drawing->text;
 
@@ -318,6 +326,42 @@ draw_edge(Drawing *drawing, int32 parent, int32 child)
 	appendStringInfoString(&drawing->text, drawing->mermaid ? "\n" : ";\n");
 }
 
+/* Those that there are, and those that are to come. */
+static void
+draw_compensations(Drawing *drawing, const TqFlow *flow)
+{
+	TqMade *rows;
+	int32  *left;
+	int     count = tq_flow_compensations(flow, &rows);
+
+	for (int i = 0; i < count; i++)
+		draw_compensation(drawing, rows[i].step_id,
+						  tq_state_name(rows[i].state), (Look) rows[i].state);
+	if (count == 0)
+		return;
+	count = tq_compensate_left(flow, &left);
+	for (int i = 0; i < count; i++)
+		draw_compensation(drawing, TQ_STEP_COMPENSATION(left[i]), NULL,
+						  LOOK_NOT_CREATED);
+}
+
+static void
+draw_compensation(Drawing *drawing, int32 step_id, const char *words,
+				  Look look)
+{
+	int   place = TQ_STEP_PLACE(step_id);
+	int32 parent = TQ_STEP_COMPENSATED(step_id);
+
+	CHECK_FOR_INTERRUPTS();
+	if (parent != place && !is_unfolded(drawing, place))
+		return;
+	if (sees(tq_template_at(drawing->template, step_id)))
+		draw_node(drawing, step_id, words, look);
+	else
+		draw_node(drawing, step_id, NULL, LOOK_UNKNOWN);
+	draw_edge(drawing, parent, step_id);
+}
+
 /* Is it drawn as its members? */
 static bool
 is_unfolded(const Drawing *drawing, int place)
@@ -331,7 +375,9 @@ is_unfolded(const Drawing *drawing, int place)
 static void
 add_id(Drawing *drawing, int32 step_id)
 {
-	appendStringInfo(&drawing->text, "n%d", TQ_STEP_PLACE(step_id));
+	appendStringInfo(&drawing->text, "%c%d",
+					 TQ_STEP_COMPENSATES(step_id) ? 'c' : 'n',
+					 TQ_STEP_PLACE(step_id));
 	if (TQ_STEP_MEMBER(step_id) > 0)
 		appendStringInfo(&drawing->text, "_%d", TQ_STEP_MEMBER(step_id));
 }

@@ -23,7 +23,8 @@ typedef enum TqFlowState
 	TQ_FLOW_DONE = 1,
 	TQ_FLOW_RESOLVED = 2,
 	TQ_FLOW_ERROR = 3,
-	TQ_FLOW_CANCELLED = 4
+	TQ_FLOW_CANCELLED = 4,
+	TQ_FLOW_COMPENSATING = 5 /* has failed, and has not ended */
 } TqFlowState;
 
 /* An instance that a call works with. */
@@ -116,6 +117,7 @@ extern void          tq_flow_push_moment(void);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
 extern bool tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
+extern int  tq_flow_compensations(const TqFlow *flow, TqMade **made);
 extern void tq_flow_no_template(const char *space, const char *name,
 								const char *version) pg_attribute_noreturn();
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
@@ -123,6 +125,12 @@ extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
 extern int  tq_flow_sight(const TqTemplate *template);
 extern bool tq_flow_has_started(const TqFlow *flow);
 extern int  tq_flow_look(int64 workflow_id, TqFlow *flow);
+
+static inline bool
+tq_flow_has_ended(const TqFlow *flow)
+{
+	return flow->state != TQ_FLOW_LIVE && flow->state != TQ_FLOW_COMPENSATING;
+}
 
 /* start.c */
 extern char  *tq_start_wrong_input(const TqFlow *flow);

@@ -34,7 +34,7 @@
 
 static TqStmt stmt_not_begun = {
 	"SELECT task_id FROM taskq.task"
-	" WHERE workflow_id = $1 AND task_id > $2"
+	" WHERE workflow_id = $1 AND task_id > $2 AND step_id >= 0"
 	"   AND (state = 2 OR state IN (1, 4) AND token = 0)"
 	" ORDER BY task_id",
 	2,
@@ -172,6 +172,8 @@ tq_judge_state(const TqFlow *flow, const TqTally *tally)
 			return "resolved";
 		case TQ_FLOW_ERROR:
 			return "error";
+		case TQ_FLOW_COMPENSATING:
+			return "compensating";
 		case TQ_FLOW_LIVE:
 			break;
 	}
@@ -350,7 +352,7 @@ tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
 void
 tq_judge_failed(TqCall *call, TqFlow *flow)
 {
-	if (flow->template->on_failure == TQ_ON_FAILURE_STOP)
+	if (flow->template->on_failure != TQ_ON_FAILURE_CONTINUE)
 		cancel_waiting(call, flow, -1);
 	else
 		cancel_members(call, flow);

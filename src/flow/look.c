@@ -25,6 +25,7 @@
 #include "base/spi.h"
 #include "core/queue.h"
 #include "core/role.h"
+#include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
 
@@ -44,7 +45,8 @@ static TqStmt stmt_left = {
 static TqStmt stmt_document = {
 	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
 	" 'namespace', w.namespace, 'name', w.name, 'version', w.version,"
-	" 'state', w.state, 'input', w.input, 'result', w.result,"
+	" 'state', w.state, 'reason', w.reason,"
+	" 'input', w.input, 'result', w.result,"
 	" 'steps_total', w.steps_total, 'steps_done', w.steps_done,"
 	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
 	" 'percentage', CASE WHEN w.steps_total > 0"
@@ -60,9 +62,10 @@ static TqStmt stmt_document = {
 	NULL};
 
 static bool  see(int64 workflow_id, TqFlow *flow, int *sight);
-static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
+static void  add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow);
+static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow,
 						  const TqMade *made, int left);
-static Datum names_of(const TqTemplate *template, const TqStepList *list);
+static Datum depends_on(const TqTemplate *template, int32 step_id);
 static void  read_left(int64 workflow_id, int *left, int count);
 
 Datum
@@ -158,7 +161,7 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 		exists[place] = true;
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
-		add_step_row(result, &flow, place, &made[i], left[place]);
+		add_step_row(result, &flow, &made[i], left[place]);
 	}
 	for (int i = 0; i < template->step_count; i++)
 	{
@@ -169,17 +172,40 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 		none.step_id = i;
 		none.attempt = tq_judge_is_skipped(template, exists, ended, i) ? -1
 																	   : 0;
-		add_step_row(result, &flow, i, &none, left[i]);
+		add_step_row(result, &flow, &none, left[i]);
 	}
+	add_compensation_rows(result, &flow);
 	return (Datum) 0;
+}
+
+/* Those that there are, and those that are to come. */
+static void
+add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
+{
+	TqMade *made;
+	int32  *left;
+	int     count = tq_flow_compensations(flow, &made);
+
+	for (int i = 0; i < count; i++)
+		add_step_row(result, flow, &made[i], 0);
+	if (count == 0)
+		return;
+	count = tq_compensate_left(flow, &left);
+	for (int i = 0; i < count; i++)
+	{
+		TqMade none = {0};
+
+		none.step_id = TQ_STEP_COMPENSATION(left[i]);
+		add_step_row(result, flow, &none, 0);
+	}
 }
 
 /* If its queue may be read; of one that is not there only what it is. */
 static void
-add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
-			 const TqMade *made, int left)
+add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
+			 int left)
 {
-	const TqStep *step = &flow->template->steps[place];
+	const TqStep *step = tq_template_at(flow->template, made->step_id);
 	TqQueue      *queue = tq_queue_find(step->queue);
 	Jsonb        *outcome = NULL;
 	Datum         values[12] = {0};
@@ -191,9 +217,11 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	memset(nulls, true, sizeof(nulls));
 	values[0] =
 		CStringGetTextDatum(tq_results_name(flow->template, made->step_id));
-	values[1] = CStringGetTextDatum(tq_step_type_name(step->type));
+	values[1] = CStringGetTextDatum(TQ_STEP_COMPENSATES(made->step_id)
+										? "compensation"
+										: tq_step_type_name(step->type));
 	values[6] = Int32GetDatum(left);
-	values[7] = names_of(flow->template, &step->parents);
+	values[7] = depends_on(flow->template, made->step_id);
 	nulls[0] = nulls[1] = nulls[6] = nulls[7] = false;
 	if (made->task_id == 0)
 	{
@@ -231,15 +259,25 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	tq_rows_add(result, values, nulls);
 }
 
+/* What a step depends on by its template; a compensation: what it undoes. */
 static Datum
-names_of(const TqTemplate *template, const TqStepList *list)
+depends_on(const TqTemplate *template, int32 step_id)
 {
-	Datum *names = palloc(sizeof(Datum) * (list->count + 1));
+	const TqStepList *list = &tq_template_at(template, step_id)->parents;
+	Datum            *names = palloc(sizeof(Datum) * (list->count + 1));
+	int               count = 0;
 
-	for (int i = 0; i < list->count; i++)
-		names[i] = CStringGetTextDatum(template->steps[list->places[i]].name);
+	if (TQ_STEP_COMPENSATES(step_id))
+		names[count++] = CStringGetTextDatum(
+			tq_results_name(template, TQ_STEP_COMPENSATED(step_id)));
+	else
+	{
+		for (; count < list->count; count++)
+			names[count] =
+				CStringGetTextDatum(template->steps[list->places[count]].name);
+	}
 	return PointerGetDatum(
-		construct_array(names, list->count, TEXTOID, -1, false, TYPALIGN_INT));
+		construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
 static void

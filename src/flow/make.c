@@ -54,8 +54,7 @@ tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 	call->many = count > 1;
 	for (int i = 0; i < count; i++)
 	{
-		int           place = TQ_STEP_PLACE(new[i].step_id);
-		const TqStep *step = &flow->template->steps[place];
+		const TqStep *step = tq_template_at(flow->template, new[i].step_id);
 		TqSubmission  sub = {0};
 		TqTask        task = {{0}};
 		Jsonb        *payload = NULL;
@@ -73,7 +72,8 @@ tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 			payload = new[i].payload;
 		tq_submit_fill(&sub, payload, &task);
 		task.f.submitted_by = task.f.run_as = flow->started_by;
-		if (step->payload == NULL && new[i].payload == NULL)
+		if (step->payload == NULL && new[i].payload == NULL &&
+			!TQ_STEP_COMPENSATES(new[i].step_id))
 			task.f.flags |= TQ_FLAG_INPUT;
 		tq_task_set(&task, TQ_COL_WORKFLOW_ID,
 					Int64GetDatum(flow->workflow_id));
@@ -103,7 +103,7 @@ lock_keys(TqCall *call, const TqNewStep *new, int count,
 								   sizeof(TqKeyName) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
-		const TqStep *step = &template->steps[TQ_STEP_PLACE(new[i].step_id)];
+		const TqStep *step = tq_template_at(template, new[i].step_id);
 		TqQueue      *queue = tq_queue_find(step->queue);
 
 		if (step->key == NULL || queue == NULL || !tq_key_is_ordered(queue))

@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/key.h"
+#include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
 #include "flow/passive.h"
@@ -99,6 +100,11 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	step = tq_flow_step_of(task, &flow);
 	if (step == NULL)
+		return;
+	if (flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+		tq_compensate_check(&flow, task, move);
+	/* its instance does not go back to its steps */
+	if (TQ_STEP_COMPENSATES(step_id))
 		return;
 	/* a member of a batch that was not waited for is nobody's any more */
 	if (lives || flow.state == TQ_FLOW_DONE || flow.state == TQ_FLOW_RESOLVED)

@@ -92,7 +92,10 @@ of_step(int64 task_id, bool of_moment)
 	return result;
 }
 
-/* The name of a step; that of a member of a batch has its number behind. */
+/*
+ * The name of a step; that of a member of a batch has its number behind, that
+ * of a compensation what it is before.
+ */
 char *
 tq_results_name(const TqTemplate *template, int32 step_id)
 {
@@ -100,6 +103,10 @@ tq_results_name(const TqTemplate *template, int32 step_id)
 
 	if (place >= template->step_count)
 		return NULL;
+	if (TQ_STEP_COMPENSATES(step_id))
+		return psprintf(
+			"compensate:%s",
+			tq_results_name(template, TQ_STEP_COMPENSATED(step_id)));
 	if (TQ_STEP_MEMBER(step_id) == 0)
 		return template->steps[place].name;
 	return psprintf("%s_%03d", template->steps[place].name,

@@ -77,7 +77,7 @@ static TqStmt stmt_add = {
 	true};
 
 static TqStmt stmt_holder = {
-	"SELECT w.workflow_id, w.state = 0, w.finished_at, w.template_id"
+	"SELECT w.workflow_id, w.state IN (0, 5), w.finished_at, w.template_id"
 	"  FROM taskq.workflow w"
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	1,
@@ -86,13 +86,15 @@ static TqStmt stmt_holder = {
 
 /* Unless it goes on again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
-							  " WHERE workflow_id = $1 AND state <> 0",
+							  " WHERE workflow_id = $1"
+							  "   AND state NOT IN (0, 5)",
 							  1,
 							  {INT8OID},
 							  NULL};
 
 static void read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void require_queues(const TqTemplate *template);
+static void require_queue(const char *queue, const char **before);
 static void check_input(const TqFlow *flow);
 static bool add_row(const TqFlow *flow, const TqBeginning *beginning,
 					Jsonb *identity);
@@ -208,13 +210,20 @@ require_queues(const TqTemplate *template)
 
 	for (int i = 0; i < template->step_count; i++)
 	{
-		const char *queue = template->steps[i].queue;
+		const TqStep *step = &template->steps[i];
 
-		if (before != NULL && strcmp(queue, before) == 0)
-			continue;
-		(void) tq_queue_for_submit(queue, false);
-		before = queue;
+		require_queue(step->queue, &before);
+		if (step->compensate != NULL)
+			require_queue(step->compensate->queue, &before);
 	}
+}
+
+static void
+require_queue(const char *queue, const char **before)
+{
+	if (*before == NULL || strcmp(queue, *before) != 0)
+		(void) tq_queue_for_submit(queue, false);
+	*before = queue;
 }
 
 /* 22023 when the input does not fit its schema, with all that is wrong. */

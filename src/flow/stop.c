@@ -2,10 +2,10 @@
  * stop.c
  *		What a failure holds up.
  *
- * Under on_failure stop nothing begins after a step has failed: what has not
- * begun is cancelled (judge.c), and a choice makes nothing.  The members of a
- * batch that ends with the first one that dies are cancelled as well.  All of
- * that comes when no failure is left.
+ * Under on_failure stop or compensate nothing begins after a step has failed:
+ * what has not begun is cancelled (judge.c), and a choice makes nothing.  The
+ * members of a batch that ends with the first one that dies are cancelled as
+ * well.  All of that comes when no failure is left.
  *
  * There failures, choices and repairs come one after the other (advance.c):
  * each sees what those before it have done.
@@ -46,7 +46,7 @@ static bool  bring_back(TqCall *call, int64 task_id);
 bool
 tq_stop_is(const TqFlow *flow)
 {
-	return flow->template->on_failure == TQ_ON_FAILURE_STOP;
+	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
 }
 
 /* Must failures, choices and repairs of others not be seen halfway? */

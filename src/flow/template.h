@@ -20,11 +20,17 @@
 
 /*
  * A member of a batch has the number of its template step in the lower bits
- * of its step_id, and its own, from 1, above them.
+ * of its step_id, and its own, from 1, above them.  The compensation of a
+ * step or member has the step_id of that one, and the sign: all ids of steps
+ * are smaller than PG_INT32_MAX - 2, so these are none of TQ_EDGE_END and the
+ * like.
  */
 #define TQ_STEP_BITS 14
 #define TQ_STEP_PLACE(step_id) ((step_id) & ((1 << TQ_STEP_BITS) - 1))
-#define TQ_STEP_MEMBER(step_id) ((step_id) >> TQ_STEP_BITS)
+#define TQ_STEP_MEMBER(step_id) (TQ_STEP_COMPENSATED(step_id) >> TQ_STEP_BITS)
+#define TQ_STEP_COMPENSATES(step_id) ((step_id) < 0)
+#define TQ_STEP_COMPENSATED(step_id) ((step_id) &PG_INT32_MAX)
+#define TQ_STEP_COMPENSATION(step_id) ((step_id) | PG_INT32_MIN)
 #define TQ_STEP_ID(place, member) (((member) << TQ_STEP_BITS) | (place))
 #define TQ_MAX_MEMBERS 100000
 
@@ -51,7 +57,8 @@ typedef enum TqIdentity
 typedef enum TqOnFailure
 {
 	TQ_ON_FAILURE_CONTINUE,
-	TQ_ON_FAILURE_STOP
+	TQ_ON_FAILURE_STOP,
+	TQ_ON_FAILURE_COMPENSATE
 } TqOnFailure;
 
 /* What a dead member of a batch means for the others. */
@@ -123,6 +130,9 @@ typedef struct TqStep
 	int        region;   /* number of the region that it stands in */
 	bool       ends;     /* the instance does not end before it does */
 	TqStepList joins;    /* deferred steps that its outcome decides about */
+
+	/* what takes it back, a step that no other one knows; NULL: nothing */
+	struct TqStep *compensate;
 } TqStep;
 
 /*
@@ -172,5 +182,17 @@ extern TqTemplate *tq_template_find(const char *space, const char *name,
 									const char *version);
 extern int tq_template_step(const TqTemplate *template, const char *name,
 							int length);
+
+/* What a step_id is the number of; NULL: of nothing. */
+static inline const TqStep *
+tq_template_at(const TqTemplate *template, int32 step_id)
+{
+	int place = TQ_STEP_PLACE(step_id);
+
+	if (place >= template->step_count)
+		return NULL;
+	return TQ_STEP_COMPENSATES(step_id) ? template->steps[place].compensate
+										: &template->steps[place];
+}
 
 #endif /* TQ_TEMPLATE_H */

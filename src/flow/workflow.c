@@ -42,10 +42,10 @@ static TqStmt stmt_end = {
 	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
 	" finished_at = $4, expires_at = $5,"
 	" identity = CASE WHEN $6 THEN identity END, reason = $7::smallint"
-	" WHERE workflow_id = $1 AND state = 0",
-	7,
+	" WHERE workflow_id = $1 AND state = $8",
+	8,
 	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID,
-	 INT4OID},
+	 INT4OID, INT4OID},
 	NULL,
 	true};
 
@@ -95,13 +95,15 @@ static TqStmt stmt_steps = {
 	NULL,
 	true};
 
-static void        lock_tag(int64 workflow_id, LOCKTAG *tag);
-static void        revive(void *arg);
-static char       *key_of(int64 workflow_id);
-static bool        read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static void  lock_tag(int64 workflow_id, LOCKTAG *tag);
+static void  revive(void *arg);
+static char *key_of(int64 workflow_id);
+static bool  read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static int   read_steps(const TqFlow *flow, bool compensations, TqMade **made);
 static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
+static void        add_rights(const char *name, int *any, int *all);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
 
 /*
@@ -139,12 +141,10 @@ lock_tag(int64 workflow_id, LOCKTAG *tag)
 const TqStep *
 tq_flow_step_of(const TqTask *task, TqFlow *flow)
 {
-	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
-
-	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), flow) ||
-		place >= flow->template->step_count)
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), flow))
 		return NULL;
-	return &flow->template->steps[place];
+	return tq_template_at(flow->template,
+						  DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 }
 
 /* As it is now; false: there is none. */
@@ -213,16 +213,16 @@ read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
 }
 
 /*
- * It has ended: from now on its row says what it is, and who awaits that is
- * told at commit.  False: somebody else has ended it.
+ * It has ended, for flow->reason: from now on its row says what it is, and
+ * who awaits that is told at commit.  False: somebody else has ended it.
  */
 bool
 tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 {
 	const TqTemplate *template = flow->template;
 	TimestampTz now = tq_clock_wall();
-	Datum       args[7];
-	bool        nulls[7] = {false};
+	Datum       args[8];
+	bool        nulls[8] = {false};
 	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
@@ -233,6 +233,7 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[4] = TimestampTzGetDatum(expires_at(template, now));
 	args[5] = BoolGetDatum(template->identity_window > 0);
 	args[6] = Int32GetDatum(flow->reason);
+	args[7] = Int32GetDatum(flow->state);
 	tq_spi_enter(&spi);
 	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
 	tq_spi_leave(&spi);
@@ -327,6 +328,21 @@ expires_at(const TqTemplate *template, TimestampTz now)
 int
 tq_flow_steps(const TqFlow *flow, TqMade **made)
 {
+	return read_steps(flow, false, made);
+}
+
+/* All compensations that were made, in the order of what they take back. */
+int
+tq_flow_compensations(const TqFlow *flow, TqMade **made)
+{
+	if (flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE)
+		return 0;
+	return read_steps(flow, true, made);
+}
+
+static int
+read_steps(const TqFlow *flow, bool compensations, TqMade **made)
+{
 	Datum       arg = Int64GetDatum(flow->workflow_id);
 	int         count = 0;
 	TimestampTz now = tq_clock_dispatch();
@@ -342,8 +358,8 @@ tq_flow_steps(const TqFlow *flow, TqMade **made)
 
 		step->step_id = tq_spi_int4(i, 1, -1);
 		/* not one that somebody has written by hand */
-		if (step->step_id < 0 ||
-			TQ_STEP_PLACE(step->step_id) >= flow->template->step_count)
+		if (TQ_STEP_COMPENSATES(step->step_id) != compensations ||
+			tq_template_at(flow->template, step->step_id) == NULL)
 			continue;
 		count++;
 		step->task_id = tq_spi_int8(i, 2, 0);
@@ -479,7 +495,20 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 					 tq_right_name(right))));
 }
 
-/* current_user's rights on any of the queues of its steps, and on all. */
+static void
+add_rights(const char *name, int *any, int *all)
+{
+	TqQueue *queue = tq_queue_find(name);
+	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+
+	*any |= rights;
+	*all &= rights;
+}
+
+/*
+ * current_user's rights on any of the queues of its steps and compensations,
+ * and on all.
+ */
 static void
 rights_of(const TqTemplate *template, int *any, int *all)
 {
@@ -487,12 +516,11 @@ rights_of(const TqTemplate *template, int *any, int *all)
 	*all = TQ_RIGHT_ALL;
 	for (int i = 0; i < template->step_count; i++)
 	{
-		TqQueue *queue = tq_queue_find(template->steps[i].queue);
-		int      rights = queue == NULL ? tq_role_rights_all()
-										: tq_role_rights(queue);
+		const TqStep *step = &template->steps[i];
 
-		*any |= rights;
-		*all &= rights;
+		add_rights(step->queue, any, all);
+		if (step->compensate != NULL)
+			add_rights(step->compensate->queue, any, all);
 	}
 	if (template->step_count == 0)
 		*any = *all = tq_role_rights_all();

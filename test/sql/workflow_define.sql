@@ -87,9 +87,18 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": []
 
 -- what is not there yet
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", %s, "steps": []}')$$, m))
-  FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"', '"on_failure": "compensate"']) m;
+  FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"']) m;
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
-  FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"', '"compensate": {}']) m;
+  FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"']) m;
+-- what takes a step back
+SELECT m, f, string_agg(path || ' ' || problem, E'\n') AS problems
+  FROM unnest(ARRAY['{"handler": "h"}', '{"handler": "h", "queue": "q", "config": [1]}', '{}', '[]', 'null', '"h"', '{"handler": "", "queue": "*", "retry": "fixed"}', '{"handler": 5, "queue": null}']) m,
+    unnest(ARRAY['"compensate"', '"stop"', '"other"']) f,
+    taskq_validate_workflow(format('{"name": "x", "version": "1", "on_failure": %s, "steps": [{"name": "a", "compensate": %s}]}', f, m)::jsonb)
+ WHERE f = '"compensate"' OR m = '{"handler": "h"}' GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "compensate": {"handler": "h"}}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "on_failure": "compensate", "steps": [{"name": "compensate:a"}, {"name": "a"}]}');
+SELECT count(*) FROM taskq_validate_workflow('{"name": "x", "version": "1", "on_failure": "stop", "steps": [{"name": "compensate:a"}]}');
 -- steps that no worker does
 SELECT m, string_agg(path || ' ' || problem, E'\n') AS problems
   FROM unnest(ARRAY['"type": "signal"', '"type": "timer"', '"type": "approval"', '"type": "workflow"', '"signal": {}', '"timer": {}', '"workflow": {}',

@@ -54,9 +54,9 @@ $$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = w
 SELECT taskq_create_queue('wr'), taskq_create_queue('aside');
 
 -- a step that has succeeded, while its child has not begun
-SELECT taskq_define_workflow('{"name": "line", "version": "1", "queue": "wr", "steps": [
+SELECT taskq_define_workflow('{"name": "wire", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a"], "payload": {"a": {"$": "$.results.a"}}}, {"name": "c", "depends_on": ["b"]}]}');
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work('1'), wr.seen(:w);
 SELECT wr.retry(:w, 'a'), wr.seen(:w);
 SELECT wr.work('2'), wr.seen(:w);
@@ -71,7 +71,7 @@ SELECT wr.all(), wr.retry(:w, 'c'), wr.seen(:w);
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'c')]);
 
 -- by list, and one that runs
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work();
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
 SELECT wr.seen(:w);
@@ -96,7 +96,7 @@ SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wr", "st
 SELECT taskq_start_workflow('two') AS w \gset
 SELECT wr.work(), wr.retry(:w, 'a'), wr.seen(:w), wr.all(), wr.seen(:w);
 -- a child that somebody holds, or has cancelled, or that waits for its key
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work();
 SELECT taskq_hold(wr.task(:w, 'b'));
 SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w);
@@ -176,15 +176,15 @@ SELECT taskq_start_workflow('signals') AS w \gset
 SELECT taskq_signal(:w, 'go', '1'), wr.seen(:w), wr.retry(:w, 's'), wr.seen(:w), taskq_signal(:w, 'go', '2'), wr.seen(:w), wr.work(), wr.seen(:w);
 
 -- finished by hand: from any state, with a result that children read
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.said(format('SELECT taskq_resolve(%s, ''"by hand"'', ''why not'')', wr.task(:w, 'b'))), wr.seen(:w), wr.work(), wr.seen(:w), wr.work(), wr.seen(:w);
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
 SELECT wr.said(format('SELECT taskq_resolve(%s)', :t)), wr.said(format('SELECT taskq_resolve(%s, ''7'', force => true)', :t)), wr.said(format('SELECT taskq_complete(%s, %s)', :t, :k)), wr.seen(:w), wr.work();
 SELECT taskq_hold(wr.task(:w, 'c'));
 SELECT wr.said(format('SELECT taskq_resolve(%s, ''8'')', wr.task(:w, 'c'))), wr.seen(:w);
 SELECT state, result, finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id = :w;
-SELECT taskq_start_workflow('line') AS w \gset
+SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.fail(), wr.seen(:w);
 BEGIN;
 SELECT taskq_resolve(wr.task(:w, 'a'), '9');

@@ -26,7 +26,7 @@ my $sql = sub { $node->safe_psql('postgres', shift) };
 $sql->(slurp_file("$dir/handlers.sql"));
 $sql->(q{SELECT taskq_create_queue('examples', '{"lease": "1 s", "max_attempts": 20, "history": "transitions"}')});
 my @files = sort glob "$dir/*.json";
-is(scalar @files, 9, 'nine workflows');
+is(scalar @files, 10, 'ten workflows');
 for (@files)
 {
 	my ($name) = m{([^/]+)\.json$};
@@ -61,6 +61,12 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
            CASE WHEN i % 10 = 0 THEN 'error' ELSE 'done' END,
            CASE WHEN i % 10 <> 0 THEN jsonb_build_object('captured', 10 * i, 'reviewed', i > 100) END FROM generate_series(1, $EACH) i
     UNION ALL
+    -- the card is refused, or the letter comes back: then all is taken back
+    SELECT 'registration', i, jsonb_build_object('customer', i, 'card', CASE WHEN i % 5 = 0 THEN 'refused' ELSE 'good' END,
+               'address', CASE WHEN i % 3 = 0 THEN 'wrong' ELSE 'good' END),
+           CASE WHEN i % 5 = 0 OR i % 3 = 0 THEN 'error' ELSE 'done' END,
+           CASE WHEN i % 5 <> 0 AND i % 3 <> 0 THEN jsonb_build_object('account', i, 'paid', 900) END FROM generate_series(1, $EACH) i
+    UNION ALL
     SELECT 'etl', i, jsonb_build_object('day', i), 'done', jsonb_build_object('countries', 2, 'cents', 55 * i) FROM generate_series(1, $EACH) i
     UNION ALL
     SELECT 'csv', i, '{"file": "sales.csv"}', 'done', '{"parts": 5, "rows": 1000, "cents": 1498500}' FROM generate_series(1, $EACH) i
@@ -73,7 +79,7 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
   ) r
  ORDER BY i, name;
 SQL
-is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 9 * $EACH, "$EACH instances of each");
+is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 10 * $EACH, "$EACH instances of each");
 
 # Managers refuse each seventh request, finance each eleventh.  What is even is
 # answered at once, whether anybody will be asked or not.
@@ -100,7 +106,7 @@ is($sql->(q{SELECT answer(run, who), count(*) FROM run, unnest(ARRAY['manager', 
 my $open = sub { $sql->('SELECT count(*) FROM taskq.workflow w JOIN run USING (workflow_id) WHERE w.finished_at IS NULL') };
 # but for those that fail by themselves
 my $lost = sub { $sql->(<<'SQL') };
-SELECT count(*) FROM taskq.history h JOIN taskq.tasks t USING (task_id) WHERE h.from_state = 'running' AND h.to_state = 'pending' AND t.step <> 'authorize'
+SELECT count(*) FROM taskq.history h JOIN taskq.tasks t USING (task_id) WHERE h.from_state = 'running' AND h.to_state = 'pending' AND t.step NOT IN ('authorize', 'welcome')
 SQL
 my $clients = start_clients($node, $WORKERS, "CALL example.work('examples');\n");
 my $cut = 0;
@@ -137,6 +143,8 @@ SELECT r.name, r.i, s.step, s.state FROM run r JOIN taskq.workflow_steps s USING
        CASE WHEN r.name = 'payment' AND r.state = 'error' AND s.step = 'authorize' THEN 'dead'
             WHEN r.name = 'payment' AND r.state = 'error' AND s.step <> 'validate' THEN 'blocked'
             WHEN r.name = 'payment' AND s.step = 'review' AND r.i <= 100 THEN 'filtered'
+            WHEN r.name = 'registration' AND r.state = 'error' AND s.step = CASE WHEN r.i % 5 = 0 THEN 'subscribe' ELSE 'welcome' END THEN 'dead'
+            WHEN r.name = 'registration' AND r.state = 'error' AND s.step = 'welcome' THEN 'cancelled'
             WHEN r.name = 'order' AND s.step = CASE r.result ->> 'outcome' WHEN 'shipped' THEN 'refuse' ELSE 'pack' END THEN 'skipped'
             WHEN r.name = 'order' AND s.step = 'ship' AND r.result ->> 'outcome' = 'refused' THEN 'skipped'
             WHEN r.name = 'approval' AND s.step = 'auto' AND (r.input -> 'amount')::numeric >= 1000 THEN 'skipped'
@@ -158,6 +166,19 @@ is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
 	$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'what was to be shipped was, and nothing else');
 is($sql->('SELECT count(*), sum(amount) FROM example.payment'),
 	$sql->(q{SELECT count(*), sum(10 * i) FROM run WHERE name = 'payment' AND state = 'done'}), 'so was what was to be paid');
+is($sql->(<<'SQL'), '', 'what was done is taken back, each once, the last one first, and nothing else');
+SELECT i, state, reason, steps FROM (
+    SELECT r.i, r.state, w.reason, (SELECT string_agg(s.step, ' ' ORDER BY s.task_id) FROM taskq.workflow_steps s WHERE s.workflow_id = r.workflow_id AND s.type = 'compensation') AS steps
+      FROM run r JOIN taskq.workflows w USING (workflow_id) WHERE r.name = 'registration') x
+ WHERE (reason, steps) IS DISTINCT FROM (CASE WHEN state = 'error' THEN 'compensated' END,
+     CASE WHEN i % 5 = 0 THEN 'compensate:mailbox compensate:account' WHEN i % 3 = 0 THEN 'compensate:subscribe compensate:mailbox compensate:account' END) LIMIT 3
+SQL
+is($sql->(<<'SQL'), $sql->(<<"EXPECTED"), 'of those who are not registered only a fee is left');
+SELECT (SELECT count(*) || ' ' || sum(customer) FROM example.account), (SELECT count(*) || ' ' || sum(customer) FROM example.mailbox), (SELECT sum(cents) FROM example.booking)
+SQL
+SELECT count(*) || ' ' || sum(i), count(*) || ' ' || sum(i), 900 * count(*) + 100 * (SELECT count(*) FROM generate_series(1, $EACH) i WHERE i % 3 = 0 AND i % 5 <> 0)
+  FROM generate_series(1, $EACH) i WHERE i % 5 <> 0 AND i % 3 <> 0
+EXPECTED
 is($sql->('SELECT count(*), sum(cents) FROM example.sale'), 2 * $EACH . '|' . 55 * $EACH * ($EACH + 1) / 2, 'and loaded');
 
 # --- the worker in Python

@@ -259,14 +259,16 @@ my ($waited) = $sql->(q{SELECT string_agg(type || ' ' || n, ', ' ORDER BY type) 
      WHERE s.finished_at IS NOT NULL AND type IN ('signal', 'approval', 'timer', 'workflow') GROUP BY type) t});
 note "figure: ended: $waited";
 is(scalar(grep { $_ < 20 } $waited =~ / (\d+)/g), 0, 'enough of each type that no worker does');
-my ($accepted, $refused, $unbuilt, $done, $error) = split /\|/, $sql->(<<'SQL');
+my ($accepted, $refused, $unbuilt, $done, $error, $compensated) = split /\|/, $sql->(<<'SQL');
 SELECT count(*) FILTER (WHERE started = '00000'), count(*) FILTER (WHERE defined = 'TQ011'), count(*) FILTER (WHERE defined = '0A000'),
-       count(*) FILTER (WHERE w.state = 'done'), count(*) FILTER (WHERE w.state = 'error')
+       count(*) FILTER (WHERE w.state = 'done'), count(*) FILTER (WHERE w.state = 'error'),
+       count(*) FILTER (WHERE EXISTS (SELECT FROM taskq.workflow_steps s WHERE s.workflow_id = w.workflow_id AND s.type = 'compensation'))
   FROM attempt LEFT JOIN taskq.workflows w USING (workflow_id)
 SQL
-note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error";
+note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error, $compensated took something back";
 cmp_ok($_->[0], '>=', $COUNT / $_->[1], "enough were $_->[2]")
-  for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ];
+  for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ],
+  [ $compensated, 1000, 'taken back' ];
 sound($node);
 $node->stop('fast');
 done_testing();

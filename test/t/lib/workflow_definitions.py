@@ -23,9 +23,8 @@ import copy, json, random, re, sys
 from collections import Counter
 
 # Not built yet, and left out here until it is: remove what the engine knows.
-UNBUILT_MEMBERS = {"template.max_duration", "template.stale_after", "step.compensate",
+UNBUILT_MEMBERS = {"template.max_duration", "template.stale_after",
                    "step.publishes", "step.stale_after"}
-UNBUILT_ON_FAILURE = {"compensate"}
 # end of what is left out
 
 NEEDED = 20     # times that each kind of member is valid, and invalid
@@ -57,9 +56,10 @@ OPTIONS = {"retry", "retry_base", "retry_cap", "retry_list", "retry_jitter", "le
 TEMPLATE = ["namespace", "name", "version", "description", "identity", "input_schema",
             "queue", "on_failure", "identity_window", "retention", "steps"]
 STEP = ["name", "type", "queue", "handler", "config", "depends_on", "when", "payload",
-        "retryable", "priority", "tags", "key", "branches", "failure_strategy",
+        "retryable", "priority", "tags", "key", "compensate", "branches", "failure_strategy",
         "workflow", "signal", "timer", "max_attempts"] + sorted(OPTIONS)
 BRANCH = ["when", "steps"]
+COMPENSATE = ["handler", "queue", "config"]
 # Steps that no worker does, by the member that says what they wait for
 WAITING = {"workflow": "workflow", "signal": "signal", "approval": "signal", "timer": "timer"}
 FOR_WORKERS = {"handler", "config", "payload", "retryable", "priority", "tags", "key", "max_attempts"} | OPTIONS
@@ -69,7 +69,7 @@ TIMER = ["after", "at"]
 SCHEMA = ["type", "required", "properties", "items", "enum", "minimum", "maximum",
           "pattern", "title", "description"]
 KINDS = ([f"template.{m}" for m in TEMPLATE] + [f"step.{m}" for m in STEP]
-         + [f"branch.{m}" for m in BRANCH] + [f"schema.{m}" for m in SCHEMA]
+         + [f"branch.{m}" for m in BRANCH] + [f"compensate.{m}" for m in COMPENSATE] + [f"schema.{m}" for m in SCHEMA]
          + [f"workflow.{m}" for m in WORKFLOW] + [f"signal.{m}" for m in SIGNAL] + [f"timer.{m}" for m in TIMER])
 TYPES = ["standard", "decision", "deferred", "batch", "batch_worker"] + list(WAITING)
 # Those of which many mutations are no fault have more turns.
@@ -77,7 +77,7 @@ TURNS = KINDS + ["template.retention", "template.identity_window", "step.when", 
                  "schema.pattern", "schema.title", "schema.description", "schema.minimum", "template.namespace",
                  "template.description", "timer.after", "timer.after", "signal.timeout", "signal.escalate_after",
                  "signal.escalate_to"]
-ANY_VALUE = {"step.config", "step.payload", "workflow.input"}   # which cannot be wrong by themselves
+ANY_VALUE = {"step.config", "step.payload", "workflow.input", "compensate.config"}   # which cannot be wrong by themselves
 
 PATHS = ["$.input.n > 3", "$.input.n <= 3", "exists($.results)", "$.results.s1.ok == true",
          "true", '$.results."s 2" == null', "$.input.list[*] > 1", "strict $.input.none",
@@ -103,6 +103,7 @@ class Generator:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.number = 0
+        self.compensates = False
 
     def some(self, likely, kind):
         return kind == self.want or self.rng.random() < likely
@@ -163,6 +164,7 @@ class Generator:
             "priority": lambda: rng.choice([0, 5, -32768, 32767, 1.0]),
             "tags": lambda: [rng.choice(["a", "b", "é", "x" * 63]) for _ in range(rng.randrange(4))],
             "key": lambda: self.word(500),
+            "compensate": self.compensate,
             "max_attempts": lambda: rng.choice([1, -1, 3, 2147483647, 2.0]),
             "retry": lambda: rng.choice(["exponential", "linear", "fixed", None]),
             "retry_list": lambda: rng.choice([["1 s"], ["1 s", "5 min"], ["1 s"] * 100, None]),
@@ -222,6 +224,14 @@ class Generator:
         return (self.want or "").split(".")[0] in ("workflow", "signal", "timer") \
             or self.want in ("step.workflow", "step.signal", "step.timer")
 
+    def compensate(self):
+        compensate = {"handler": self.member("handler")}
+        if self.some(0.3, "compensate.queue"):
+            compensate["queue"] = self.queue()
+        if self.some(0.3, "compensate.config"):
+            compensate["config"] = self.value()
+        return compensate
+
     def step(self, steps, type=None, depends_on=None):
         rng = self.rng
         step = {"name": f"s{len(steps)}" if rng.random() < 0.9 else f"{self.word(1)} {len(steps)}"}
@@ -233,6 +243,10 @@ class Generator:
             if name in ("name", "type", "depends_on", "branches", "failure_strategy", "workflow", "signal", "timer"):
                 continue
             if name == "payload" and type == "batch_worker" or name in FOR_WORKERS and type in WAITING:
+                continue
+            if name == "compensate":
+                if self.compensates and (self.wants_compensate() or rng.random() < 0.4):
+                    step[name] = self.member(name)
                 continue
             if self.some(0.08, f"step.{name}"):
                 step[name] = self.member(name)
@@ -276,10 +290,14 @@ class Generator:
             return [self.wait(steps, parents)]
         return [self.step(steps, None, parents)]
 
+    def wants_compensate(self):
+        return self.want is not None and "compensate" in self.want
+
     def definition(self):
         rng = self.rng
         self.number += 1
         definition = {"name": f"w{self.number}", "version": self.word(200), "steps": []}
+        self.compensates = self.wants_compensate() or rng.random() < 0.1
         before = []
         for _ in range(rng.randrange(5) if self.want is None else rng.randrange(1, 3)):
             before += self.block(definition["steps"], before)
@@ -290,11 +308,11 @@ class Generator:
             "identity_window": lambda: rng.choice(INTERVALS + ["forever"]),
             "input_schema": self.schema,
             "queue": self.queue,
-            "on_failure": lambda: rng.choice(["continue", "stop"]),
+            "on_failure": lambda: "compensate" if self.compensates else rng.choice(["continue", "stop", "compensate"]),
             "retention": lambda: rng.choice(INTERVALS + ["forever"]),
         }
         for name, make in rest.items():
-            if self.some(0.15, f"template.{name}") or (name == "input_schema" and (self.want or "").startswith("schema.")):
+            if self.some(0.15, f"template.{name}") or (name == "on_failure" and self.compensates) or (name == "input_schema" and (self.want or "").startswith("schema.")):
                 definition[name] = make()
         return definition
 
@@ -381,7 +399,7 @@ class Generator:
         elif way == 1:
             rng.choice(steps)[rng.choice(["unknown", "retention", "order", "a.b", ""])] = strange(rng)
         elif way == 2:
-            rng.choice(steps)["name"] = rng.choice(steps).get("name")
+            rng.choice(steps)["name"] = rng.choice([rng.choice(steps).get("name"), "compensate:s1"])
         elif way == 3:
             rng.choice(steps)["depends_on"] = [rng.choice(steps).get("name"), rng.choice(["nobody", "s1", 5])]
         elif way == 4:
@@ -426,8 +444,7 @@ def leave_unbuilt(definition):
     if not isinstance(definition, dict):
         return False
     steps = definition.get("steps")
-    return (definition.get("on_failure") in list(UNBUILT_ON_FAILURE)
-            or any(f"template.{m}" in UNBUILT_MEMBERS for m in definition)
+    return (any(f"template.{m}" in UNBUILT_MEMBERS for m in definition)
             or any(isinstance(s, dict) and any(f"step.{m}" in UNBUILT_MEMBERS for m in s)
                    for s in (steps if isinstance(steps, list) else [])))
 
@@ -548,6 +565,9 @@ def kind(path):
     wait = re.match(r"steps\[\d+\]\.((?:workflow|signal|timer)\.\w+)", path)
     if wait:
         return wait.group(1)
+    compensate = re.match(r"steps\[\d+\]\.compensate\.(\w+)", path)
+    if compensate:
+        return f"compensate.{compensate.group(1)}"
     step = re.match(r"steps\[\d+\]\.(\w+)", path)
     return f"step.{step.group(1)}" if step else f"template.{re.split(r'[.[]', path)[0]}"
 
@@ -583,6 +603,7 @@ def members_of(definition):
             yield from (f"branch.{m}" for m in branch)
         for member in ("workflow", "signal", "timer"):
             yield from (f"{member}.{m}" for m in step.get(member, {}))
+        yield from (f"compensate.{m}" for m in step.get("compensate", {}))
 
 
 def read_schema(schema_file):
@@ -634,6 +655,8 @@ def compare(schema_file, members):
                 invalid[kind(f"{problem['path']}.{option.group(1)}" if option else problem["path"])] += 1
                 if ".branches" in problem["path"]:
                     invalid["step.branches"] += 1
+                if ".compensate." in problem["path"]:
+                    invalid["step.compensate"] += 1
                 if problem["path"].startswith("input_schema"):
                     invalid["template.input_schema"] += 1
     for member in KINDS + [f"type.{t}" for t in TYPES]:

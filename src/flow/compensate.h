@@ -1,0 +1,18 @@
+/*
+ * compensate.h
+ *		What an instance has done is taken back.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_COMPENSATE_H
+#define TQ_COMPENSATE_H
+
+#include "flow/flow.h"
+
+extern void  tq_compensate_begin(TqCall *call, TqFlow *flow);
+extern List *tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves);
+extern void  tq_compensate_check(const TqFlow *flow, const TqTask *task,
+								 const TqMove *move);
+extern int   tq_compensate_left(const TqFlow *flow, int32 **step_ids);
+
+#endif /* TQ_COMPENSATE_H */
