@@ -25,10 +25,16 @@ part AS (
            (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0 AS in_line, t.suspended_at, t.cancel_requested_at
       FROM taskq.task t
      WHERE t.workflow_id IS NOT NULL
+       AND NOT EXISTS (SELECT FROM taskq.workflow w
+                        WHERE w.workflow_id OPERATOR(pg_catalog.=) t.workflow_id AND t.step_id OPERATOR(pg_catalog.<) 0
+                          AND (t.step_id OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.=) ANY (w.compensations))
      UNION ALL
     SELECT a.workflow_id, a.step_id, a.task_id, a.state, a.reason, false, NULL, NULL
       FROM taskq.archive a
-     WHERE a.workflow_id IS NOT NULL),
+     WHERE a.workflow_id IS NOT NULL
+       AND NOT EXISTS (SELECT FROM taskq.workflow w
+                        WHERE w.workflow_id OPERATOR(pg_catalog.=) a.workflow_id AND a.step_id OPERATOR(pg_catalog.<) 0
+                          AND (a.step_id OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.=) ANY (w.compensations))),
 step AS MATERIALIZED (
     SELECT p.*, w.state AS flow_state, w.template_id, f.place, f.type, f.ends,
            f.excused, f.has_time, f.children, f.signal,
@@ -156,12 +162,16 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
   FROM taskq.workflow w
  CROSS JOIN LATERAL (
     SELECT 'workflow has an unknown state' AS problem
-     WHERE w.state NOT BETWEEN 0 AND 4
+     WHERE w.state NOT BETWEEN 0 AND 5
     UNION ALL
     SELECT 'workflow has an end that does not go with its state'
-     WHERE (w.state OPERATOR(pg_catalog.=) 0) OPERATOR(pg_catalog.<>) (w.finished_at IS NULL) OR (w.state OPERATOR(pg_catalog.=) 0) OPERATOR(pg_catalog.<>) (w.expires_at IS NULL)
-        OR (w.state OPERATOR(pg_catalog.=) 0 AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) 0))
+     WHERE (w.state IN (0, 5)) OPERATOR(pg_catalog.<>) (w.finished_at IS NULL) OR (w.state IN (0, 5)) OPERATOR(pg_catalog.<>) (w.expires_at IS NULL)
+        OR (w.state IN (0, 5) AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) 0))
         OR NOT pg_catalog.isfinite(w.finished_at) OR NOT pg_catalog.isfinite(w.created_at)
+    UNION ALL
+    SELECT 'workflow compensates, and nothing in it goes on'
+     WHERE w.state OPERATOR(pg_catalog.=) 5
+       AND NOT EXISTS (SELECT FROM taskq.task c WHERE c.workflow_id OPERATOR(pg_catalog.=) w.workflow_id AND c.step_id OPERATOR(pg_catalog.<) 0)
     UNION ALL
     SELECT 'workflow has an unknown template'
      WHERE w.template_id NOT IN (SELECT t.template_id FROM taskq.template t)
@@ -176,7 +186,7 @@ UNION ALL
 SELECT 'step waits for a workflow that does not go on', pg_catalog.concat('task ', s.task_id)
   FROM step s
  WHERE s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0 AND s.type OPERATOR(pg_catalog.=) 'workflow'
-   AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state OPERATOR(pg_catalog.=) 0)
+   AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (0, 5))
 UNION ALL
 SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w

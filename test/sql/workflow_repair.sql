@@ -79,7 +79,7 @@ SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
 SELECT wr.said(format('SELECT taskq_retry(%s)', :t)), wr.said(format('SELECT taskq_retry(%s, force => true)', :t)), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_complete(%s, %s)', :t, :k)), wr.all(), wr.seen(:w);
 
--- two parents; a sibling that fails: the instance goes on, and fails again
+-- duo parents; a sibling that fails: the instance goes on, and fails again
 SELECT taskq_define_workflow('{"name": "join", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b"}, {"name": "j", "depends_on": ["a", "b"]}]}');
 SELECT taskq_start_workflow('join') AS w \gset
@@ -92,8 +92,8 @@ SELECT finished_at IS NOT NULL AS ended FROM taskq.workflows WHERE workflow_id =
 SELECT wr.retry(:w, 'b'), wr.retry(:w, 'a'), wr.seen(:w), wr.work(), wr.work(), wr.seen(:w), wr.all();
 SELECT wr.seen(:w), wr.all();
 -- a last step, while another one keeps the instance open
-SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"}]}');
-SELECT taskq_start_workflow('two') AS w \gset
+SELECT taskq_define_workflow('{"name": "duo", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"}]}');
+SELECT taskq_start_workflow('duo') AS w \gset
 SELECT wr.work(), wr.retry(:w, 'a'), wr.seen(:w), wr.all(), wr.seen(:w);
 -- a child that somebody holds, or has cancelled, or that waits for its key
 SELECT taskq_start_workflow('wire') AS w \gset
@@ -161,15 +161,15 @@ SELECT wr.work('{"total": 1, "size": 1}'), wr.fail(), wr.work(), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'm_001'))), wr.retry(:w, 'm_001'), wr.seen(:w);
 SELECT * FROM taskq_check();
 -- what no worker does: a signal, a timer, a workflow; as a step and as a child
-SELECT taskq_define_workflow('{"name": "inner", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
+SELECT taskq_define_workflow('{"name": "inlet", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
 SELECT taskq_define_workflow('{"name": "passive", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]},
-  {"name": "t", "type": "timer", "timer": {"after": "0 s"}, "depends_on": ["s"]}, {"name": "w", "type": "workflow", "workflow": {"name": "inner"}, "depends_on": ["t"]}, {"name": "z", "depends_on": ["w"]}]}');
+  {"name": "t", "type": "timer", "timer": {"after": "0 s"}, "depends_on": ["s"]}, {"name": "w", "type": "workflow", "workflow": {"name": "inlet"}, "depends_on": ["t"]}, {"name": "z", "depends_on": ["w"]}]}');
 SELECT taskq_start_workflow('passive') AS w \gset
 SELECT wr.work(), wr.seen(:w), wr.retry(:w, 'a');
 SELECT taskq_signal(:w, 'go', '1'), wr.seen(:w), wr.retry(:w, 's');
 SELECT taskq_hold(wr.task(:w, 'z'));
 SELECT wr.work(), wr.seen(:w), wr.retry(:w, 't'), wr.retry(:w, 'w'), wr.seen(:w), wr.work(), wr.seen(:w);
-SELECT state, parent_workflow_id = :w AS inside FROM taskq.workflows WHERE name = 'inner' ORDER BY workflow_id;
+SELECT state, parent_workflow_id = :w AS inside FROM taskq.workflows WHERE name = 'inlet' ORDER BY workflow_id;
 SELECT wr.retry(:w, 'z'), wr.all(), wr.seen(:w);
 SELECT taskq_define_workflow('{"name": "signals", "version": "1", "queue": "wr", "steps": [{"name": "s", "type": "signal", "signal": {"name": "go"}}, {"name": "z", "depends_on": ["s"]}]}');
 SELECT taskq_start_workflow('signals') AS w \gset
@@ -206,7 +206,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held WHERE step IN ('
 SELECT wr.seen(:w);
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM wr.held WHERE step = 'd';
 SELECT wr.seen(:w), wr.all();
--- nor when only one of two is tried again
+-- nor when only one of duo is tried again
 SELECT wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_resolve(wr.task(:w, 'f'));
 SELECT wr.seen(:w), wr.all(), wr.seen(:w);
