@@ -31,14 +31,14 @@ CREATE FUNCTION wd.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
 SELECT taskq_create_queue('stays'), taskq_create_queue('goes');
 SELECT taskq_define_workflow('{"name": "w", "version": "1", "queue": "stays", "steps": [{"name": "a", "queue": "goes"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "queue": "goes", "depends_on": ["b"]}, {"name": "d"}]}');
-SELECT taskq_define_workflow('{"name": "stops", "version": "1", "queue": "stays", "on_failure": "stop", "steps": [{"name": "a", "queue": "goes"}, {"name": "d"}]}');
+SELECT taskq_define_workflow('{"name": "halts", "version": "1", "queue": "stays", "on_failure": "stop", "steps": [{"name": "a", "queue": "goes"}, {"name": "d"}]}');
 
 -- what has ended there stays, and is read by those after it
 SELECT taskq_start_workflow('w') AS w \gset
 SELECT wd.work('goes');
 SELECT wd.said('SELECT taskq_drop_queue(''goes'')');
 SELECT count(*) FROM taskq_submit_many('goes', ARRAY['1', '2']::jsonb[]);
-SELECT taskq_start_workflow('stops') AS s \gset
+SELECT taskq_start_workflow('halts') AS s \gset
 SELECT taskq_start_workflow('w') AS running \gset
 SELECT count(*) FROM taskq_claim('goes', max_tasks => 4);
 SELECT task_id AS t, token AS k FROM taskq_get(wd.task(:running, 'a')) \gset
@@ -67,18 +67,18 @@ SELECT count(*), count(queue) FROM taskq.tasks WHERE workflow_id = :w;
 -- a queue of that name is another one
 SELECT taskq_create_queue('goes');
 SELECT wd.said(format('SELECT taskq_retry(%s)', wd.task(:w, 'c')));
-SELECT taskq_start_workflow('stops') AS s2 \gset
+SELECT taskq_start_workflow('halts') AS s2 \gset
 SELECT wd.work('goes'), wd.work('stays'), wd.seen(:s2);
 SELECT taskq_drop_queue('goes', true);
 SELECT wd.seen(:s2), wd.said(format('SELECT taskq_cancel_workflow(%s)', :w));
 -- under stop what waits elsewhere is cancelled with it; a batch, a decision, a workflow inside
 SELECT taskq_create_queue('goes');
-SELECT taskq_define_workflow('{"name": "inner", "version": "1", "queue": "stays", "steps": [{"name": "i"}]}');
-SELECT taskq_define_workflow('{"name": "around", "version": "1", "queue": "goes", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}, {"name": "s", "type": "signal", "signal": {"name": "go"}},
+SELECT taskq_define_workflow('{"name": "under", "version": "1", "queue": "stays", "steps": [{"name": "i"}]}');
+SELECT taskq_define_workflow('{"name": "beyond", "version": "1", "queue": "goes", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "under"}}, {"name": "s", "type": "signal", "signal": {"name": "go"}},
   {"name": "t", "type": "timer", "timer": {"after": "1 h"}}, {"name": "d", "type": "decision", "queue": "stays"}, {"name": "x", "depends_on": ["d"]}]}');
-SELECT taskq_start_workflow('around') AS w \gset
+SELECT taskq_start_workflow('beyond') AS w \gset
 SELECT taskq_drop_queue('goes', true), wd.seen(:w);
-SELECT name, state FROM taskq.workflows WHERE name IN ('inner', 'around') ORDER BY workflow_id;
+SELECT name, state FROM taskq.workflows WHERE name IN ('under', 'beyond') ORDER BY workflow_id;
 -- steps that are made later make the queue again, if queues come by themselves
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM taskq_claim('stays');
 SELECT wd.seen(:w), wd.work('goes'), wd.seen(:w);

@@ -103,9 +103,9 @@ SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.work()
 SELECT taskq_cancel(wr.task(:w, 'b'));
 SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_create_queue('serial', '{"key_policy": "serial"}');
-SELECT taskq_define_workflow('{"name": "keyed", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b", "key": "k", "queue": "serial", "depends_on": ["a"]}]}');
+SELECT taskq_define_workflow('{"name": "named", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b", "key": "k", "queue": "serial", "depends_on": ["a"]}]}');
 SELECT taskq_submit('serial', key => 'k') AS before \gset
-SELECT taskq_start_workflow('keyed') AS w \gset
+SELECT taskq_start_workflow('named') AS w \gset
 SELECT wr.work(), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w);
 SELECT taskq_cancel(:before), wr.seen(:w), wr.work(), wr.seen(:w);
 SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.work(), wr.seen(:w);
@@ -137,19 +137,19 @@ SELECT taskq_start_workflow('path') AS w \gset
 SELECT wr.work('"x"'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.work('1'), wr.seen(:w), wr.work(), wr.seen(:w);
 
 -- decisions and batches: not when they have made steps
-SELECT taskq_define_workflow('{"name": "choice", "version": "1", "queue": "wr", "steps": [
+SELECT taskq_define_workflow('{"name": "option", "version": "1", "queue": "wr", "steps": [
   {"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}, {"name": "other"}]}');
-SELECT taskq_start_workflow('choice') AS w \gset
+SELECT taskq_start_workflow('option') AS w \gset
 SELECT wr.work('{"create": ["x"]}'), wr.retry(:w, 'd'), wr.all(), wr.seen(:w);
-SELECT taskq_start_workflow('choice') AS w \gset
+SELECT taskq_start_workflow('option') AS w \gset
 SELECT wr.work('{"create": []}'), wr.seen(:w), wr.retry(:w, 'd'), wr.seen(:w);
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wr', max_tasks => 2) WHERE step = 'other';
 SELECT wr.seen(:w);
 SELECT taskq_complete(task_id, token, '{"create": ["y"]}') FROM taskq_get(wr.task(:w, 'd'));
 SELECT wr.seen(:w), wr.all(), wr.seen(:w);
-SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
+SELECT taskq_define_workflow('{"name": "group", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
-SELECT taskq_start_workflow('batch') AS w \gset
+SELECT taskq_start_workflow('group') AS w \gset
 SELECT wr.work('{"total": 2, "size": 1}'), wr.retry(:w, 'b'), wr.fail(), wr.work(), wr.seen(:w);
 -- members: also one that counts as finished although it is dead, as long as the join has not begun
 SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
@@ -196,11 +196,11 @@ SELECT wr.seen(:w), wr.work(), wr.all(), wr.seen(:w);
 SELECT step, from_state, to_state, reason, message FROM taskq_timeline(workflow_id => :w) WHERE step = 'a' ORDER BY at;
 
 -- on_failure stop: a choice makes nothing once something has failed
-SELECT taskq_define_workflow('{"name": "stops", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
+SELECT taskq_define_workflow('{"name": "stays", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
   {"name": "d", "type": "decision"}, {"name": "e"}, {"name": "f"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]},
   {"name": "j", "type": "deferred", "depends_on": ["x", "y", "e"]}, {"name": "late", "depends_on": ["f"]}]}');
 CREATE TABLE wr.held (step text, task_id bigint, token bigint);
-SELECT taskq_start_workflow('stops') AS w \gset
+SELECT taskq_start_workflow('stays') AS w \gset
 INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 9);
 SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held WHERE step IN ('e', 'f');
 SELECT wr.seen(:w);
@@ -211,13 +211,13 @@ SELECT wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_resolve(wr.task(:w, 'f'));
 SELECT wr.seen(:w), wr.all(), wr.seen(:w);
 -- what somebody has cancelled holds it up as well
-SELECT taskq_start_workflow('stops') AS w \gset
+SELECT taskq_start_workflow('stays') AS w \gset
 SELECT taskq_cancel(wr.task(:w, 'e'));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w);
 SELECT taskq_cancel_workflow(:w);
 -- in one call
 TRUNCATE wr.held;
-SELECT taskq_start_workflow('stops') AS w \gset
+SELECT taskq_start_workflow('stays') AS w \gset
 INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 9);
 SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(CASE step WHEN 'd' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete', 'result', '{"create": ["x"]}'::jsonb)
    WHEN 'e' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'no', 'retryable', false)
@@ -235,13 +235,13 @@ SELECT wr.seen(:w), wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), w
 SELECT wr.all(), wr.seen(:w), wr.retry(:w, 'o'), wr.all(), wr.seen(:w);
 
 -- identity: an instance that goes on has it again, or cannot go on
-SELECT taskq_define_workflow('{"name": "once", "version": "1", "queue": "wr", "identity": "strict", "steps": [{"name": "a"}]}');
-SELECT taskq_start_workflow('once', '{"n": 1.0}') AS w \gset
-SELECT wr.fail(), taskq_start_workflow('once', '{"n": 1}') > :w AS other;
+SELECT taskq_define_workflow('{"name": "sole", "version": "1", "queue": "wr", "identity": "strict", "steps": [{"name": "a"}]}');
+SELECT taskq_start_workflow('sole', '{"n": 1.0}') AS w \gset
+SELECT wr.fail(), taskq_start_workflow('sole', '{"n": 1}') > :w AS other;
 SELECT wr.retry(:w, 'a'), wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'a'))), wr.seen(:w);
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
-SELECT wr.all(), wr.retry(:w, 'a'), wr.seen(:w), wr.said('SELECT taskq_start_workflow(''once'', ''{"n": 1.00}'')');
-SELECT taskq_start_workflow('once', '{"n": 1}', on_conflict => 'return') = :w AS same, wr.all(), wr.seen(:w), taskq_start_workflow('once', '{"n": 1}') > :w AS free, wr.all();
+SELECT wr.all(), wr.retry(:w, 'a'), wr.seen(:w), wr.said('SELECT taskq_start_workflow(''sole'', ''{"n": 1.00}'')');
+SELECT taskq_start_workflow('sole', '{"n": 1}', on_conflict => 'return') = :w AS same, wr.all(), wr.seen(:w), taskq_start_workflow('sole', '{"n": 1}') > :w AS free, wr.all();
 -- by key, with or without a window
 SELECT taskq_start_workflow('join', key => 'k') AS w \gset
 SELECT wr.fail(), wr.fail(), wr.seen(:w), taskq_start_workflow('join', key => 'k') > :w AS other, wr.retry(:w, 'a');

@@ -73,8 +73,8 @@ RESET ROLE;
 SELECT taskq_cancel_workflow(:w);
 
 -- checkpoints: the newest one stays with the task, the last ten of a step are remembered
-SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "open", "steps": [{"name": "a"}]}');
-SELECT taskq_start_workflow('long') AS w \gset
+SELECT taskq_define_workflow('{"name": "wide", "version": "1", "queue": "open", "steps": [{"name": "a"}]}');
+SELECT taskq_start_workflow('wide') AS w \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('open') \gset
 SELECT cancel FROM taskq_checkpoint(:t, :k, '{"cursor": "page 1", "items": 10, "sum": 55}');
 SELECT attempt, cursor, items, size FROM taskq_checkpoints(:t);
@@ -105,9 +105,9 @@ SELECT taskq_complete(:t, :k);
 SELECT ws.said(c) FROM unnest(ARRAY['SELECT taskq_checkpoints(0)', 'SELECT taskq_checkpoints(NULL)']) c;
 
 -- how far a batch has come; null is what nobody knows
-SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "open", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
+SELECT taskq_define_workflow('{"name": "bunch", "version": "1", "queue": "open", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
   {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
-SELECT taskq_start_workflow('batch') AS w \gset
+SELECT taskq_start_workflow('bunch') AS w \gset
 CREATE VIEW ws.progress AS SELECT step, members, done, failed, items, rate > 0 AS rate, eta > now() - interval '1 min' AS eta FROM taskq.batch_progress;
 SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"total": 100, "size": 25}') FROM taskq_claim('open');
@@ -134,7 +134,7 @@ SELECT * FROM ws.progress;
 SELECT taskq_batch_totals(r) FROM taskq_claim('open') c, jsonb_array_elements(c.dependency_results -> 'part') r;
 -- none, in objects of its own, and a batch that is never made
 SELECT taskq_cancel_workflow(:w);
-SELECT taskq_start_workflow('batch') AS w \gset
+SELECT taskq_start_workflow('bunch') AS w \gset
 SELECT taskq_complete(task_id, token, '{"total": 0, "size": 25}') FROM taskq_claim('open');
 SELECT p.* FROM ws.progress p ORDER BY members DESC;
 SELECT taskq_cancel_workflow(:w);
