@@ -2,6 +2,7 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wd;
+SELECT coalesce(max(workflow_id), 0) AS before FROM taskq.workflow \gset
 CREATE FUNCTION wd.said(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -55,7 +56,7 @@ SELECT message FROM taskq_timeline(workflow_id => :w) WHERE to_state = 'cancelle
 -- the claim is void, the instance goes on as far as it can, and is over then
 SELECT wd.said(format('SELECT taskq_complete(%s, %s)', :t, :k));
 SELECT wd.work('stays'), wd.work('stays'), wd.work('stays'), wd.seen(:w), wd.seen(:running);
-SELECT state, steps_total, steps_done, steps_dead FROM taskq.workflows ORDER BY workflow_id;
+SELECT state, steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id > :before ORDER BY workflow_id;
 SELECT * FROM taskq_check();
 -- steps without a queue: seen with their instance, and not to be managed
 SELECT c, wd.said(format(c, wd.task(:w, 'c'))) FROM unnest(ARRAY['SELECT taskq_retry(%s)', 'SELECT taskq_resolve(%s)', 'SELECT task_id FROM taskq_get(%s)', 'SELECT error_code FROM taskq_manage_many(''retry'', ARRAY[%s]::bigint[])',
@@ -85,7 +86,7 @@ SELECT wd.seen(:w), wd.work('goes'), wd.seen(:w);
 -- what is kept goes with its instance
 UPDATE taskq.workflow SET expires_at = now() WHERE finished_at IS NOT NULL;
 SELECT acted > 0 AS acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
-SELECT (SELECT count(*) FROM taskq.workflow) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id IS NOT NULL) AS steps;
+SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id > :before) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id > :before) AS steps;
 SELECT queue, pending, running, done, dead FROM taskq.queues WHERE queue IN ('stays', 'goes') ORDER BY 1;
 SELECT * FROM taskq_check();
 DROP SCHEMA wd CASCADE;

@@ -156,7 +156,7 @@ SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), w
 
 SELECT wr.all();
 -- and it is not resolved when the instance has ended without it
-SELECT taskq_start_workflow('batch') AS w \gset
+SELECT taskq_start_workflow('group') AS w \gset
 SELECT wr.work('{"total": 1, "size": 1}'), wr.fail(), wr.work(), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'm_001'))), wr.retry(:w, 'm_001'), wr.seen(:w);
 SELECT * FROM taskq_check();

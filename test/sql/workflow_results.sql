@@ -4,6 +4,7 @@ SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA ws;
 GRANT USAGE ON SCHEMA ws TO PUBLIC;
+SELECT coalesce(max(workflow_id), 0) AS before FROM taskq.workflow \gset
 CREATE FUNCTION ws.said(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -108,7 +109,7 @@ SELECT ws.said(c) FROM unnest(ARRAY['SELECT taskq_checkpoints(0)', 'SELECT taskq
 SELECT taskq_define_workflow('{"name": "bunch", "version": "1", "queue": "open", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
   {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
 SELECT taskq_start_workflow('bunch') AS w \gset
-CREATE VIEW ws.progress AS SELECT step, members, done, failed, items, rate > 0 AS rate, eta > now() - interval '1 min' AS eta FROM taskq.batch_progress;
+CREATE VIEW ws.progress AS SELECT step, members, done, failed, items, rate > 0 AS rate, eta > now() - interval '1 min' AS eta FROM taskq.batch_progress WHERE workflow_id >= :w;
 SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"total": 100, "size": 25}') FROM taskq_claim('open');
 SELECT * FROM ws.progress;
@@ -129,7 +130,7 @@ SELECT cancel FROM ws.held, taskq_checkpoint(task_id, token, jsonb_build_object(
 SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"rows": 6}') FROM ws.held WHERE step = 'part_001';
 SELECT taskq_complete(task_id, token, '{"rows": 25}') FROM taskq_claim('open');
-SELECT taskq_resolve(task_id, '{"rows": 0, "by": "hand"}') FROM taskq.workflow_steps WHERE state = 'dead';
+SELECT taskq_resolve(task_id, '{"rows": 0, "by": "hand"}') FROM taskq.workflow_steps WHERE workflow_id = :w AND state = 'dead';
 SELECT * FROM ws.progress;
 SELECT taskq_batch_totals(r) FROM taskq_claim('open') c, jsonb_array_elements(c.dependency_results -> 'part') r;
 -- none, in objects of its own, and a batch that is never made
@@ -148,14 +149,14 @@ SELECT taskq_complete(task_id, token, '{"batches": [{"cursor": 1}, {"cursor": 2}
 SELECT workflow_id = :w2 AS second, step, members, done, failed, items, rate, eta FROM taskq.batch_progress WHERE workflow_id IN (:w, :w2);
 -- who may see it
 SET ROLE ws_reader;
-SELECT step, members, items FROM taskq.batch_progress ORDER BY members;
+SELECT step, members, items FROM taskq.batch_progress WHERE workflow_id > :before ORDER BY members;
 RESET ROLE;
 SET ROLE ws_worker;
-SELECT count(*) FROM taskq.batch_progress;
+SELECT count(*) FROM taskq.batch_progress WHERE workflow_id > :before;
 RESET ROLE;
 GRANT pg_monitor TO ws_worker;
 SET ROLE ws_worker;
-SELECT step, members, done, failed, items, rate, eta FROM taskq.batch_progress ORDER BY members;
+SELECT step, members, done, failed, items, rate, eta FROM taskq.batch_progress WHERE workflow_id > :before ORDER BY members;
 RESET ROLE;
 
 -- totals: numbers by their names, and nothing else
@@ -176,7 +177,7 @@ SET ROLE ws_other;
 SELECT taskq_batch_totals('{"a": 1}');
 RESET ROLE;
 SELECT * FROM taskq_check();
-SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE finished_at IS NULL;
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE workflow_id > :before AND finished_at IS NULL;
 SELECT taskq_revoke('open', r, '{submit,work,read,manage}') FROM unnest('{ws_worker,ws_other,ws_reader}'::text[]) r;
 DROP SCHEMA ws CASCADE;
 DROP ROLE ws_worker, ws_other, ws_reader;
