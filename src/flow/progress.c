@@ -103,7 +103,6 @@ Datum
 taskq_batch_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	int64          workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	TqTemplate *template;
 	Progress *members;
 	TqMade   *made;
@@ -114,8 +113,8 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 
 	tq_rows_begin(fcinfo);
 	tq_queue_refresh();
-	if (!tq_flow_read(workflow_id, &flow) || !has_batch(flow.template) ||
-		tq_flow_sight(flow.template) == 0)
+	if (PG_ARGISNULL(0) || !tq_flow_read(PG_GETARG_INT64(0), &flow) ||
+		!has_batch(flow.template) || tq_flow_sight(flow.template) == 0)
 		return (Datum) 0;
 	template = flow.template;
 	exists = palloc0(sizeof(bool) * (template->step_count + 1));

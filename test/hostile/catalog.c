@@ -22,7 +22,10 @@ Item     *items;
 int       item_count;
 bool      only_required;
 
-/* Input arguments of the extension's functions that anybody may be given. */
+/*
+ * Input arguments of the extension's functions that anybody may be given.
+ * Aggregates are called otherwise.
+ */
 static const char query[] =
 	"SELECT format('%I.%I', n.nspname, p.proname), p.proname,"
 	"  p.prokind = 'p', p.proname LIKE 'taskq\\_%', a.name,"
@@ -40,8 +43,8 @@ static const char query[] =
 	"  FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))"
 	"   WITH ORDINALITY t (type, i)"
 	"  WHERE coalesce(p.proargmodes[i], 'i') IN ('i', 'b', 'v')) a ON true"
-	" WHERE p.proname LIKE 'taskq\\_%'"
-	"  OR has_function_privilege('public', p.oid, 'EXECUTE')"
+	" WHERE p.prokind <> 'a' AND (p.proname LIKE 'taskq\\_%'"
+	"  OR has_function_privilege('public', p.oid, 'EXECUTE'))"
 	" ORDER BY p.proname, p.oid, a.number";
 
 /* Good values of arguments, for one function or all; %-words are filled. */

@@ -149,7 +149,8 @@ SELECT a.finished_at >= a.created_at + interval '80 ms' AS a, b.finished_at >= (
 SELECT taskq_start_workflow('timer', '{"at": "2001-01-01"}') AS w \gset
 SELECT wp.seen(:w);
 SELECT wp.seen(taskq_start_workflow('timer', i)) FROM unnest(ARRAY['{"at": "never"}', '{"at": "infinity"}', '{"at": 5}', '{}']::jsonb[]) i;
-SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'timer' AND finished_at IS NULL;
+CALL wp.until_true('SELECT count(*) = 4 FROM taskq.workflows WHERE name = ''timer'' AND state = ''error''');
+SELECT taskq_cancel_workflow(:w);
 -- a timer that was retried, put aside or resolved does not ring for what was
 SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "wp", "steps": [
   {"name": "a", "type": "timer", "timer": {"after": "1 hour"}}, {"name": "b", "type": "timer", "timer": {"after": "30 ms"}}]}');
