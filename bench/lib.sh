@@ -200,6 +200,7 @@ start_server() {
 	CONF
 	must 'the server' pg_ctl -D "$work/data" -l "$work/log" -w -s start
 	postmaster=$(head -n 1 "$work/data/postmaster.pid")
+	cpu_before=0
 	sql postgres -c 'CREATE ROLE bench LOGIN'
 }
 
