@@ -191,7 +191,7 @@ BEGIN
     IF c.input ->> 'address' = 'wrong' THEN
         RAISE EXCEPTION 'the letter came back';
     END IF;
-    RETURN c.dependency_results -> 'account' || c.dependency_results -> 'subscribe';
+    RETURN (c.dependency_results -> 'account') || (c.dependency_results -> 'subscribe');
 END
 $$;
 -- what takes a step back has its result as payload

@@ -177,7 +177,7 @@ SELECT x.reference, format('UPDATE taskq.task SET %s WHERE task_id = {id}', x.ch
     ('pending', 'attempt = -1', 'task has numbers that cannot be'),
     ('pending', 'max_attempts = -2, attempt = -3', 'task has numbers that cannot be'),
     ('pending', 'flags = -1', 'task has marks that cannot be'),
-    ('pending', 'large = 128', 'task has marks that cannot be'),
+    ('pending', 'large = 256', 'task has marks that cannot be'),
     ('pending', 'descent = 3', 'task has marks that cannot be'),
     ('pending', 'reason = 99', 'task has an unknown reason'),
     ('pending', 'reason = 1', 'reason does not go with the state'),
@@ -229,7 +229,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
      'UPDATE taskq.archive SET bucket = 3, finished_at = now() - interval ''2 d'' WHERE task_id = {id}',
      'finished task is older than its leaf: task {id}'),
     ('large', 'UPDATE taskq.large SET raw = ''\x00'' WHERE task_id = {id}', 'large part is of the wrong kind: task {id}, part 0'),
-    ('large', 'INSERT INTO taskq.large VALUES ({id}, 7, ''1'')', 'large part is of the wrong kind: task {id}, part 7'),
+    ('large', 'INSERT INTO taskq.large VALUES ({id}, 8, ''1'')', 'large part is of the wrong kind: task {id}, part 8'),
     ('large', 'INSERT INTO taskq.large VALUES ({id} + 1000000, 0, ''1'')', 'large part has no task: task %, part 0'),
     ('large', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 0, now() - interval ''1 h'');'
      'INSERT INTO taskq.large VALUES ({id} + 1000000, 0, ''1'')', 'large part has no task: task %, part 0'),
