@@ -2,7 +2,11 @@
  * catalog.c
  *		Where the extension's own objects are in this database.
  *
- * OIDs are looked up once and forgotten by invalidation callbacks.  Two
+ * OIDs are looked up once and forgotten by invalidation callbacks.  REINDEX
+ * CONCURRENTLY puts another index in the place of one and tells so in the
+ * name of the table, so each table whose indexes are here makes it forget.
+ * It waits for whoever has locked the table: an index that is asked for with
+ * that lock in hand is there until the transaction ends.  Two
  * empty tables carry the news between sessions: whoever changes a queue, a
  * lane or a grant invalidates the relcache entry of taskq.queue_change, and
  * for workers that of taskq.worker_change.  The server delivers that when
@@ -25,17 +29,20 @@
 #include "utils/syscache.h"
 
 #include "base/catalog.h"
+#include "base/debug.h"
 
 #define TASK_COLUMNS 39 /* of the SQL that this library goes with */
 
 static TqCatalog catalog;
 static bool      catalog_valid = false;
+static uint64    changes = 0; /* of any relation, that were told */
 static uint64    queue_generation = 1;
 static uint64    worker_generation = 1;
 
 static void dropped_meanwhile(void) pg_attribute_noreturn();
 static Oid  relation_oid(Oid schema, const char *name);
 static void catalog_load(void);
+static bool has_indexes(Oid relid);
 static void relation_changed(Datum arg, Oid relid);
 static void schema_changed(Datum arg, int cacheid, uint32 hashvalue);
 
@@ -148,6 +155,7 @@ relation_oid(Oid schema, const char *name)
 static void
 catalog_load(void)
 {
+	uint64    before = changes;
 	TqCatalog found;
 	Relation  task;
 	int       columns;
@@ -185,6 +193,7 @@ catalog_load(void)
 	found.worker_change = relation_oid(found.schema, "worker_change");
 	found.task_id_seq = relation_oid(found.schema, "task_id_seq");
 	found.timeline_seq = relation_oid(found.schema, "timeline_seq");
+	TQ_DEBUG_POINT("catalog_loading");
 
 	task = tq_catalog_open_table(found.task, AccessShareLock);
 	columns = RelationGetNumberOfAttributes(task);
@@ -199,19 +208,29 @@ catalog_load(void)
 			 errhint(
 				 "Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
 
+	/* what has changed meanwhile may have been looked up before */
 	catalog = found;
-	catalog_valid = true;
+	catalog_valid = before == changes;
+}
+
+/* Is it a table of whose indexes the OIDs are kept? */
+static bool
+has_indexes(Oid relid)
+{
+	return relid == catalog.task || relid == catalog.key ||
+		   relid == catalog.edge || relid == catalog.leaf[TQ_LEAF_KEEP];
 }
 
 /* Relcache callback; InvalidOid means all. */
 static void
 relation_changed(Datum arg, Oid relid)
 {
+	changes++;
 	if (!OidIsValid(relid) || relid == catalog.queue_change)
 		queue_generation++;
 	if (!OidIsValid(relid) || relid == catalog.worker_change)
 		worker_generation++;
-	if (!OidIsValid(relid) || relid == catalog.task)
+	if (!OidIsValid(relid) || has_indexes(relid))
 		catalog_valid = false;
 }
 
@@ -219,6 +238,7 @@ relation_changed(Datum arg, Oid relid)
 static void
 schema_changed(Datum arg, int cacheid, uint32 hashvalue)
 {
+	changes++;
 	catalog_valid = false;
 	queue_generation++;
 	worker_generation++;

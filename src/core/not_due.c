@@ -39,10 +39,10 @@ static TqNotDue *sorted(HTAB *counts, int *count);
 TqNotDue *
 tq_not_due_count(TimestampTz now, int *count)
 {
-	const TqCatalog *catalog = tq_catalog();
-	Relation table = tq_catalog_open_table(catalog->task, AccessShareLock);
+	Relation table =
+		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	Relation index =
-		tq_catalog_open_index(catalog->task_wake, AccessShareLock);
+		tq_catalog_open_index(tq_catalog()->task_wake, AccessShareLock);
 	HASHCTL   ctl = {.keysize = sizeof(int32),
 					 .entrysize = sizeof(TqNotDue),
 					 .hcxt = CurrentMemoryContext};

@@ -106,10 +106,11 @@ tq_edge_lock_repair(int64 workflow_id, TqRepair repair, bool wait)
 					   false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
+/* Of a table: that of an index is another one after REINDEX CONCURRENTLY. */
 static void
 repair_tag(int64 workflow_id, LOCKTAG *tag)
 {
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge_pkey,
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->archive,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 

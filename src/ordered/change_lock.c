@@ -142,7 +142,8 @@ names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
  * Unique references are waited for in the order in which rows are written.
  * Of two changes that each give several, in whatever order, the second one
  * waits here instead: for the hash of the reference, of which there are so
- * few that a hundred thousand of them do not fill the table of locks.
+ * few that a hundred thousand of them do not fill the table of locks.  The
+ * OID is that of a table, which REINDEX CONCURRENTLY leaves as it is.
  */
 static void
 lock_references(TqChange *change)
@@ -165,7 +166,7 @@ lock_references(TqChange *change)
 	if (given > 1)
 	{
 		while ((hash = bms_next_member(hashes, hash)) >= 0)
-			LockDatabaseObject(tq_catalog()->task_reference, (Oid) hash, 0,
+			LockDatabaseObject(tq_catalog()->key, (Oid) hash, 0,
 							   ExclusiveLock);
 	}
 }

@@ -14,7 +14,7 @@ use TaskqInit;
 use Time::HiRes qw(time);
 
 our @EXPORT = qw(start_node within stays timely sound worker_pid error_of recovered start_again amcheck
-  start_clients end_clients said errors_of start_limit_clients kill_limit_client build_c);
+  start_clients end_clients said errors_of words_of_errors start_limit_clients kill_limit_client build_c);
 
 # What sessions in the background are asked is no result of a test.
 {
@@ -281,6 +281,24 @@ sub errors_of
 
 	/(?:ERROR|FATAL):\s+(\w{5})\s*$/ && $count{$1}++ for said(@_);
 	return %count;
+}
+
+# words_of_errors(NODE, SQLSTATE...): what the log says of these errors, each
+# once, with how often and what it was doing.
+sub words_of_errors
+{
+	my ($node, @codes) = @_;
+	my $code = join '|', @codes;
+	my (%count, $of);
+
+	for (split /\n/, slurp_file($node->logfile))
+	{
+		$of = $_ if s/^.*\] (?:$code) .*?((?:ERROR|FATAL):)/$1/;
+		$count{$of}++, next if defined $of && $of eq $_;
+		next if !defined $of || !s/^.*\] (?:$code) .*?((?:HINT|DETAIL|CONTEXT|STATEMENT|LOCATION):)/$1/;
+		$count{"$of\n    $_"}++;
+	}
+	return join "\n", map { "$count{$_} times $_" } sort keys %count;
 }
 
 sub said
