@@ -66,7 +66,8 @@ heartbeats() {
 			done
 		else
 			pause=0.2
-			[ "$code" != TQ007 ] || sql "$register"	# we were silent for too long
+			# we were silent for too long, but have not gone meanwhile
+			[ "$code" != TQ007 ] || ! kill -0 $$ 2>/dev/null || sql "$register"
 		fi
 	done
 }

@@ -55,7 +55,7 @@ sub start_server
 		"languages_$name",
 		'listen_addresses' => "'127.0.0.1'",
 		'taskq.stale_threshold' => "'1500ms'",
-		'taskq.dead_threshold' => "'3s'",
+		'taskq.dead_threshold' => "'1h'",    # who is slow is not dead
 		'taskq.reaper_interval' => "'200ms'");
 	$sql->(slurp_file("$examples/done_work.sql"));
 	$sql->($meet);
@@ -241,6 +241,16 @@ sub freeze
 	});
 }
 
+# From now on, of workers that are silent
+sub dead_after
+{
+	my ($time) = @_;
+
+	$sql->("ALTER SYSTEM SET taskq.dead_threshold = '$time'");
+	$node->reload;
+	return;
+}
+
 sub check_kill
 {
 	my ($q, @command) = @_;
@@ -253,8 +263,10 @@ sub check_kill
 		  . " WHERE queue = '$q' AND state = 'running'");
 	like($held, qr/^\d+,\d+$/, 'two tasks run');
 	kill_worker($killed);
+	dead_after('3s');
 	must(comes("SELECT string_agg(state, ',') FROM taskq.workers WHERE worker IN ('$killed', '$frozen')", 'dead,dead'),
 		'the killed one and the frozen one are declared dead');
+	dead_after('1h');
 	must(comes("SELECT count(*) FROM taskq.tasks WHERE task_id IN ($held) AND state = 'pending'", 2),
 		'their tasks are back');
 	kill 'CONT', -$pid{$frozen};
