@@ -1,6 +1,6 @@
 # The wall clock of the server steps by an hour, forward and backward: leases
 # end no later than they should, tasks come when they should, and who has lost
-# a lease early is told so.
+# a lease early is told so; what has been done is taken back in the right order.
 use strict;
 use warnings;
 use FindBin;
@@ -111,12 +111,23 @@ isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'a wo
 
 # --- and back to what it was
 clear();
+$sql->(q{SELECT taskq_define_workflow('{"name": "w", "version": "1", "queue": "u", "on_failure": "compensate", "steps": [
+  {"name": "first", "compensate": {"handler": "h"}}, {"name": "second", "depends_on": ["first"], "compensate": {"handler": "h"}},
+  {"name": "third", "depends_on": ["second"]}]}'); SELECT taskq_start_workflow('w')});
+my $work = q{SELECT step, taskq_complete(task_id, token) FROM taskq_claim('u')};
+is($sql->($work), 'first|', 'the first step ends');
 ($id, $first) = begin('15 min');
 ($short) = begin('1 s');
 ok(step(0), 'the clock steps back again');
 comes_back('a lease of a second ends all the same', $short);
 flows('an hour back again');
 is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease goes on');
+is($sql->($work), 'second|', 'and so does a workflow');
+is($sql->("SELECT step FROM taskq.workflow_steps WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1"), 'second', 'whose second step ends before the first one, as the clock says');
+$sql->(q{SELECT taskq_fail(task_id, token, 'e', retryable => false) FROM taskq_claim('u')});
+is($sql->($work), 'compensate:second|', 'it is taken back before that all the same');
+is($sql->($work), 'compensate:first|', 'and then the first one');
+is($sql->('SELECT state, reason FROM taskq.workflows'), 'error|compensated', 'all has been taken back');
 sound($node);
 $node->stop;
 done_testing();
