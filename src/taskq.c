@@ -41,6 +41,7 @@ _PG_init(void)
 	tq_insertion_init();
 	tq_template_init();
 	tq_door_init();
+	tq_flow_explain_init();
 	tq_carry_init();
 	tq_passive_init();
 	tq_shmem_init();

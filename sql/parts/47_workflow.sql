@@ -115,7 +115,7 @@ CREATE FUNCTION taskq_workflow(workflow_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow';
 COMMENT ON FUNCTION taskq_workflow(bigint) IS
-    'An instance with its state, its numbers, its steps and edges';
+    'An instance with its state, its numbers, its steps and edges, a verdict, what blocks it, and what to do next';
 
 CREATE FUNCTION taskq_step_levels(workflow_id bigint)
     RETURNS TABLE (step text, level integer)

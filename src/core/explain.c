@@ -7,7 +7,8 @@
  * 1. The task is finished: what became of it.
  * 2. It is running: its lease or time is over or its worker is gone, it was
  *    asked to stop, its worker is silent, or who holds it.
- * 3. It is suspended, or blocked.
+ * 3. It is suspended, or blocked; of a step of a workflow the layer above
+ *    tells what it waits for.
  * 4. It is pending.  First what holds for every claim: an open transaction
  *    changes it; its deadline has passed; all queues, or its queue, are
  *    paused; it is not due; limits.  Then what is known of registered
@@ -20,7 +21,8 @@
  * worker) that is told with every reason that would end by itself.
  *
  * It costs some look-ups by index, one row for each worker alive, and at
- * most 10000 entries of the queue's lanes; it never reads the whole queue,
+ * most 10000 entries of the queue's lanes, or for a step of a workflow the
+ * rows of all steps of the instance; it never reads the whole queue,
  * and works without shared memory and on a standby.
  *
  * Copyright (c) 2026, the taskq developers
@@ -157,8 +159,9 @@ taskq_explain(PG_FUNCTION_ARGS)
 	tq_call_begin_look(&e.call);
 	queue = find_task(&e, task_id, &task);
 	initStringInfo(&e.text);
-	appendStringInfo(&e.text, "Task " INT64_FORMAT " of queue \"%s\" ",
-					 task_id, queue->name);
+	appendStringInfo(&e.text, "Task " INT64_FORMAT " of queue \"%s\"", task_id,
+					 queue->name);
+	tq_explain_which(&e, &task);
 	switch ((TqState) task.f.state)
 	{
 		case TQ_STATE_DONE:
@@ -499,11 +502,13 @@ explain_suspended(TqExplain *e, TqTask *task)
 	StringInfo text = &e->text;
 	Change     change;
 
-	tq_explain_because(TQ_WHY_SUSPENDED);
 	read_change(task, &change);
 	appendStringInfoString(text, "is suspended");
 	if (change.known)
 		appendStringInfo(text, " since %s", tq_explain_time(change.at));
+	if (tq_explain_step(e, task))
+		return;
+	tq_explain_because(TQ_WHY_SUSPENDED);
 	say_role(e, &change);
 	if (task->f.reason != TQ_REASON_NONE)
 		appendStringInfo(text, " (%s)",
@@ -517,6 +522,11 @@ explain_suspended(TqExplain *e, TqTask *task)
 static void
 explain_blocked(TqExplain *e, const TqQueue *queue, const TqTask *task)
 {
+	if ((task->f.flags & TQ_FLAG_IN_LINE) == 0 && tq_explain_step(e, task))
+	{
+		say_deadline(e, task);
+		return;
+	}
 	tq_explain_because(TQ_WHY_BLOCKED);
 	if ((task->f.flags & TQ_FLAG_IN_LINE) != 0 && !task->isnull[TQ_COL_KEY])
 	{
@@ -666,6 +676,8 @@ say_retry(TqExplain *e, const TqTask *task, const char *also)
 				 task->f.max_attempts != -1 &&
 				 task->f.attempt >= task->f.max_attempts;
 
+	if (!TQ_STATE_IS_LIVE((TqState) task->f.state) && tq_explain_step(e, task))
+		return;
 	appendStringInfo(&e->text, " taskq_retry(" INT64_FORMAT "%s)%s",
 					 task->f.task_id, reset ? ", reset_attempts => true" : "",
 					 also);

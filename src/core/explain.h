@@ -53,6 +53,16 @@ typedef enum TqWhy
 	TQ_WHY_WORKERS_FULL,
 	TQ_WHY_READY_BEHIND,
 	TQ_WHY_READY_NEXT,
+	/* of steps of workflows */
+	TQ_WHY_STEP_PARENTS,
+	TQ_WHY_STEP_FAILED,
+	TQ_WHY_STEP_CHOICE,
+	TQ_WHY_STEP_SIGNAL,
+	TQ_WHY_STEP_APPROVAL,
+	TQ_WHY_STEP_TIMER,
+	TQ_WHY_STEP_WORKFLOW,
+	TQ_WHY_STEP_STOPPED,
+	TQ_WHY_STEP_OVER,
 	/* of tasks and claims */
 	TQ_WHY_PAUSED_ALL,
 	TQ_WHY_PAUSED,
@@ -139,6 +149,8 @@ extern void tq_explain_survey(TqExplain *e, const TqQueue *queue,
 extern void tq_explain_holders(TqExplain *e, const TqSurvey *survey);
 extern void tq_explain_task_tags(const TqTask *task, TqTags *tags);
 extern bool tq_explain_waiters(TqExplain *e, int count, const char *what);
+extern void tq_explain_which(TqExplain *e, const TqTask *task);
+extern bool tq_explain_step(TqExplain *e, const TqTask *task);
 
 /* explain_turn.c */
 extern void tq_explain_turn(TqExplain *e, const TqQueue *queue,

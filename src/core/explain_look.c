@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/spi.h"
 #include "core/explain.h"
+#include "core/step.h"
 #include "core/xact.h"
 #include "shared/counter.h"
 #include "shared/registry.h"
@@ -380,4 +381,27 @@ tq_explain_waiters(TqExplain *e, int count, const char *what)
 	appendStringInfo(&e->text, " %d %s in the server for %s.", count,
 					 count == 1 ? "session waits" : "sessions wait", what);
 	return true;
+}
+
+/* A step: of which workflow. */
+void
+tq_explain_which(TqExplain *e, const TqTask *task)
+{
+	char *name = NULL;
+
+	if (tq_step_is(task) && tq_step_hooks.name != NULL)
+		name = tq_step_hooks.name(task);
+	if (name != NULL)
+		appendStringInfo(&e->text,
+						 ", step \"%s\" of workflow " INT64_FORMAT ",", name,
+						 DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]));
+	appendStringInfoChar(&e->text, ' ');
+}
+
+/* True: what is to be said is what its workflow has said. */
+bool
+tq_explain_step(TqExplain *e, const TqTask *task)
+{
+	return tq_step_is(task) && tq_step_hooks.explain != NULL &&
+		   tq_step_hooks.explain(e, task);
 }

@@ -23,6 +23,8 @@ typedef enum TqCarryColumn
 	TQ_CARRY_COLUMNS
 } TqCarryColumn;
 
+struct TqExplain;
+
 /* The layer of workflows fills these in at load. */
 typedef struct TqStepHooks
 {
@@ -41,6 +43,9 @@ typedef struct TqStepHooks
 	TimestampTz (*next_timer)(void);
 	/* its name; NULL: the workflow is gone */
 	char *(*name)(const TqTask *task);
+	/* in words, after its state: why it is in it and what to do, as far as
+	 * that is for its workflow to say; false: nothing was said */
+	bool (*explain)(struct TqExplain *e, const TqTask *task);
 } TqStepHooks;
 
 extern PGDLLIMPORT TqStepHooks tq_step_hooks;

@@ -32,7 +32,6 @@ static TqStmt stmt_newest = {
 	NULL,
 	true};
 
-static bool  find_child(int64 task_id, TqFlow *child);
 static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
 				   int64 task_id);
 static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
@@ -60,7 +59,7 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 	step =
 		&flow->template
 			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
-	if (!find_child(task_id, &child) || child.state == TQ_FLOW_ERROR ||
+	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
 		child.state == TQ_FLOW_CANCELLED)
 		start(call, flow, step, task_id);
 	else if (tq_flow_has_ended(&child))
@@ -74,7 +73,7 @@ tq_child_ended(TqCall *call, const TqFlow *flow)
 	TqFlow newest;
 
 	if (flow->parent_task_id != 0 &&
-		find_child(flow->parent_task_id, &newest) &&
+		tq_child_find(flow->parent_task_id, &newest) &&
 		newest.workflow_id == flow->workflow_id)
 		end_step(call, flow->parent_task_id, flow);
 }
@@ -89,7 +88,7 @@ tq_child_revived(TqCall *call, const TqFlow *flow)
 	TqFlow   newest;
 
 	if (flow->parent_task_id == 0 ||
-		!find_child(flow->parent_task_id, &newest) ||
+		!tq_child_find(flow->parent_task_id, &newest) ||
 		newest.workflow_id != flow->workflow_id)
 		return;
 	tq_call_snapshot();
@@ -117,16 +116,16 @@ tq_child_cancel(TqCall *call, int64 task_id)
 	TqFlow child;
 
 	check_stack_depth();
-	if (!find_child(task_id, &child) || child.state != TQ_FLOW_LIVE)
+	if (!tq_child_find(task_id, &child) || child.state != TQ_FLOW_LIVE)
 		return false;
 	tq_flow_lock(child.workflow_id, false);
 	return tq_flow_read(child.workflow_id, &child) &&
 		   child.state == TQ_FLOW_LIVE && tq_cancel(call, &child, NULL);
 }
 
-/* False: there is none. */
-static bool
-find_child(int64 task_id, TqFlow *child)
+/* The newest that was started for a step; false: there is none. */
+bool
+tq_child_find(int64 task_id, TqFlow *child)
 {
 	Datum arg = Int64GetDatum(task_id);
 	int64 workflow_id = 0;

@@ -305,28 +305,35 @@ end(TqFlow *flow, TqReason reason)
 
 /*
  * A step or compensation that has ended is about to be moved, while repairs
- * are locked.  TQ005 for a step unless the instance is live, and for a
- * compensation unless the instance has ended for its sake.
+ * are locked.  TQ005 when its instance does not allow that any more.
  */
 void
 tq_compensate_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
 {
 	int32   step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState from = (TqState) task->f.state;
-	bool    finished = from == TQ_STATE_DONE || from == TQ_STATE_FILTERED;
-	bool    allowed;
 
-	if (TQ_STEP_COMPENSATES(step_id))
-		allowed = flow->state == TQ_FLOW_ERROR && !finished;
-	else
-	{
-		finished = finished || (from == TQ_STATE_DEAD &&
-								tq_judge_is_excused(flow->template, step_id));
-		allowed = flow->state == TQ_FLOW_LIVE &&
-				  !(finished && tq_stop_has_failed(flow));
-	}
-	if (!allowed)
+	if (!tq_compensate_allows(flow, step_id, from))
 		tq_error_invalid_transition(task->f.task_id, from, move->wanted);
+}
+
+/*
+ * May one that has ended be moved?  A step as long as the instance is live, a
+ * compensation when the instance has ended for its sake.
+ */
+bool
+tq_compensate_allows(const TqFlow *flow, int32 step_id, TqState from)
+{
+	bool finished = from == TQ_STATE_DONE || from == TQ_STATE_FILTERED;
+
+	if (flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE)
+		return true;
+	if (TQ_STEP_COMPENSATES(step_id))
+		return flow->state == TQ_FLOW_ERROR && !finished;
+	finished = finished || (from == TQ_STATE_DEAD &&
+							tq_judge_is_excused(flow->template, step_id));
+	return flow->state == TQ_FLOW_LIVE &&
+		   !(finished && tq_stop_has_failed(flow));
 }
 
 /* Steps that will be taken back, and of which nothing is there yet. */

@@ -27,8 +27,7 @@ static Jsonb *part(int64 index, int64 start, int64 end);
 static void   push_number(JsonbParseState **state, const char *name,
 						  int64 number);
 static JsonbValue *member(Jsonb *result, const char *name);
-static bool        is_child(const TqStep *step, int place);
-static bool        is_noted(const TqStepList *list, int place);
+static void        note(TqStepList *list, bool *noted, int place);
 
 /*
  * What a result chooses; else what is wrong with it.  No result (of one that
@@ -54,6 +53,8 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	JsonbValue    *list = member(result, "create");
 	JsonbIterator *it;
 	JsonbValue     entry;
+	bool          *is_child;
+	bool          *noted;
 	int            count;
 
 	if (list == NULL || !tq_json_is_list(list))
@@ -64,6 +65,10 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 						"taskq.max_decision_steps allows %d",
 						count, tq_guc_max_decision_steps);
 	choice->steps.places = palloc(sizeof(int) * (count + 1));
+	noted = palloc0(sizeof(bool) * template->step_count);
+	is_child = palloc0(sizeof(bool) * template->step_count);
+	for (int i = 0; i < step->children.count; i++)
+		is_child[step->children.places[i]] = true;
 	it = JsonbIteratorInit(list->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
@@ -74,13 +79,12 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 			return "a decision must choose steps by their names";
 		chosen = tq_template_step(template, entry.val.string.val,
 								  entry.val.string.len);
-		if (chosen < 0 || !is_child(step, chosen))
+		if (chosen < 0 || !is_child[chosen])
 			return psprintf("a decision chooses \"%.*s\", which is no step "
 							"that depends on it",
 							Min(entry.val.string.len, TQ_MAX_NAME),
 							entry.val.string.val);
-		if (!is_noted(&choice->steps, chosen))
-			choice->steps.places[choice->steps.count++] = chosen;
+		note(&choice->steps, noted, chosen);
 	}
 	return NULL;
 }
@@ -93,8 +97,10 @@ tq_decide_branches(const TqStep *step, const TqTemplate *template,
 	JsonbParseState *state = NULL;
 	TqStepList       chosen = {0};
 	JsonbValue       value;
+	bool            *noted;
 
 	chosen.places = palloc(sizeof(int) * (template->step_count + 1));
+	noted = palloc0(sizeof(bool) * (template->step_count + 1));
 	for (int i = 0; i < step->branch_count; i++)
 	{
 		const TqBranch *branch = &step->branches[i];
@@ -107,10 +113,7 @@ tq_decide_branches(const TqStep *step, const TqTemplate *template,
 			return NULL;
 		}
 		for (int j = 0; taken && j < branch->steps.count; j++)
-		{
-			if (!is_noted(&chosen, branch->steps.places[j]))
-				chosen.places[chosen.count++] = branch->steps.places[j];
-		}
+			note(&chosen, noted, branch->steps.places[j]);
 	}
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	value.type = jbvString;
@@ -260,19 +263,12 @@ member(Jsonb *result, const char *name)
 	return tq_json_member(&value, name);
 }
 
-static bool
-is_child(const TqStep *step, int place)
+/* Once. */
+static void
+note(TqStepList *list, bool *noted, int place)
 {
-	return is_noted(&step->children, place);
-}
-
-static bool
-is_noted(const TqStepList *list, int place)
-{
-	for (int i = 0; i < list->count; i++)
-	{
-		if (list->places[i] == place)
-			return true;
-	}
-	return false;
+	if (noted[place])
+		return;
+	noted[place] = true;
+	list->places[list->count++] = place;
 }

@@ -148,6 +148,7 @@ extern bool tq_cancel(TqCall *call, TqFlow *flow, char *message);
 extern void tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id);
 extern void tq_child_ended(TqCall *call, const TqFlow *flow);
 extern void tq_child_revived(TqCall *call, const TqFlow *flow);
+extern bool tq_child_find(int64 task_id, TqFlow *child);
 extern bool tq_child_cancel(TqCall *call, int64 task_id);
 
 /* results.c */
@@ -181,6 +182,9 @@ extern char  *tq_decide_read(const TqTemplate *template, int place,
 extern Jsonb *tq_decide_branches(const TqStep *step,
 								 const TqTemplate *template, Jsonb *document,
 								 char **wrong);
+
+/* explain.c */
+extern void tq_flow_explain_init(void);
 
 /* door.c */
 extern void tq_door_init(void);

@@ -1,7 +1,7 @@
 /*
  * look.c
- *		Looking at instances: taskq_workflow, taskq_step_levels, and what the
- *		views of workflows call.
+ *		Looking at instances: taskq_step_levels, and what the views of
+ *		workflows call.
  *
  * An instance is told as it was at one moment: its row, its steps, their
  * results and edges are all read with the snapshot of the statement that
@@ -29,7 +29,6 @@
 #include "flow/flow.h"
 #include "flow/judge.h"
 
-PG_FUNCTION_INFO_V1(taskq_workflow);
 PG_FUNCTION_INFO_V1(taskq_step_levels);
 PG_FUNCTION_INFO_V1(taskq_workflow_sight);
 PG_FUNCTION_INFO_V1(taskq_workflow_look);
@@ -38,25 +37,6 @@ PG_FUNCTION_INFO_V1(taskq_workflow_step_rows);
 static TqStmt stmt_left = {
 	"SELECT e.child, count(*)::integer FROM taskq.edge e"
 	" WHERE e.workflow_id = $1 AND e.child >= 0 GROUP BY e.child",
-	1,
-	{INT8OID},
-	NULL};
-
-static TqStmt stmt_document = {
-	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
-	" 'namespace', w.namespace, 'name', w.name, 'version', w.version,"
-	" 'state', w.state, 'reason', w.reason,"
-	" 'input', w.input, 'result', w.result,"
-	" 'steps_total', w.steps_total, 'steps_done', w.steps_done,"
-	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
-	" 'percentage', CASE WHEN w.steps_total > 0"
-	"   THEN round(100.0 * w.steps_done / w.steps_total, 1) END,"
-	" 'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object("
-	"     'step', s.step, 'type', s.type, 'task_id', s.task_id,"
-	"     'state', s.state, 'reason', s.reason, 'attempt', s.attempt,"
-	"     'parents_left', s.parents_left, 'depends_on', s.depends_on)), '[]')"
-	"   FROM taskq.workflow_step_rows(w.workflow_id) s))"
-	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
 	1,
 	{INT8OID},
 	NULL};
@@ -321,41 +301,4 @@ taskq_step_levels(PG_FUNCTION_ARGS)
 		tq_rows_add(result, values, nulls);
 	}
 	return (Datum) 0;
-}
-
-Datum
-taskq_workflow(PG_FUNCTION_ARGS)
-{
-	int64  workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
-	Datum  arg = Int64GetDatum(workflow_id);
-	Jsonb *document = NULL;
-	TqFlow flow;
-	int    path;
-
-	tq_queue_refresh();
-	tq_flow_push_moment();
-	if (!tq_flow_see(workflow_id, &flow))
-		tq_flow_missing(workflow_id);
-	tq_flow_require(&flow, TQ_RIGHT_READ, false);
-	/* the views are the caller's to see, the functions pg_catalog's */
-	path = tq_compat_path_enter();
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute_with_args(stmt_document.text, 1, stmt_document.types, &arg,
-							  NULL, true, 1) == SPI_OK_SELECT &&
-		SPI_processed > 0)
-	{
-		bool  isnull;
-		Datum value = SPI_getbinval(SPI_tuptable->vals[0],
-									SPI_tuptable->tupdesc, 1, &isnull);
-
-		document = DatumGetJsonbP(SPI_datumTransfer(value, false, -1));
-	}
-	if (SPI_finish() != SPI_OK_FINISH)
-		elog(ERROR, "SPI_finish failed");
-	tq_compat_path_leave(path);
-	PopActiveSnapshot();
-	if (document == NULL)
-		tq_flow_missing(workflow_id);
-	PG_RETURN_JSONB_P(document);
 }

@@ -30,6 +30,7 @@
 #include "flow/flow.h"
 #include "flow/passive.h"
 
+#define NEAR (60 * USECS_PER_SEC)
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 
 static TqStmt stmt_signal = {
@@ -57,6 +58,14 @@ static TqStmt stmt_delete = {
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
+/* Of one suspension: it is near what its definition says. */
+static TqStmt stmt_near = {
+	"SELECT r.at FROM taskq.timer r"
+	" WHERE r.at BETWEEN $1 AND $2 AND r.task_id = $3 AND r.since = $4",
+	4,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
+	NULL};
+
 static TqStmt stmt_next = {
 	"SELECT at FROM taskq.timer ORDER BY at LIMIT 1", 0, {0}, NULL};
 
@@ -70,11 +79,11 @@ typedef struct Timer
 /* When a timer is due, as of the last look; dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
 
-static bool        find_time(TqFlow *flow, const TqStep *step, TimestampTz *at,
-							 char **wrong);
-static bool        add_span(TimestampTz from, int64 span, TimestampTz *at);
-static int64       ring_timers(int limit);
-static bool        ring(TqCall *call, void *arg);
+static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
+					   TimestampTz *at, char **wrong);
+static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
+static int64 ring_timers(int limit);
+static bool  ring(TqCall *call, void *arg);
 static TimestampTz next_timer(void);
 
 void
@@ -103,7 +112,7 @@ tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
 		tq_passive_end(step, task, payload, move);
 		return;
 	}
-	if (!find_time(flow, step, &at, &wrong))
+	if (!find_time(flow, step, tq_clock_dispatch(), &at, &wrong))
 		tq_make_reject(task, move, wrong);
 	else if (step->type == TQ_STEP_TIMER && at <= tq_clock_dispatch())
 		move->to = TQ_STATE_DONE;
@@ -181,9 +190,40 @@ tq_passive_waits(const TqTask *task)
 		   task->f.reason == TQ_REASON_NONE;
 }
 
-/* When its time is up, 0: never; false, and words: it says nonsense. */
+/*
+ * When the time of a step is up that has been waiting for a while; 0: never,
+ * or nobody knows.  Timers stand in the order of their times, so it is found
+ * by about when it must be.
+ */
+TimestampTz
+tq_passive_until(TqFlow *flow, const TqStep *step, int64 task_id,
+				 TimestampTz since)
+{
+	TimestampTz at = 0;
+	Datum       args[4];
+	char       *wrong;
+	TqSpi       spi;
+
+	if (!find_time(flow, step, since, &at, &wrong) || at == 0 ||
+		TIMESTAMP_NOT_FINITE(at))
+		return 0;
+	args[0] = TimestampTzGetDatum(at - NEAR);
+	args[1] = TimestampTzGetDatum(at + NEAR);
+	args[2] = Int64GetDatum(task_id);
+	args[3] = TimestampTzGetDatum(since);
+	tq_spi_enter(&spi);
+	at = tq_spi_look(&stmt_near, args, NULL, 1) > 0 ? tq_spi_time(0, 1, 0) : 0;
+	tq_spi_leave(&spi);
+	return at;
+}
+
+/*
+ * When its time is up, if it waits from a moment on, 0: never; false, and
+ * words: it says nonsense.
+ */
 static bool
-find_time(TqFlow *flow, const TqStep *step, TimestampTz *at, char **wrong)
+find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
+		  char **wrong)
 {
 	const TqPassive *wait = step->wait;
 	const char      *what = wait->at != NULL              ? "at"
@@ -204,7 +244,7 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz *at, char **wrong)
 	if (wait->at != NULL && tq_value_time(word, at))
 		return true;
 	if (wait->at == NULL && tq_value_span(word, &span) &&
-		add_span(Max(tq_clock_dispatch(), flow->run_at), span, at))
+		add_span(Max(from, flow->run_at), span, at))
 		return true;
 	*wrong = wait->at != NULL
 				 ? "at: is no point in time"

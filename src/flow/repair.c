@@ -101,8 +101,7 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	step = tq_flow_step_of(task, &flow);
 	if (step == NULL)
 		return;
-	if (flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
-		tq_compensate_check(&flow, task, move);
+	tq_compensate_check(&flow, task, move);
 	/* its instance does not go back to its steps */
 	if (TQ_STEP_COMPENSATES(step_id))
 		return;

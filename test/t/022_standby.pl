@@ -45,19 +45,21 @@ is(TaskqWaiters::answer($w), 'done|1', 'and that of an instance of a workflow');
 is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_timeline(workflow_id => $flow)"), '3', 'which has a timeline there');
 like($standby->safe_psql('postgres', "SELECT taskq_workflow_graph($flow)"), qr/"a\\ndone"/, 'and a picture');
 
-# Eight clients: each submits, claims and completes or fails, and writes
-# down every id, and every pair of id and token, that it was given.
+# A client: it submits, claims and completes or fails, and writes down every
+# id, and every pair of id and token, that it was given: for as long, and until
+# it has so many ids.
 sub clients
 {
-	my ($node, $n, $seconds, $log) = @_;
+	my ($node, $least, $seconds, $log) = @_;
 	my $host = $node->host;
 	my $port = $node->port;
 	my $parent = $$;
 	my $pid = fork;
 	return $pid if $pid;
 	my $end = time + $seconds;
+	my $ids = 0;
 	open my $fh, '>>', $log or die;
-	while (time < $end && getppid == $parent)
+	while ((time < $end || ($ids < $least && time < $end + 60)) && getppid == $parent)
 	{
 		my ($o, $e) = ('', '');
 		my $text = join "\n", map {
@@ -71,24 +73,25 @@ sub clients
 			'<', \$text, '>', \$o, '2>', \$e);
 		};
 		print $fh $o;
+		$ids += () = $o =~ /^submitted /mg;
 	}
 	close $fh;
 	POSIX::_exit(0);
 }
 
 my $dir = $PostgreSQL::Test::Utils::tmp_check;
-my @pids = map { clients($primary, $_, 9, "$dir/old_$_.log") } 1 .. 8;
+my @pids = map { clients($primary, 200, 9, "$dir/old_$_.log") } 1 .. 8;
 ok(within(20, sub { $primary->safe_psql('postgres', 'SELECT count(*) > 500 FROM taskq.tasks') eq 't' }),
 	'clients are at work (void otherwise)');
 $standby->promote;
 ok(within(20, sub { worker_pid($standby) ne '' }), 'duties start on the promoted server');
-my @new = map { clients($standby, $_, 4, "$dir/new_$_.log") } 1 .. 4;
+my @new = map { clients($standby, 150, 4, "$dir/new_$_.log") } 1 .. 4;
 waitpid $_, 0 for @pids, @new;
 
 # The old primary is even started again, and gives out the tokens of another
 # start; so does the new one.
 $primary->restart;
-my @late = map { clients($primary, $_, 3, "$dir/old_late_$_.log") } 1 .. 4;
+my @late = map { clients($primary, 50, 3, "$dir/old_late_$_.log") } 1 .. 4;
 waitpid $_, 0 for @late;
 
 my (%ids, %pairs, %count);

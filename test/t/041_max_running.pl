@@ -20,6 +20,7 @@ my $CLIENTS = 16;
 my $SECONDS = $ENV{LONG} ? 30 : 9;
 my $WIPES = $ENV{LONG} ? 5 : 3;
 my $CRASHES = $ENV{LONG} ? 2 : 1;
+my $LEAST = 500;
 my %MAX = (queue => 5, worker => 3);
 my %KINDS = (queue => 'qa', worker => 'av');
 
@@ -79,6 +80,8 @@ while ((my $at = (time - $begin) / $SECONDS) < 3)
 	}
 	within(0.25, sub { 0 });
 }
+# enough to be judged, also where the machine is slow
+within(60, sub { (grep { /^B / } said($clients)) >= $LEAST });
 end_clients($clients);
 my $seconds = time - $begin;
 
@@ -134,7 +137,7 @@ note sprintf 'figure: %d claims acknowledged in %.1f s (%s)', $acknowledged, $se
 note 'figure: ' . join ', ', map { "$_ $done{$_}" } sort keys %done;
 note 'figure: errors ' . join ', ', map { "$_ $errors{$_}" } sort keys %errors;
 
-cmp_ok($acknowledged, '>=', 500, 'enough claims were acknowledged (void otherwise)');
+cmp_ok($acknowledged, '>=', $LEAST, 'enough claims were acknowledged (void otherwise)');
 is("$done{wipes} $done{crashes}", "$WIPES $CRASHES", 'memory was lost as often as planned (void otherwise)');
 cmp_ok($done{killed} && $done{terminated}, '>=', 1, 'clients and connections were killed (void otherwise)');
 for my $what (sort keys %MAX)
