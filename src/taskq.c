@@ -43,6 +43,7 @@ _PG_init(void)
 	tq_door_init();
 	tq_flow_explain_init();
 	tq_carry_init();
+	tq_expire_init();
 	tq_passive_init();
 	tq_shmem_init();
 	tq_process_init();

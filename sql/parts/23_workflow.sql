@@ -65,7 +65,7 @@ COMMENT ON COLUMN taskq.workflow.priority IS 'Of its steps that have none of the
 COMMENT ON COLUMN taskq.workflow.started_by IS 'Role that started it';
 COMMENT ON COLUMN taskq.workflow.created_at IS 'When it was started';
 COMMENT ON COLUMN taskq.workflow.finished_at IS 'When it ended';
-COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it lives';
+COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it lives, -infinity while it is being removed';
 COMMENT ON COLUMN taskq.workflow.run_at IS 'When it was to begin; null: at once';
 COMMENT ON COLUMN taskq.workflow.parent_id IS 'The instance that has started it';
 COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'The step of that one that waits for it';
@@ -137,3 +137,5 @@ COMMENT ON COLUMN taskq.timer.at IS 'When its time is up';
 COMMENT ON COLUMN taskq.timer.task_id IS 'The step';
 COMMENT ON COLUMN taskq.timer.since IS 'Since when it has been suspended; when it no longer is, the timer means nothing';
 COMMENT ON CONSTRAINT timer_pkey ON taskq.timer IS 'What is due next';
+CREATE INDEX timer_task_idx ON taskq.timer (task_id);
+COMMENT ON INDEX taskq.timer_task_idx IS 'Timers of a step that is removed';

@@ -221,7 +221,8 @@ SELECT w.workflow_id,
   JOIN taskq.template t USING (template_id)
  CROSS JOIN LATERAL (SELECT taskq.workflow_sight(w.template_id) AS sight OFFSET 0) s
  CROSS JOIN LATERAL taskq.workflow_look(w.workflow_id) l
- WHERE s.sight OPERATOR(pg_catalog.>) 0;
+ WHERE s.sight OPERATOR(pg_catalog.>) 0
+   AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
 COMMENT ON VIEW taskq.workflows IS 'Instances of workflows that current_user may see, as they are now';
 
 CREATE VIEW taskq.workflow_steps WITH (security_barrier) AS
@@ -240,7 +241,8 @@ SELECT w.workflow_id,
        s.finished_at
   FROM taskq.workflow w
  CROSS JOIN LATERAL taskq.workflow_step_rows(w.workflow_id) s
- WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0;
+ WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0
+   AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
 COMMENT ON VIEW taskq.workflow_steps IS
     'Steps of instances that current_user may see; state is null while a step was not created yet, skipped when it will not be';
 
@@ -255,6 +257,7 @@ SELECT w.workflow_id,
        b.eta
   FROM taskq.workflow w
  CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
- WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0;
+ WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0
+   AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
 COMMENT ON VIEW taskq.batch_progress IS
     'How far batches have come, of instances that current_user may see; null is what nobody knows yet';

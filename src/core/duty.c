@@ -147,6 +147,7 @@ static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_timers(int limit);
+static int64 duty_workflows(int limit);
 static int64 duty_role_names(int limit);
 static bool  is_settled(void);
 static bool  end_at_deadline(TqCall *call, void *arg);
@@ -259,8 +260,8 @@ tq_duty_turn(TimestampTz told)
 			while (turn_of("retention", tq_retention_expired,
 						   tq_guc_retention_batch))
 				;
-			while (turn_of("workflows", tq_retention_workflows,
-						   tq_guc_retention_batch))
+			while (
+				turn_of("workflows", duty_workflows, tq_guc_retention_batch))
 				;
 			(void) turn_of("rotation", tq_retention_rotate, 1);
 			while (
@@ -360,7 +361,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_sign_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
-				  {"workflows", tq_retention_workflows, 10 * BATCH, true},
+				  {"workflows", duty_workflows, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
@@ -587,6 +588,13 @@ static int64
 duty_timers(int limit)
 {
 	return tq_step_hooks.ring_timers(limit);
+}
+
+/* Instances of workflows that have been kept for long enough. */
+static int64
+duty_workflows(int limit)
+{
+	return tq_step_hooks.remove_ended(limit);
 }
 
 /* Roles that were renamed. */

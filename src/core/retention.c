@@ -15,7 +15,8 @@
  * archive_keep is emptied row by row, by expires_at.
  *
  * Rows of taskq.large whose task is gone are swept in the order of ids,
- * going on where the last sweep ended.  Rows of workers are in forget.c.
+ * going on where the last sweep ended.  Rows of workers are in forget.c,
+ * instances of workflows in flow/expire.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -62,60 +63,6 @@ static TqStmt stmt_expired = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
-	NULL};
-
-/* An instance whose time is up, and of whose steps none runs any more. */
-#define EXPIRED_WORKFLOWS                                                     \
-	"WITH over AS MATERIALIZED (SELECT w.workflow_id FROM taskq.workflow w"   \
-	"   WHERE w.expires_at <= $1 AND NOT EXISTS (SELECT FROM taskq.task t"    \
-	"                             WHERE t.workflow_id = w.workflow_id)"       \
-	"   ORDER BY w.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)"
-
-/* First their steps, then their edges, then themselves. */
-static TqStmt stmt_expired_steps = {
-	EXPIRED_WORKFLOWS
-	", chosen AS MATERIALIZED (SELECT k.task_id FROM over o"
-	"   JOIN taskq.archive_keep k USING (workflow_id) LIMIT $2),"
-	" gone AS (DELETE FROM taskq.archive_keep k USING chosen c"
-	"   WHERE k.task_id = c.task_id"
-	"   RETURNING k.task_id, k.large, k.queue_id),"
-	" parts AS (DELETE FROM taskq.large l USING gone g"
-	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
-	NULL};
-
-static TqStmt stmt_expired_edges = {
-	EXPIRED_WORKFLOWS
-	", chosen AS MATERIALIZED (SELECT e.workflow_id, e.child, e.parent"
-	"   FROM over o JOIN taskq.edge e USING (workflow_id) LIMIT $2),"
-	" gone AS (DELETE FROM taskq.edge e USING chosen c"
-	"   WHERE e.workflow_id = c.workflow_id AND e.child = c.child"
-	"     AND e.parent = c.parent RETURNING 1)"
-	"SELECT 0, count(*) FROM gone",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
-	NULL};
-
-static TqStmt stmt_expired_workflows = {
-	EXPIRED_WORKFLOWS
-	", gone AS (DELETE FROM taskq.workflow w USING over o"
-	"   WHERE w.workflow_id = o.workflow_id"
-	"     AND NOT EXISTS (SELECT FROM taskq.archive_keep k"
-	"                      WHERE k.workflow_id = w.workflow_id)"
-	"     AND NOT EXISTS (SELECT FROM taskq.edge e"
-	"                      WHERE e.workflow_id = w.workflow_id)"
-	"   RETURNING w.workflow_id),"
-	" signals AS (DELETE FROM taskq.signal s USING gone g"
-	"   WHERE s.workflow_id = g.workflow_id),"
-	" undefined AS (DELETE FROM taskq.template t"
-	"   WHERE t.undefined_at IS NOT NULL"
-	"     AND NOT EXISTS (SELECT FROM taskq.workflow w"
-	"                      WHERE w.template_id = t.template_id))"
-	"SELECT 0, count(*) FROM gone",
 	2,
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};
@@ -219,41 +166,6 @@ tq_retention_expired(int limit)
 		removed += count;
 	}
 	tq_spi_leave(&spi);
-	PopActiveSnapshot();
-	return removed;
-}
-
-/* Instances of workflows, with all that is theirs. */
-int64
-tq_retention_workflows(int limit)
-{
-	TqStmt *stmts[] = {&stmt_expired_steps, &stmt_expired_edges,
-					   &stmt_expired_workflows};
-	int64   removed = 0;
-	Datum   args[2];
-	TqSpi   spi;
-
-	args[0] = TimestampTzGetDatum(tq_clock_wall());
-	args[1] = Int32GetDatum(limit);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int i = 0; i < lengthof(stmts) && removed < limit; i++)
-	{
-		uint64 rows;
-
-		tq_spi_enter(&spi);
-		rows = tq_spi_run(stmts[i], args, NULL, SPI_OK_SELECT, 0);
-		for (uint64 row = 0; row < rows; row++)
-		{
-			int64 count = tq_spi_int8(row, 2, 0);
-
-			if (stmts[i] == &stmt_expired_steps)
-				tq_metrics_count(tq_spi_int4(row, 1, 0), TQ_METRIC_CLEANED,
-								 count);
-			removed += count;
-		}
-		tq_spi_leave(&spi);
-		CommandCounterIncrement();
-	}
 	PopActiveSnapshot();
 	return removed;
 }

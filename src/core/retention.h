@@ -11,7 +11,6 @@
 
 /* Each in the current transaction, up to limit rows; returns how many. */
 extern int64 tq_retention_expired(int limit);
-extern int64 tq_retention_workflows(int limit);
 extern int64 tq_retention_rotate(int limit);
 extern int64 tq_retention_large(int limit);
 extern int64 tq_retention_keys(int limit);

@@ -41,6 +41,8 @@ typedef struct TqStepHooks
 	 * clock */
 	int64 (*ring_timers)(int limit);
 	TimestampTz (*next_timer)(void);
+	/* a duty: instances that are kept no longer, and what is theirs */
+	int64 (*remove_ended)(int limit);
 	/* its name; NULL: the workflow is gone */
 	char *(*name)(const TqTask *task);
 	/* in words, after its state: why it is in it and what to do, as far as

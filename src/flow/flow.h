@@ -115,6 +115,7 @@ extern bool          tq_flow_read(int64 workflow_id, TqFlow *flow);
 extern bool          tq_flow_see(int64 workflow_id, TqFlow *flow);
 extern void          tq_flow_push_moment(void);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
+extern bool tq_flow_keep(int64 workflow_id);
 extern bool tq_flow_revive(TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
 extern int  tq_flow_compensations(const TqFlow *flow, TqMade **made);
@@ -201,5 +202,8 @@ extern void tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan);
 
 /* carry.c */
 extern void tq_carry_init(void);
+
+/* expire.c */
+extern void tq_expire_init(void);
 
 #endif /* TQ_FLOW_H */

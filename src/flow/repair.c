@@ -67,6 +67,7 @@ static TqStmt stmt_leave_child = {
 	{INT8OID},
 	NULL};
 
+static void read_instance(const TqTask *task, TqFlow *flow);
 static void check_instance(TqFlow *flow, const TqTask *task,
 						   const TqMove *move);
 static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
@@ -98,7 +99,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 		return;
 	tq_flow_lock(workflow_id, true);
 	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
-	step = tq_flow_step_of(task, &flow);
+	read_instance(task, &flow);
+	step = tq_template_at(flow.template, step_id);
 	if (step == NULL)
 		return;
 	tq_compensate_check(&flow, task, move);
@@ -111,8 +113,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	while (flow.state == TQ_FLOW_ERROR)
 	{
 		move->revived = tq_flow_revive(&flow);
-		if (!move->revived && !tq_flow_read(workflow_id, &flow))
-			return;
+		if (!move->revived)
+			read_instance(task, &flow);
 		if (lives)
 			check_instance(&flow, task, move);
 	}
@@ -137,12 +139,26 @@ tq_repair_waiting(const TqTask *task, TqMove *move)
 
 	tq_flow_lock(workflow_id, true);
 	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
-	while (tq_flow_read(workflow_id, &flow) && flow.state == TQ_FLOW_ERROR)
+	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{
 		move->revived = tq_flow_revive(&flow);
 		if (move->revived)
 			return;
 	}
+}
+
+/*
+ * The instance of a step, which stays if it has ended; TQ002: it is gone, or
+ * is being removed, and so is the step.
+ */
+static void
+read_instance(const TqTask *task, TqFlow *flow)
+{
+	int64 workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+
+	if (!tq_flow_read(workflow_id, flow) ||
+		(tq_flow_has_ended(flow) && !tq_flow_keep(workflow_id)))
+		tq_error_no_such_task(task->f.task_id);
 }
 
 /* TQ005 for a step of an instance that has ended well, or was cancelled. */

@@ -31,11 +31,19 @@ static TqStmt stmt_read = {
 	"SELECT template_id, state::integer, created_at, finished_at, run_at,"
 	" started_by, priority::integer, correlation_id, input, headers,"
 	" parent_task_id, depth::integer, reason::integer"
-	"  FROM taskq.workflow WHERE workflow_id = $1",
+	"  FROM taskq.workflow WHERE workflow_id = $1"
+	"   AND expires_at IS DISTINCT FROM '-infinity'",
 	1,
 	{INT8OID},
 	NULL,
 	true};
+
+static TqStmt stmt_keep = {
+	"SELECT FROM taskq.workflow WHERE workflow_id = $1"
+	"   AND expires_at IS DISTINCT FROM '-infinity' FOR NO KEY UPDATE",
+	1,
+	{INT8OID},
+	NULL};
 
 /* An identity that is kept for a while is given up by who wants it next. */
 static TqStmt stmt_end = {
@@ -147,7 +155,7 @@ tq_flow_step_of(const TqTask *task, TqFlow *flow)
 						  DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 }
 
-/* As it is now; false: there is none. */
+/* As it is now; false: there is none, or it is being removed (expire.c). */
 bool
 tq_flow_read(int64 workflow_id, TqFlow *flow)
 {
@@ -242,6 +250,23 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	flow->state = state;
 	flow->result = result;
 	return flow->ended;
+}
+
+/*
+ * To the end of the transaction an instance that has ended stays, since one
+ * of its steps is about to be changed; false: it does not (expire.c).
+ */
+bool
+tq_flow_keep(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	bool  stays;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	stays = tq_spi_run(&stmt_keep, &arg, NULL, SPI_OK_SELECT, 0) == 1;
+	tq_spi_leave(&spi);
+	return stays;
 }
 
 /*

@@ -8,10 +8,10 @@ writers='tq_row_(update|delete|insert|insert_archive)'
 # and tables by row.c and batch.c, which it calls; edge.c deletes edges
 table_writers='table_tuple_(update|delete|insert|insert_speculative|complete_speculative)|table_multi_insert|heap_(update|delete|insert|multi_insert|inplace_update)|simple_heap_(update|delete|insert)|simple_table_tuple_(update|delete|insert)|CatalogTuple(Insert|Update|Delete)'
 tables='task|archive(_([0-9]{2}|keep)?)?'
-# DELETE FROM or TRUNCATE of tasks: retention, purge, drop_queue, insertions
+# DELETE FROM or TRUNCATE of tasks: retention, expire, purge, drop_queue, insertions
 # that delete, and tq_row_take_archived, whose callers put the task through
 # the door
-removers='src/(core/(retention|purge|admin|row)|ordered/insertion)\.c'
+removers='src/(core/(retention|purge|admin|row)|flow/expire|ordered/insertion)\.c'
 
 # calls FILES PATTERN: each call of such a function, which prototypes are not
 calls() {
