@@ -119,6 +119,7 @@ grows_with_number('many members of a batch', q{SELECT taskq_start_workflow('batc
 grows_with_number('members that end from the last to the first', "$batch; SELECT take(<n>)", 'complete_backwards()');
 grows_with_number('members that end here and there', "$batch; SELECT take(<n>)", 'complete_scattered()');
 grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
+grows_with_number('a cancel while they run', "$wide; $first; SELECT take(<n>)", 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('ends of many instances in one call', q{SELECT count(taskq_start_workflow('one')) FROM generate_series(1, <n>); SELECT take(<n>)},
 	'complete_all()');
 
