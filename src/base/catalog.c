@@ -187,11 +187,14 @@ catalog_load(void)
 
 		snprintf(name, sizeof(name), "archive_%02d", i);
 		found.leaf[i] = relation_oid(found.schema, name);
+		snprintf(name, sizeof(name), "transition_%02d", i);
+		found.transition[i] = relation_oid(found.schema, name);
 	}
 	found.leaf[TQ_LEAF_KEEP] = relation_oid(found.schema, "archive_keep");
 	found.queue_change = relation_oid(found.schema, "queue_change");
 	found.worker_change = relation_oid(found.schema, "worker_change");
 	found.task_id_seq = relation_oid(found.schema, "task_id_seq");
+	found.transition_id_seq = relation_oid(found.schema, "transition_id_seq");
 	found.timeline_seq = relation_oid(found.schema, "timeline_seq");
 	TQ_DEBUG_POINT("catalog_loading");
 

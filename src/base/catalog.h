@@ -30,6 +30,7 @@ typedef struct TqCatalog
 	Oid archive;
 	Oid leaf[TQ_LEAVES + 1];
 	Oid keep_dead; /* index of the last one */
+	Oid transition[TQ_LEAVES];
 	Oid key;
 	Oid key_pkey;
 	Oid workflow;
@@ -40,6 +41,7 @@ typedef struct TqCatalog
 								 * lanes, grants */
 	Oid worker_change; /* empty; announces workers */
 	Oid task_id_seq;
+	Oid transition_id_seq;
 	Oid timeline_seq;
 } TqCatalog;
 

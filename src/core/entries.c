@@ -43,6 +43,7 @@
 
 #define MAX_INDEXES 24
 #define MAX_KEYS 4
+#define MAX_TABLES (2 * TQ_LEAVES + 2)
 #define MAX_TRIES 10 /* of reading while something changes */
 
 /* For which rows an index has an entry. */
@@ -85,7 +86,7 @@ struct TqEntries
 	IndexInfo *info; /* no B-tree looks into it */
 };
 
-/* By table: the live tasks, and the leaves, in this session. */
+/* By table: live tasks, leaves of archive and history; in this session. */
 static KnownTable *remembered = NULL;
 static int         remembered_count = 0;
 static uint64      changes = 0; /* that were told */
@@ -214,11 +215,11 @@ remember(Relation rel)
 	if (found == NULL)
 	{
 		/* a dropped extension's tables are no longer there */
-		if (remembered_count == TQ_LEAVES + 2)
+		if (remembered_count == MAX_TABLES)
 			remembered_count = 0;
 		if (remembered == NULL)
 			remembered = MemoryContextAllocZero(
-				TopMemoryContext, sizeof(KnownTable) * (TQ_LEAVES + 2));
+				TopMemoryContext, sizeof(KnownTable) * MAX_TABLES);
 		found = &remembered[remembered_count++];
 		found->relid = RelationGetRelid(rel);
 		found->valid = false;

@@ -11,52 +11,63 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "base/catalog.h"
 #include "base/clock.h"
-#include "base/spi.h"
 #include "core/history.h"
 #include "core/large.h"
 #include "core/queue.h"
 #include "core/role.h"
 
-static TqStmt stmt_add = {
-	"INSERT INTO taskq.transition (bucket, task_id, queue_id, at, from_state,"
-	" to_state, reason, attempt, token, worker_id, role_id, message)"
-	" VALUES ($1::smallint, $2, $3, $4, $5::smallint, $6::smallint,"
-	" $7::smallint, $8, $9, $10, $11, $12)",
-	12,
-	{INT4OID, INT8OID, INT4OID, TIMESTAMPTZOID, INT4OID, INT4OID, INT4OID,
-	 INT4OID, INT8OID, INT4OID, INT4OID, TEXTOID},
-	NULL};
+/* The columns of taskq.transition, in their order. */
+typedef enum Column
+{
+	COL_TRANSITION_ID,
+	COL_BUCKET,
+	COL_TASK_ID,
+	COL_QUEUE_ID,
+	COL_AT,
+	COL_FROM_STATE,
+	COL_TO_STATE,
+	COL_REASON,
+	COL_ATTEMPT,
+	COL_TOKEN,
+	COL_WORKER_ID,
+	COL_ROLE_ID,
+	COL_MESSAGE,
+	COLUMNS
+} Column;
 
 /* The task, as it was written, came from another state; 0: it is new. */
 void
-tq_history_write(TqTask *task, int from)
+tq_history_write(TqCall *call, TqTask *task, int from)
 {
-	Datum args[12];
-	bool  nulls[12] = {false};
-	TqSpi spi;
+	int   bucket = tq_queue_bucket();
+	bool  nulls[COLUMNS] = {false};
+	Datum values[COLUMNS];
 
-	args[0] = Int32GetDatum(tq_queue_bucket());
-	args[1] = Int64GetDatum(task->f.task_id);
-	args[2] = Int32GetDatum(task->f.queue_id);
-	args[3] = TimestampTzGetDatum(tq_clock_wall());
-	args[4] = Int32GetDatum(from);
-	args[5] = Int32GetDatum(task->f.state);
-	args[6] = Int32GetDatum(task->f.reason);
-	args[7] = Int32GetDatum(task->f.attempt);
-	args[8] = Int64GetDatum(task->f.token);
-	args[9] = Int32GetDatum(task->f.worker_id);
+	values[COL_TRANSITION_ID] = Int64GetDatum(
+		nextval_internal(tq_catalog()->transition_id_seq, false));
+	values[COL_BUCKET] = Int16GetDatum(bucket);
+	values[COL_TASK_ID] = Int64GetDatum(task->f.task_id);
+	values[COL_QUEUE_ID] = Int32GetDatum(task->f.queue_id);
+	values[COL_AT] = TimestampTzGetDatum(tq_clock_wall());
+	values[COL_FROM_STATE] = Int16GetDatum((int16) from);
+	values[COL_TO_STATE] = Int16GetDatum(task->f.state);
+	values[COL_REASON] = Int16GetDatum(task->f.reason);
+	values[COL_ATTEMPT] = Int32GetDatum(task->f.attempt);
+	values[COL_TOKEN] = Int64GetDatum(task->f.token);
+	values[COL_WORKER_ID] = Int32GetDatum(task->f.worker_id);
 	/* a claim waits for nobody, so a role that is new may be left out */
-	args[10] = Int32GetDatum(tq_role_intern_now(GetUserId()));
+	values[COL_ROLE_ID] = Int32GetDatum(tq_role_intern_now(GetUserId()));
 	/* the words of this change, not those that an earlier one left */
-	nulls[11] = !task->new_message ||
-				!tq_large_get(task, TQ_COL_MESSAGE, &args[11]);
-	if (nulls[11])
-		args[11] = (Datum) 0;
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	nulls[COL_MESSAGE] =
+		!task->new_message ||
+		!tq_large_get(task, TQ_COL_MESSAGE, &values[COL_MESSAGE]);
+	if (nulls[COL_MESSAGE])
+		values[COL_MESSAGE] = (Datum) 0;
+	tq_row_insert_history(call, bucket, values, nulls);
 }

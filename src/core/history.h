@@ -7,8 +7,8 @@
 #ifndef TQ_HISTORY_H
 #define TQ_HISTORY_H
 
-#include "core/task.h"
+#include "core/row.h"
 
-extern void tq_history_write(TqTask *task, int from);
+extern void tq_history_write(TqCall *call, TqTask *task, int from);
 
 #endif /* TQ_HISTORY_H */

@@ -8,9 +8,9 @@
  * the caller takes a new snapshot and decides again.  So one change is one
  * WAL record.  Above READ COMMITTED such a failure is 40001.
  *
- * Archived rows are read and taken away by SQL; adding one goes to the leaf
- * directly.  A call with many set has new rows of both inserted together, by
- * core/batch.c, at the latest when it ends.
+ * Archived rows are read and taken away by SQL; adding one, or one of the
+ * history, goes to the leaf directly.  A call with many set has new rows of all
+ * of them inserted together, by core/batch.c, at the latest when it ends.
  *
  * What the executor would do, and who does it here:
  * - Snapshot: tq_call_begin and tq_call_snapshot push one; a write takes the
@@ -29,7 +29,8 @@
  * - Not null, checks, foreign keys, generated columns, triggers, row
  *   security: there are none on these tables, whose rows are this
  *   extension's own.
- * - Partition routing: tq_row_insert_archive names the leaf.
+ * - Partition routing: tq_row_insert_archive and tq_row_insert_history name the
+ *   leaf.
  * The server's functions for tables (table_tuple_insert, table_multi_insert,
  * table_tuple_update, table_tuple_delete) see to the rest, as they do for the
  * executor: WAL with the replica identity, toast, visibility map, free space,
@@ -69,9 +70,10 @@
 static void table_begin(TqTable *table, Oid relid, MemoryContext context);
 static void table_end(TqTable *table);
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
-static void            insert_later(TqTable *table, TqTask *task);
-static void            insert_now(TqTable *table, TupleTableSlot *slot);
-static bool            written(TM_Result result, bool wait);
+static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf);
+static void  insert_later(TqTable *table, TqTask *task);
+static void  insert_now(TqTable *table, TupleTableSlot *slot);
+static bool  written(TM_Result result, bool wait);
 static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 						   TqState *holder_state);
 static List *reference_indexes(ResultRelInfo *target);
@@ -219,6 +221,7 @@ tq_call_end(TqCall *call)
 	if (call->at_end != NULL)
 		call->at_end(call);
 	tq_key_end(call);
+	table_end(&call->history);
 	table_end(&call->leaf);
 	table_end(&call->task);
 	PopActiveSnapshot();
@@ -231,6 +234,7 @@ tq_row_flush(TqCall *call)
 {
 	tq_batch_flush(&call->task);
 	tq_batch_flush(&call->leaf);
+	tq_batch_flush(&call->history);
 }
 
 /*
@@ -411,12 +415,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
 	TupleTableSlot *slot;
 
-	if (call->leaf_oid != leaf)
-	{
-		table_end(table);
-		table_begin(table, leaf, call->context);
-		call->leaf_oid = leaf;
-	}
+	use_leaf(call, table, &call->leaf_oid, leaf);
 	if (call->many)
 	{
 		insert_later(table, task);
@@ -426,6 +425,41 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 		store(table, tq_image_form(task, RelationGetDescr(table->rel)), true);
 	insert_now(table, slot);
 	ExecClearTuple(slot);
+}
+
+/* Add a row, with these values of its columns, to a leaf of the history. */
+void
+tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
+{
+	TqTable        *table = &call->history;
+	TupleTableSlot *slot;
+	HeapTuple       tuple;
+	MemoryContext   mine;
+
+	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf]);
+	mine = MemoryContextSwitchTo(call->many ? tq_batch_context(table)
+											: CurrentMemoryContext);
+	tuple = heap_form_tuple(RelationGetDescr(table->rel), values, nulls);
+	MemoryContextSwitchTo(mine);
+	if (call->many)
+	{
+		tq_batch_add(table, tuple);
+		return;
+	}
+	slot = store(table, tuple, true);
+	insert_now(table, slot);
+	ExecClearTuple(slot);
+}
+
+/* The table of a call, *opened, is to be this leaf. */
+static void
+use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf)
+{
+	if (*opened == leaf)
+		return;
+	table_end(table);
+	table_begin(table, leaf, call->context);
+	*opened = leaf;
 }
 
 /*

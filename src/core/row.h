@@ -38,6 +38,8 @@ typedef struct TqCall
 	TqTable       task;
 	TqTable       leaf; /* of the archive, the last one used */
 	Oid           leaf_oid;
+	TqTable       history; /* of its leaf, the last one used */
+	Oid           history_oid;
 	MemoryContext context;
 	TqRangeMoment moment; /* not after the active snapshot was taken */
 	uint64        ring_moment;
@@ -70,6 +72,8 @@ extern bool tq_row_delete(TqCall *call, TqTask *task, bool wait);
 extern bool tq_row_insert(TqCall *call, TqTask *task, bool unique_reference,
 						  int64 *holder, TqState *holder_state);
 extern void tq_row_insert_archive(TqCall *call, TqTask *task);
+extern void tq_row_insert_history(TqCall *call, int leaf, Datum *values,
+								  bool *nulls);
 extern bool tq_row_take_archived(TqTask *task);
 extern bool tq_row_lock(TqCall *call, TqTask *task, bool shared);
 extern bool tq_row_is_busy(TqCall *call, TqTask *task);

@@ -164,7 +164,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may be so by its key now */
 	if (move.to != from && (queue->options.history || tq_step_is(task)))
-		tq_history_write(task, from);
+		tq_history_write(call, task, from);
 	entered(call, queue, task, from, &move);
 	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
 		tq_step_hooks.moved(call, queue, task, from, &move);
@@ -341,7 +341,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history || tq_step_is(task))
-		tq_history_write(task, 0);
+		tq_history_write(call, task, 0);
 	entered(call, queue, task, 0, &move);
 	return true;
 }
