@@ -571,8 +571,13 @@ sub replay
 	return;
 }
 
-# Has something ended, maybe together with others?
-sub is_end { return $_[0]{kind} eq 'inner' || ($_[0]{kind} eq 'move' && $_[0]{from} =~ /^(?:running|suspended)$/); }
+# Has something ended, maybe together with others?  What is cancelled follows
+# from a failure.
+sub is_end
+{
+	my ($event) = @_;
+	return $event->{kind} eq 'inner' || ($event->{kind} eq 'move' && $event->{from} =~ /^(?:running|suspended)$/ && $event->{to} ne 'cancelled');
+}
 
 sub happens
 {
@@ -599,7 +604,7 @@ sub happens
 		my $should = $self->given($one);
 		die "was given $event->{given}, and should be $should\n" if $event->{given} ne $should;
 	}
-	elsif ($from eq 'suspended' && $one && is_passive($one->{of}))
+	elsif ($from eq 'suspended' && $to ne 'cancelled' && $one && is_passive($one->{of}))
 	{
 		$self->timed($one);
 	}
