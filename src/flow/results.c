@@ -42,6 +42,15 @@ static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  NULL,
 							  true};
 
+/* States 5 and 8 are done and filtered. */
+static TqStmt stmt_has_ended = {
+	"SELECT 1 FROM taskq.archive_keep a WHERE a.workflow_id = $1"
+	" AND a.step_id = $2 AND a.state IN (5, 8)",
+	2,
+	{INT8OID, INT4OID},
+	NULL,
+	true};
+
 static TqStmt stmt_step = {"SELECT " RESULT
 						   " FROM taskq.archive_keep a WHERE a.task_id = $1",
 						   1,
@@ -56,6 +65,9 @@ static void   add_steps(JsonbParseState **state, int64 workflow_id,
 static void   add_members(JsonbParseState **state, int64  workflow_id,
 						  const TqTemplate *template, int place, Size *size,
 						  Size max);
+static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
+						  Size *size);
+static bool   has_ended(int64 workflow_id, int place);
 static void   push_row(JsonbParseState **state, uint64 row, bool in_list,
 					   Size *size);
 static void   push_word(JsonbParseState **state, JsonbIteratorToken token,
@@ -203,39 +215,67 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 	tq_spi_leave(&spi);
 }
 
-/* In the order of their numbers; of one that died {"error": ...}. */
+/*
+ * In the order of their numbers.  A batch that has made none has an empty
+ * list, one that was skipped has nothing, as any step.
+ */
 static void
 add_members(JsonbParseState **state, int64  workflow_id,
 			const TqTemplate *template, int place, Size *size, Size max)
 {
-	Datum  args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
-	uint64 rows;
-	TqSpi  spi;
+	Datum         args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
+	uint64        rows;
+	TqSpi         spi;
+	MemoryContext mine;
+	const TqStep *step = &template->steps[place];
 
-	push_word(state, WJB_KEY, template->steps[place].name);
-	(void) pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_members, args, NULL, 0);
-	for (uint64 i = 0; i < rows && *size <= max; i++)
+	mine = MemoryContextSwitchTo(spi.caller);
+	if (rows > 0 || has_ended(workflow_id, step->parents.places[0]))
 	{
-		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
-
-		CHECK_FOR_INTERRUPTS();
-		if (tq_spi_int4(i, 2, 0) == TQ_STATE_DEAD)
+		push_word(state, WJB_KEY, step->name);
+		(void) pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
+		for (uint64 i = 0; i < rows && *size <= max; i++)
 		{
-			char *error = tq_spi_text(&spi, i, 4);
-
-			(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
-			push_word(state, WJB_KEY, "error");
-			push_word(state, WJB_VALUE, error == NULL ? "" : error);
-			(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
+			CHECK_FOR_INTERRUPTS();
+			push_member(state, &spi, i, size);
 		}
-		else
-			push_row(state, i, true, size);
-		MemoryContextSwitchTo(mine);
+		(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
 	}
+	MemoryContextSwitchTo(mine);
 	tq_spi_leave(&spi);
-	(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
+}
+
+/* Of one that died {"error": ...}. */
+static void
+push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
+{
+	if (tq_spi_int4(row, 2, 0) == TQ_STATE_DEAD)
+	{
+		char *error = tq_spi_text(spi, row, 4);
+
+		(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
+		push_word(state, WJB_KEY, "error");
+		push_word(state, WJB_VALUE, error == NULL ? "" : error);
+		(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
+	}
+	else
+		push_row(state, row, true, size);
+}
+
+/* Has the step succeeded, or was it filtered? */
+static bool
+has_ended(int64 workflow_id, int place)
+{
+	Datum args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_has_ended, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return found;
 }
 
 /* The result in a row; in the memory of the parse state, not that of SPI. */

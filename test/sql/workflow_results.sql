@@ -178,6 +178,27 @@ SELECT taskq_batch_totals('{"a": 1}');
 RESET ROLE;
 SELECT * FROM taskq_check();
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE workflow_id > :before AND finished_at IS NULL;
+-- a batch that was skipped has no results, one without members none in a list
+SELECT taskq_define_workflow('{"name": "ways", "version": "1", "queue": "ways", "steps": [{"name": "way", "type": "decision"},
+  {"name": "split", "type": "batch", "depends_on": ["way"]}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
+  {"name": "other", "depends_on": ["way"]}, {"name": "join", "type": "deferred", "depends_on": ["part", "other"], "payload": {"part": {"$": "$.results.part"}}}]}');
+CREATE FUNCTION ws.join(way text, split jsonb) RETURNS TABLE (join_dependencies jsonb, join_ancestors jsonb, join_payload jsonb) LANGUAGE plpgsql AS $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    PERFORM taskq_start_workflow('ways');
+    LOOP
+        SELECT * INTO STRICT c FROM taskq_claim('ways');
+        EXIT WHEN c.step = 'join';
+        PERFORM taskq_complete(c.task_id, c.token, CASE c.step WHEN 'way' THEN jsonb_build_object('create', jsonb_build_array(way)) WHEN 'split' THEN split ELSE to_jsonb(c.step) END);
+    END LOOP;
+    RETURN QUERY SELECT c.dependency_results, taskq_ancestor_results(c.task_id), c.payload;
+    PERFORM taskq_complete(c.task_id, c.token);
+END
+$$;
+SELECT * FROM ws.join('other', NULL);
+SELECT * FROM ws.join('split', '{}');
+SELECT * FROM ws.join('split', '{"batches": [{"n": 1}, {"n": 2}]}');
 SELECT taskq_revoke('open', r, '{submit,work,read,manage}') FROM unnest('{ws_worker,ws_other,ws_reader}'::text[]) r;
 DROP SCHEMA ws CASCADE;
 DROP ROLE ws_worker, ws_other, ws_reader;
