@@ -4,43 +4,36 @@
 
 layers="base shared core ordered flow process"
 
-height() {
-	local n=0 layer
-	for layer in $layers; do
-		n=$((n + 1))
-		[ "$layer" != "$1" ] || echo $n
-	done
-}
-
+# Which file includes what it should not; one process, of which a header here
+# would need several
 upward=$(
-	for file in $(c_files); do
-		layer=${file#src/}
-		layer=${layer%%/*}
-		own=$(height "$layer")
-		[ "$file" != src/taskq.c ] || continue
-		sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file" |
-			while read -r header; do
-				[ -f "src/$header" ] || [ -f "$(dirname "$file")/$header" ] ||
-					continue
-				[ -f "src/$header" ] ||
-					{ echo "$file: \"$header\" has no folder"; continue; }
-				other=$(height "${header%%/*}")
-				[ -n "$other" ] && [ "$other" -le "${own:-0}" ] ||
-					echo "$file includes $header"
-			done
-	done
+	c_files | LAYERS=$layers perl -ne '
+		BEGIN { my $n = 0; %height = map { $_ => ++$n } split / /, $ENV{LAYERS} }
+		chomp;
+		next if $_ eq "src/taskq.c";
+		my ($file, $dir) = ($_, m{(.*)/});
+		my ($own) = map { $height{$_} // 0 } $file =~ m{^src/([^/]*)};
+		open my $in, "<", $file or die "$file: $!";
+		for my $header (map { /^\s*#\s*include\s*"([^"]*)"/ ? $1 : () } <$in>)
+		{
+			next if !-f "src/$header" && !-f "$dir/$header";
+			print("$file: \"$header\" has no folder\n"), next if !-f "src/$header";
+			my $other = $height{ $header =~ s{/.*}{}r };
+			print "$file includes $header\n" if !$other || $other > $own;
+		}'
 )
 none 'no file includes a higher layer' "$upward"
 
 none 'every folder of src is a layer' "$(
 	for dir in src/*/; do
 		dir=$(basename "$dir")
-		[ -n "$(height "$dir")" ] || echo "src/$dir"
+		[[ " $layers " == *" $dir "* ]] || echo "src/$dir"
 	done)"
 
 none 'every C file includes base/compat.h first' "$(
-	for file in $(c_files | grep '\.c$'); do
-		grep -m 1 '^#include' "$file" | grep -q '"base/compat.h"' || echo "$file"
-	done)"
+	c_files | grep '\.c$' | xargs awk '
+		/^#include/ && !(FILENAME in first) {first[FILENAME] = $2}
+		END {for (i = 1; i < ARGC; i++)
+			if (first[ARGV[i]] != "\"base/compat.h\"") print ARGV[i]}')"
 
 done_testing
