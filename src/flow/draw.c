@@ -85,8 +85,7 @@ typedef struct Drawing
 	const TqMade  *rows;
 	int           *next; /* row of the same step; -1: none */
 	Made          *made; /* by place */
-	bool          *exists;
-	bool          *ended;
+	bool          *skipped;
 	bool           mermaid;
 	StringInfoData text;
 } Drawing;
@@ -147,6 +146,7 @@ begin(Drawing *drawing, const TqFlow *flow, const TqMade *rows, int count,
 	drawing->template = flow->template;
 	drawing->rows = rows;
 	sort_rows(drawing, count);
+	drawing->skipped = tq_judge_skipped(flow, rows, count);
 	initStringInfo(&drawing->text);
 	if (drawing->mermaid)
 	{
@@ -176,8 +176,6 @@ sort_rows(Drawing *drawing, int count)
 	drawing->next =
 		palloc_extended(sizeof(int) * (count + 1), MCXT_ALLOC_HUGE);
 	drawing->made = palloc0(sizeof(Made) * (steps + 1));
-	drawing->exists = palloc0(sizeof(bool) * (steps + 1));
-	drawing->ended = palloc0(sizeof(bool) * (steps + 1));
 	for (int i = 0; i < steps; i++)
 	{
 		drawing->made[i].first = -1;
@@ -191,9 +189,6 @@ sort_rows(Drawing *drawing, int count)
 		drawing->next[i] = drawing->made[place].first;
 		drawing->made[place].first = i;
 		drawing->made[place].count++;
-		drawing->exists[place] = true;
-		drawing->ended[place] = row->state == TQ_STATE_DONE ||
-								row->state == TQ_STATE_FILTERED;
 	}
 }
 
@@ -215,9 +210,7 @@ draw_step(Drawing *drawing, int place)
 	CHECK_FOR_INTERRUPTS();
 	if (!made->sees)
 		draw_node(drawing, place, NULL, LOOK_UNKNOWN);
-	else if (made->count == 0 &&
-			 tq_judge_is_skipped(drawing->template, drawing->exists,
-								 drawing->ended, place))
+	else if (made->count == 0 && drawing->skipped[place])
 		draw_node(drawing, place, styles[LOOK_SKIPPED].name, LOOK_SKIPPED);
 	else if (made->count == 0)
 		draw_node(drawing, place, NULL, LOOK_NOT_CREATED);

@@ -29,6 +29,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"
+#include "flow/advance.h"
 #include "flow/judge.h"
 #include "flow/passive.h"
 
@@ -55,6 +56,8 @@ static TqStmt stmt_maker = {"SELECT xmin FROM taskq.archive_keep"
 							NULL};
 
 static bool    has_begun(const TqTemplate *template, const TqMade *step);
+static void    note_held(const TqFlow *flow, const TqMade *made,
+						 const bool *exists, bool *chosen);
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
 							bool all, TransactionId *other);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
@@ -216,25 +219,19 @@ tq_judge_reason(const TqFlow *flow, const TqTally *tally)
 
 /* How many steps are still to come, or may be: neither there nor skipped. */
 int
-tq_judge_uncreated(const TqTemplate *template, const TqMade *made, int count)
+tq_judge_uncreated(const TqFlow *flow, const TqMade *made, int count)
 {
-	bool *exists = palloc0(sizeof(bool) * (template->step_count + 1));
-	bool *ended = palloc0(sizeof(bool) * (template->step_count + 1));
+	int   steps = flow->template->step_count;
+	bool *exists = palloc0(sizeof(bool) * (steps + 1));
+	bool *skipped = tq_judge_skipped(flow, made, count);
 	int   uncreated = 0;
 
 	for (int i = 0; i < count; i++)
-	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
-
-		exists[place] = true;
-		ended[place] = made[i].state == TQ_STATE_DONE ||
-					   made[i].state == TQ_STATE_FILTERED;
-	}
-	for (int i = 0; i < template->step_count; i++)
-		uncreated += !exists[i] &&
-					 !tq_judge_is_skipped(template, exists, ended, i);
+		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+	for (int i = 0; i < steps; i++)
+		uncreated += !exists[i] && !skipped[i];
 	pfree(exists);
-	pfree(ended);
+	pfree(skipped);
 	return uncreated;
 }
 
@@ -250,21 +247,76 @@ tq_judge_is_excused(const TqTemplate *template, int32 step_id)
 }
 
 /*
- * A choice that was made goes past it: by places, which steps there are, and
- * which of them are done or filtered.
+ * By places: steps that a choice which was made goes past.  What it has chosen
+ * is there, or to come, while a failure holds it up (stop.c).  A region comes
+ * after the one that it is in.
  */
-bool
-tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
-					const bool *ended, int place)
+bool *
+tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
 {
-	for (int region = template->steps[place].region; region > 0;
-		 region = template->regions[region].parent)
+	const TqTemplate *template = flow->template;
+	int   steps = template->step_count;
+	bool *exists = palloc0(sizeof(bool) * (steps + 1));
+	bool *ended = palloc0(sizeof(bool) * (steps + 1));
+	bool *chosen = palloc0(sizeof(bool) * (steps + 1));
+	bool *passed = palloc0(sizeof(bool) * (template->region_count + 1));
+	bool *skipped = palloc0(sizeof(bool) * (steps + 1));
+
+	for (int i = 0; i < count; i++)
 	{
-		if (ended[template->regions[region].decision] &&
-			!exists[template->regions[region].child])
-			return true;
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		exists[place] = true;
+		ended[place] = made[i].state == TQ_STATE_DONE ||
+					   made[i].state == TQ_STATE_FILTERED;
 	}
-	return false;
+	for (int i = 0; i < count && tq_stop_is(flow); i++)
+	{
+		if (made[i].state == TQ_STATE_DONE)
+			note_held(flow, &made[i], exists, chosen);
+	}
+	for (int i = 1; i < template->region_count; i++)
+	{
+		const TqRegion *region = &template->regions[i];
+
+		passed[i] = passed[region->parent] ||
+					(ended[region->decision] && !exists[region->child] &&
+					 !chosen[region->child]);
+	}
+	for (int i = 0; i < steps; i++)
+		skipped[i] = passed[template->steps[i].region];
+	pfree(exists);
+	pfree(ended);
+	pfree(chosen);
+	pfree(passed);
+	return skipped;
+}
+
+/* What a step has chosen, if nothing of that was made. */
+static void
+note_held(const TqFlow *flow, const TqMade *made, const bool *exists,
+		  bool *chosen)
+{
+	int           place = TQ_STEP_PLACE(made->step_id);
+	const TqStep *step = &flow->template->steps[place];
+	TqChoice      choice;
+	Jsonb        *result;
+
+	if (step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH)
+		return;
+	for (int i = 0; i < step->children.count; i++)
+	{
+		if (exists[step->children.places[i]])
+			return;
+	}
+	result = flow->of_moment ? tq_results_seen(made->task_id)
+							 : tq_results_of_step(made->task_id);
+	if (tq_decide_read(flow->template, place, result, &choice) != NULL)
+		return;
+	for (int i = 0; i < choice.steps.count; i++)
+		chosen[choice.steps.places[i]] = true;
+	for (int i = 0; i < step->children.count && choice.member_count > 0; i++)
+		chosen[step->children.places[i]] = true;
 }
 
 /*

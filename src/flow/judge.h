@@ -45,11 +45,11 @@ extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 						   TqTally *tally);
 extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
 extern TqReason    tq_judge_reason(const TqFlow *flow, const TqTally *tally);
-extern int  tq_judge_uncreated(const TqTemplate *template, const TqMade *made,
-							   int count);
-extern bool tq_judge_is_excused(const TqTemplate *template, int32 step_id);
-extern bool tq_judge_is_skipped(const TqTemplate *template, const bool *exists,
-								const bool *ended, int place);
+extern int         tq_judge_uncreated(const TqFlow *flow, const TqMade *made,
+									  int count);
+extern bool    tq_judge_is_excused(const TqTemplate *template, int32 step_id);
+extern bool   *tq_judge_skipped(const TqFlow *flow, const TqMade *made,
+								int count);
 extern TqGoing tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges,
 							TransactionId *other);
 extern bool    tq_judge_finish(TqFlow *flow);

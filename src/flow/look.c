@@ -94,8 +94,8 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 				started_at = Min(started_at, made[i].claimed_at);
 		}
 		values[0] = CStringGetTextDatum(tq_judge_state(&flow, &tally));
-		values[1] = Int64GetDatum(
-			tally.total + tq_judge_uncreated(flow.template, made, count));
+		values[1] = Int64GetDatum(tally.total +
+								  tq_judge_uncreated(&flow, made, count));
 		values[2] = Int64GetDatum(tally.done);
 		values[3] = Int64GetDatum(tally.dead);
 		values[4] = Int64GetDatum(tally.running);
@@ -119,7 +119,7 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	const TqTemplate *template;
 	int    *left;
 	bool   *exists;
-	bool   *ended;
+	bool   *skipped;
 	TqMade *made;
 	int     sight;
 	int     count;
@@ -132,15 +132,13 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	count = tq_flow_steps(&flow, &made);
 	left = palloc0(sizeof(int) * (template->step_count + 1));
 	exists = palloc0(sizeof(bool) * (template->step_count + 1));
-	ended = palloc0(sizeof(bool) * (template->step_count + 1));
+	skipped = tq_judge_skipped(&flow, made, count);
 	read_left(flow.workflow_id, left, template->step_count);
 	for (int i = 0; i < count; i++)
 	{
 		int place = TQ_STEP_PLACE(made[i].step_id);
 
 		exists[place] = true;
-		ended[place] = made[i].state == TQ_STATE_DONE ||
-					   made[i].state == TQ_STATE_FILTERED;
 		add_step_row(result, &flow, &made[i], left[place]);
 	}
 	for (int i = 0; i < template->step_count; i++)
@@ -150,8 +148,7 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 		if (exists[i])
 			continue;
 		none.step_id = i;
-		none.attempt = tq_judge_is_skipped(template, exists, ended, i) ? -1
-																	   : 0;
+		none.attempt = skipped[i] ? -1 : 0;
 		add_step_row(result, &flow, &none, left[i]);
 	}
 	add_compensation_rows(result, &flow);

@@ -203,7 +203,7 @@ put_counts(Writing *w, const TqSight *sight)
 		TQ_STATE_DEAD,      TQ_STATE_CANCELLED, TQ_STATE_REDUNDANT};
 	const TqTemplate *template = sight->flow->template;
 	int skipped = 0;
-	int uncreated = tq_judge_uncreated(template, sight->made, sight->count);
+	int uncreated = tq_judge_uncreated(sight->flow, sight->made, sight->count);
 
 	for (int i = 0; i < template->step_count; i++)
 		skipped += !sight->exists[i];

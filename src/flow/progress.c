@@ -106,7 +106,7 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 	TqTemplate *template;
 	Progress *members;
 	TqMade   *made;
-	bool     *exists;
+	bool     *skipped;
 	bool     *ended;
 	int       count;
 	TqFlow    flow;
@@ -117,28 +117,29 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 		!has_batch(flow.template) || tq_flow_sight(flow.template) == 0)
 		return (Datum) 0;
 	template = flow.template;
-	exists = palloc0(sizeof(bool) * (template->step_count + 1));
 	ended = palloc0(sizeof(bool) * (template->step_count + 1));
 	count = tq_flow_steps(&flow, &made);
 	for (int i = 0; i < count; i++)
 	{
 		int place = TQ_STEP_PLACE(made[i].step_id);
 
-		exists[place] = true;
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
 	}
+	skipped = tq_judge_skipped(&flow, made, count);
 	members = read_members(&flow);
 	for (int i = 0; i < template->step_count; i++)
 	{
 		const TqStep *step = &template->steps[i];
+		bool          known;
 
 		if (step->type != TQ_STEP_BATCH_WORKER ||
-			tq_judge_is_skipped(template, exists, ended,
-								step->parents.places[0]))
+			skipped[step->parents.places[0]])
 			continue;
-		add_row(result, &flow, i,
-				ended[step->parents.places[0]] ? &members[i] : NULL);
+		/* a failure may hold them up, though it is known how many */
+		known = ended[step->parents.places[0]] &&
+				(members[i].members > 0 || skipped[i]);
+		add_row(result, &flow, i, known ? &members[i] : NULL);
 	}
 	return (Datum) 0;
 }

@@ -648,20 +648,11 @@ sub steps_total
 	my ($self) = @_;
 	my $total = 0;
 
-	return '?' if $self->known_held;
 	for (@{ $self->{graph}{steps} })
 	{
 		$total += $self->{made}{ $_->{name} } ? @{ $self->{made}{ $_->{name} } } : !$self->never($_->{name});
 	}
 	return $total;
-}
-
-# KNOWN: as long as a failure holds up what was chosen after it, the views say
-# of steps that were chosen that they are skipped.
-sub known_held
-{
-	my ($self) = @_;
-	return $self->is_stopped && grep { my $of = $_->{of}{name}; $self->{choice}{$of} } values %{ $self->{steps} };
 }
 
 # That of the last step there is; of several, an object by their names
@@ -695,7 +686,6 @@ sub steps
 	{
 		if (!@{ $self->{made}{ $step->{name} } // [] })
 		{
-			push(@shown, "$step->{name} ?"), next if $self->known_held;
 			push @shown, join ' ', $step->{name}, $self->{made}{ $step->{name} } || $self->never($step->{name}) ? 'skipped' : '-';
 			next;
 		}
