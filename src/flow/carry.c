@@ -92,8 +92,8 @@ carry(TqTask *task, Datum *values, bool *nulls)
 	if (step->config != NULL)
 		put(values, nulls, TQ_CARRY_CONFIG, JsonbPGetDatum(step->config));
 	put(values, nulls, TQ_CARRY_INPUT, JsonbPGetDatum(flow.input));
-	results = tq_results_of(workflow_id, flow.template, &step->parents,
-							(Size) tq_guc_max_dependency_results * 1024);
+	results = tq_results_told(workflow_id, flow.template, step,
+							  (Size) tq_guc_max_dependency_results * 1024);
 	if (results != NULL)
 		put(values, nulls, TQ_CARRY_DEPENDENCY_RESULTS,
 			JsonbPGetDatum(results));

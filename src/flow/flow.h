@@ -155,6 +155,8 @@ extern bool tq_child_cancel(TqCall *call, int64 task_id);
 /* results.c */
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
 							const TqStepList *steps, Size max);
+extern Jsonb *tq_results_told(int64 workflow_id, const TqTemplate *template,
+							  const TqStep *step, Size max);
 extern Jsonb *tq_results_of_step(int64 task_id);
 extern Jsonb *tq_results_seen(int64 task_id);
 extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);

@@ -18,14 +18,15 @@
 	"      THEN (SELECT l.doc FROM taskq.large l"                             \
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
 	"      ELSE a.result END"
-#define COLUMNS                                                               \
-	"a.step_id, a.state::integer, " RESULT ","                                \
+#define COLUMNS_WITH(result)                                                  \
+	"a.step_id, a.state::integer, " result ","                                \
 	" CASE WHEN a.state = 6 THEN"                                             \
 	"      CASE WHEN a.large & 32 <> 0"                                       \
 	"           THEN (SELECT l.doc FROM taskq.large l"                        \
 	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
 	"           ELSE a.errors END -> -1 ->> 'error' END"                      \
 	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
+#define COLUMNS COLUMNS_WITH(RESULT)
 
 static TqStmt stmt_steps = {"SELECT " COLUMNS " AND a.step_id = ANY ($2)"
 							" ORDER BY a.step_id",
@@ -33,6 +34,16 @@ static TqStmt stmt_steps = {"SELECT " COLUMNS " AND a.step_id = ANY ($2)"
 							{INT8OID, INT4ARRAYOID},
 							NULL,
 							true};
+
+/* The same of batches, without the list of all parts. */
+static TqStmt stmt_batches = {
+	"SELECT " COLUMNS_WITH(
+		"(" RESULT
+		") - 'batches'::text") " AND a.step_id = ANY ($2) ORDER BY a.step_id",
+	2,
+	{INT8OID, INT4ARRAYOID},
+	NULL,
+	true};
 
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  " AND a.step_id & 16383 = $2"
@@ -59,21 +70,24 @@ static TqStmt stmt_step = {"SELECT " RESULT
 						   true};
 
 static Jsonb *of_step(int64 task_id, bool of_moment);
-static void   add_steps(JsonbParseState **state, int64 workflow_id,
+static Jsonb *object_of(TqStmt *stmt, int64 workflow_id,
 						const TqTemplate *template, const TqStepList *steps,
-						Size *size, Size max);
-static void   add_members(JsonbParseState **state, int64  workflow_id,
-						  const TqTemplate *template, int place, Size *size,
-						  Size max);
-static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
-						  Size *size);
-static bool   has_ended(int64 workflow_id, int place);
-static void   push_row(JsonbParseState **state, uint64 row, bool in_list,
-					   Size *size);
-static void   push_word(JsonbParseState **state, JsonbIteratorToken token,
-						const char *word);
-static void   push_document(JsonbParseState **state, JsonbIteratorToken token,
-							Jsonb *document);
+						Size max);
+static void add_steps(JsonbParseState **state, TqStmt *stmt, int64 workflow_id,
+					  const TqTemplate *template, const TqStepList *steps,
+					  Size *size, Size max);
+static void add_members(JsonbParseState **state, int64  workflow_id,
+						const TqTemplate *template, int place, Size *size,
+						Size max);
+static void push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
+						Size *size);
+static bool has_ended(int64 workflow_id, int place);
+static void push_row(JsonbParseState **state, uint64 row, bool in_list,
+					 Size *size);
+static void push_word(JsonbParseState **state, JsonbIteratorToken token,
+					  const char *word);
+static void push_document(JsonbParseState **state, JsonbIteratorToken token,
+						  Jsonb *document);
 
 /* Of one step; NULL: it has none, or has not ended. */
 Jsonb *
@@ -134,11 +148,31 @@ Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
 			  const TqStepList *steps, Size max)
 {
+	return object_of(&stmt_steps, workflow_id, template, steps, max);
+}
+
+/*
+ * What is told with a claim of a step: results of its parents.  A member of a
+ * batch has its own part as payload, and is not told those of all others.
+ */
+Jsonb *
+tq_results_told(int64         workflow_id, const TqTemplate *template,
+				const TqStep *step, Size max)
+{
+	return object_of(step->type == TQ_STEP_BATCH_WORKER ? &stmt_batches
+														: &stmt_steps,
+					 workflow_id, template, &step->parents, max);
+}
+
+static Jsonb *
+object_of(TqStmt *stmt, int64 workflow_id, const TqTemplate *template,
+		  const TqStepList *steps, Size max)
+{
 	JsonbParseState *state = NULL;
 	Size             size = 0;
 
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, workflow_id, template, steps, &size, max);
+	add_steps(&state, stmt, workflow_id, template, steps, &size, max);
 	if (size > max)
 		return NULL;
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
@@ -166,8 +200,8 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 	push_document(&state, WJB_VALUE, flow->input);
 	push_word(&state, WJB_KEY, "results");
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, flow->workflow_id, flow->template, &all, &size,
-			  TQ_MAX_DOCUMENT);
+	add_steps(&state, &stmt_steps, flow->workflow_id, flow->template, &all,
+			  &size, TQ_MAX_DOCUMENT);
 	if (size > TQ_MAX_DOCUMENT)
 		return NULL;
 	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
@@ -175,7 +209,7 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 }
 
 static void
-add_steps(JsonbParseState **state, int64                workflow_id,
+add_steps(JsonbParseState **state, TqStmt *stmt, int64 workflow_id,
 		  const TqTemplate *template, const TqStepList *steps, Size *size,
 		  Size max)
 {
@@ -199,7 +233,7 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 	args[1] = PointerGetDatum(construct_array(
 		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_steps, args, NULL, 0);
+	rows = tq_spi_look(stmt, args, NULL, 0);
 	for (uint64 i = 0; i < rows && *size <= max; i++)
 	{
 		TqState       state_of = (TqState) tq_spi_int4(i, 2, 0);

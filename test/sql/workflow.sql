@@ -116,6 +116,15 @@ SELECT * FROM wf.state(:w);
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}]}');
 SELECT wf.work('1') FROM generate_series(1, 4);
+-- a member is told what its batch has said, but for the parts of all
+SELECT taskq_start_workflow('batch') AS w \gset
+SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}], "of": "file"}');
+SELECT task_id AS t, token AS k, dependency_results AS told, payload FROM taskq_claim('wf') \gset m_
+SELECT :'m_told' AS told, :'m_payload' AS payload;
+SELECT step, result FROM taskq_dependency_results(:m_t);
+SELECT taskq_ancestor_results(:m_t);
+SELECT taskq_complete(:m_t, :m_k), wf.work('1'), wf.work('1');
+SELECT * FROM wf.state(:w);
 -- none
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"total": 0, "size": 3}');

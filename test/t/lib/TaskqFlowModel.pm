@@ -153,6 +153,8 @@ sub dependency_results
 	for my $name (@{ $one->{of}{parents} })
 	{
 		my ($result, $is) = $self->result_of($name);
+		# a member has its own part as payload, and is not told those of all
+		$result = { map { $_ => $result->{$_} } grep { $_ ne 'batches' } keys %$result } if $one->{of}{type} eq 'batch_worker' && ref $result eq 'HASH';
 		$results{$name} = $result if $is;
 	}
 	return \%results;
