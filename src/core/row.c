@@ -9,8 +9,8 @@
  * WAL record.  Above READ COMMITTED such a failure is 40001.
  *
  * Archived rows are read and taken away by SQL; adding one, or one of the
- * history, goes to the leaf directly.  A call with many set has new rows of all
- * of them inserted together, by core/batch.c, at the latest when it ends.
+ * history, goes to the leaf directly.  A call with many set has new rows of
+ * all of them inserted together, by core/batch.c, at the latest when it ends.
  *
  * What the executor would do, and who does it here:
  * - Snapshot: tq_call_begin and tq_call_snapshot push one; a write takes the
@@ -29,8 +29,8 @@
  * - Not null, checks, foreign keys, generated columns, triggers, row
  *   security: there are none on these tables, whose rows are this
  *   extension's own.
- * - Partition routing: tq_row_insert_archive and tq_row_insert_history name the
- *   leaf.
+ * - Partition routing: tq_row_insert_archive and tq_row_insert_history name
+ *   the leaf.
  * The server's functions for tables (table_tuple_insert, table_multi_insert,
  * table_tuple_update, table_tuple_delete) see to the rest, as they do for the
  * executor: WAL with the replica identity, toast, visibility map, free space,
