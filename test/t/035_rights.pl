@@ -145,9 +145,10 @@ for my $view (sort keys %{ $m->{masked} })
 }
 
 my $count = commify(@cells + @views);
-note "$count cells, " . int($seconds) . " s";
+note "figure: $count cells, " . int($seconds) . ' s, ' . int(processor_time()) . ' s of processor time';
 diag "$count cells";
-cmp_ok($seconds, '<', 60, 'within a minute');
+# other tests run beside this one
+cmp_ok(processor_time(), '<', 60, 'within a minute of processor time');
 sound($node, database => 'rights');
 $node->stop('fast');
 done_testing();

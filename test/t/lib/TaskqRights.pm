@@ -7,9 +7,10 @@ use warnings;
 use Exporter 'import';
 use FindBin;
 use JSON::PP ();
+use POSIX ();
 
 our @EXPORT = qw(read_matrix make_extension fill_queues run_calls run_views
-  call_of told_of unknown_id roles_of);
+  call_of told_of unknown_id roles_of processor_time);
 
 my $json = JSON::PP->new->canonical->allow_nonref;
 
@@ -329,6 +330,11 @@ sub told_of
 	return $words;
 }
 
+# Seconds of the server's processor time that calls have taken so far
+my $processor_time = 0;
+
+sub processor_time { return $processor_time }
+
 # run_calls(NODE, DATABASE, MATRIX, [[role, class]...]): one hash for each
 # cell, with what came of it.
 sub run_calls
@@ -354,9 +360,12 @@ sub run_calls
 				$cell->{object} eq 'shut' ? 'true' : 'false') . ')';
 		}
 	}
-	my $told = $node->safe_psql($database,
-		"TRUNCATE m.todo;\nINSERT INTO m.todo VALUES " . join(",\n", @values) . ";\nSELECT m.run();");
-	for (split /\n/, $told)
+	my @told = split /\n/, $node->safe_psql($database, "TRUNCATE m.todo;\nINSERT INTO m.todo VALUES "
+		  . join(",\n", @values) . ";\nSELECT m.run();\nSELECT pg_read_file('/proc/self/stat');");
+	# what the session has used: after the name, in ticks
+	my @used = (split ' ', pop(@told) =~ s/^.*\) //r)[ 11, 12 ];
+	$processor_time += ($used[0] + $used[1]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+	for (@told)
 	{
 		my ($n, $code, $words, $helped) = @{ $json->decode($_) };
 		my $cell = $cells[ $n - 1 ];
