@@ -18,6 +18,7 @@
 #include "base/compat.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
@@ -60,6 +61,7 @@ static void    note_held(const TqFlow *flow, const TqMade *made,
 						 const bool *exists, bool *chosen);
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
 							bool all, TransactionId *other);
+static bool    is_past(HeapTupleHeader version);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
 static bool    waits_for_me(const TqFlow *flow, TqEdges *edges,
@@ -448,12 +450,15 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
 	{
 		TransactionId writer = dirty.xmax;
 		bool          should_free;
+		HeapTuple     tuple;
 		TqTask        task;
 		TqGoing       one;
 
 		CHECK_FOR_INTERRUPTS();
-		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
-					RelationGetDescr(call->task.rel), &task);
+		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+		if (TransactionIdIsValid(dirty.xmin) && is_past(tuple->t_data))
+			continue;
+		tq_row_read(tuple, RelationGetDescr(call->task.rel), &task);
 		one = judge_row(flow, edges, &task, all, writer, other);
 		/* what somebody repairs goes on only when that is committed */
 		if (one == TQ_GOING_ON && TransactionIdIsValid(dirty.xmin) &&
@@ -469,6 +474,18 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	return going;
+}
+
+/*
+ * Has the transaction that has written this version, and has not ended, put
+ * another one in its place or taken it away?  A dirty snapshot does not say.
+ */
+static bool
+is_past(HeapTupleHeader version)
+{
+	return (version->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+		   !HEAP_XMAX_IS_LOCKED_ONLY(version->t_infomask) &&
+		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
 }
 
 /*
