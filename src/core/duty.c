@@ -2,7 +2,8 @@
  * duty.c
  *		What happens by itself: dead workers, ended leases and time limits,
  *		deadlines.  (Retention is in retention.c and forget.c, workers that are
- *		bound to a connection in bound.c, what sessions wait for in wakes.c.)
+ *		bound to a connection in bound.c, what sessions wait for in wakes.c, how a
+ *		task is taken back in lose.c.)
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background
@@ -21,23 +22,17 @@
  */
 #include "base/compat.h"
 
-#include "access/heapam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
-#include "base/error.h"
 #include "base/guc.h"
 #include "base/rows.h"
 #include "base/spi.h"
@@ -45,10 +40,10 @@
 #include "core/audit.h"
 #include "core/bound.h"
 #include "core/duty.h"
-#include "core/failure.h"
-#include "core/key.h"
 #include "core/finished.h"
 #include "core/forget.h"
+#include "core/key.h"
+#include "core/lose.h"
 #include "core/orphan.h"
 #include "core/retention.h"
 #include "core/role.h"
@@ -60,22 +55,12 @@
 #include "shared/registry.h"
 #include "shared/shmem.h"
 #include "shared/slot.h"
-#include "shared/station.h"
 
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
-
-/* A running task that is to be taken back. */
-typedef struct Loss
-{
-	const TqRunning *running;
-	int32            worker_id; /* whose registration has ended; 0: none */
-	TimestampTz      now;
-	bool             busy; /* somebody is just deciding about it */
-} Loss;
 
 /* In the background worker: when each duty is due, dispatch clock. */
 static TimestampTz liveness_due = 0;
@@ -115,13 +100,6 @@ static TqStmt stmt_wanted = {
 	{OIDOID},
 	NULL};
 
-static TqStmt stmt_held_by = {
-	"SELECT task_id, token FROM taskq.task"
-	" WHERE worker_id = $1 AND state = 3 ORDER BY task_id",
-	1,
-	{INT4OID},
-	NULL};
-
 static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
 	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name",
@@ -151,15 +129,6 @@ static int64 duty_workflows(int limit);
 static int64 duty_role_names(int limit);
 static bool  is_settled(void);
 static bool  end_at_deadline(TqCall *call, void *arg);
-static bool  try_lose(TqCall *call, Loss *loss);
-static bool  lose_alone(TqCall *call, void *arg);
-static bool  lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-				  TimestampTz now, bool free_of_charge, bool *busy);
-static TqRunning put_running(const TqQueue *queue, const TqTask *task);
-static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
-static int       scan_running(TimestampTz now, bool settled, TqRunning *found,
-							  int max, TimestampTz *next);
-static int       compare_running(const void *a, const void *b);
 
 /* Once, when the background worker has started. */
 void
@@ -471,12 +440,12 @@ duty_orphans(int limit)
 	TQ_DEBUG_POINT("orphans_begun");
 	count = tq_orphan_find(found, limit);
 	tq_call_snapshot();
-	qsort(found, count, sizeof(TqRunning), compare_running);
+	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
 	for (int i = 0; i < count; i++)
 	{
-		Loss loss = {&found[i], found[i].worker_id, now};
+		TqLoss loss = {&found[i], found[i].worker_id, now};
 
-		if (try_lose(&call, &loss))
+		if (tq_lose_try(&call, &loss))
 			acted++;
 		else if (!loss.busy && settled)
 			tq_registry_drop(&found[i]);
@@ -503,15 +472,15 @@ duty_ends(int limit)
 	if (tq_registry_complete())
 		count = tq_registry_due(now, found, limit, &next);
 	else
-		count = scan_running(now, settled, found, limit, &next);
+		count = tq_lose_scan(now, settled, found, limit, &next);
 	tq_call_snapshot();
-	qsort(found, count, sizeof(TqRunning), compare_running);
+	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
 	for (int i = 0; i < count; i++)
 	{
-		Loss loss = {&found[i], 0, now};
+		TqLoss loss = {&found[i], 0, now};
 
 		TQ_FAULT_POINT("duty_ends");
-		if (try_lose(&call, &loss))
+		if (tq_lose_try(&call, &loss))
 			acted++;
 		else if (loss.busy)
 			busy_count++;
@@ -616,56 +585,6 @@ duty_role_names(int limit)
 }
 
 /*
- * The tasks of a registration that has ended go back at once; returns how
- * many.  free_of_charge: the attempt does not count.
- */
-int64
-tq_duty_return_tasks(TqCall *call, int32 worker_id, bool free_of_charge)
-{
-	TimestampTz now = tq_clock_dispatch();
-	Datum       arg = Int32GetDatum(worker_id);
-	int64      *ids;
-	int64      *tokens;
-	uint64      rows;
-	int64       returned = 0;
-	TqSpi       spi;
-
-	/* Rows are read from end to end only if the registry may miss some. */
-	if (tq_registry_complete())
-	{
-		TqRunning *found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-		int count = tq_registry_of_workers(&worker_id, 1, found, TQ_MAX_CLAIM);
-
-		qsort(found, count, sizeof(TqRunning), compare_running);
-		ids = palloc(sizeof(int64) * (count + 1));
-		for (int i = 0; i < count; i++)
-			ids[i] = found[i].task_id;
-		tq_key_lock_tasks(call, ids, NULL, count, 0);
-		for (int i = 0; i < count; i++)
-		{
-			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
-					 free_of_charge, NULL))
-				returned++;
-		}
-		pfree(found);
-		return returned;
-	}
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tokens = tq_spi_ids(&spi, rows, 2);
-	tq_spi_leave(&spi);
-	tq_key_lock_tasks(call, ids, NULL, (int) rows, 0);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge,
-				 NULL))
-			returned++;
-	}
-	return returned;
-}
-
-/*
  * May memory, which no roll-back mends, be told what this transaction sees?
  * It must see what was committed before memory was read, with a snapshot that
  * is taken after that, and nothing that it has done itself.
@@ -675,176 +594,4 @@ is_settled(void)
 {
 	return !IsolationUsesXactSnapshot() &&
 		   !TransactionIdIsValid(GetTopTransactionIdIfAny());
-}
-
-/* Waits for nobody, neither for the task nor for what follows from its end. */
-static bool
-try_lose(TqCall *call, Loss *loss)
-{
-	TqTask task;
-
-	if (tq_row_find(call, loss->running->task_id, &task) && tq_step_is(&task))
-		return tq_step_alone(lose_alone, loss, &loss->busy);
-	return lose_alone(call, loss);
-}
-
-static bool
-lose_alone(TqCall *call, void *arg)
-{
-	Loss *loss = arg;
-
-	return lose(call, loss->running->task_id, loss->running->token,
-				loss->worker_id, loss->now, false, &loss->busy);
-}
-
-/*
- * Take a running task back from whoever holds it under the token: because
- * the worker's registration has ended (worker_id), or its lease or its time
- * is up.  False when none of that is so (any more).
- *
- * With busy somebody who is just deciding about the task is not waited for:
- * an open transaction must not hold up all others.  Then *busy is set.
- */
-static bool
-lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-	 TimestampTz now, bool free_of_charge, bool *busy)
-{
-	for (;;)
-	{
-		TqTask   task;
-		TqQueue *queue;
-		TqMove   move = {0};
-
-		if (!tq_row_find(call, task_id, &task) ||
-			task.f.state != TQ_STATE_RUNNING || task.f.token != token)
-			return false;
-		queue = tq_queue_by_id(task.f.queue_id);
-		if (queue == NULL)
-			return false;
-		if (busy != NULL && (tq_row_is_busy(call, &task) ||
-							 !tq_key_try_task(call, queue, &task)))
-		{
-			*busy = true;
-			return false;
-		}
-		if (worker_id != 0 && task.f.worker_id == worker_id)
-		{
-			if (free_of_charge)
-			{
-				if (give_back(call, queue, &task))
-					return true;
-				tq_call_snapshot();
-				continue;
-			}
-			tq_failure_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
-		}
-		else if (task.f.lease_until <= now)
-			tq_failure_lost(queue, &task, &move, TQ_REASON_LEASE_EXPIRED);
-		else if (tq_state_running_until(queue, &task) <= now)
-			tq_failure_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
-		else
-		{
-			TqRunning running = put_running(queue, &task);
-
-			tq_station_due(running.due_at);
-			return false;
-		}
-		move.no_wait = busy != NULL;
-		if (tq_state_enter(call, queue, &task, &move))
-			return true;
-		tq_call_snapshot();
-	}
-}
-
-/* The registry shall know of a running task as its row is now. */
-static TqRunning
-put_running(const TqQueue *queue, const TqTask *task)
-{
-	TqRunning running;
-
-	running.task_id = task->f.task_id;
-	running.token = task->f.token;
-	running.version = task->f.version;
-	running.worker_id = task->f.worker_id;
-	running.queue_id = task->f.queue_id;
-	running.tid = task->tid;
-	running.due_at = tq_state_running_until(queue, task);
-	tq_registry_put(&running);
-	return running;
-}
-
-/* Back in the queue as if it had not been claimed. */
-static bool
-give_back(TqCall *call, TqQueue *queue, TqTask *task)
-{
-	TqMove move = {0};
-
-	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING
-													   : TQ_STATE_CANCELLED;
-	move.wanted = "given back";
-	move.end = TQ_END_RELEASED;
-	task->f.attempt = Max(task->f.attempt - 1, 0);
-	return tq_state_enter(call, queue, task, &move);
-}
-
-/*
- * Read every running task: put it into the registry, and find those whose
- * end is not after now.  The registry is complete then, if what is read is
- * settled.
- */
-static int
-scan_running(TimestampTz now, bool settled, TqRunning *found, int max,
-			 TimestampTz *next)
-{
-	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	uint64   begun = tq_registry_rebuild_begin();
-	TableScanDesc scan;
-	HeapTuple     tuple;
-	int           count = 0;
-
-	*next = DT_NOEND;
-	tq_call_snapshot();
-	scan =
-		table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		TqTaskFixed row;
-		TqRunning   running;
-		TqQueue    *queue;
-		TqTask      task;
-
-		CHECK_FOR_INTERRUPTS();
-		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
-		if (row.state != TQ_STATE_RUNNING)
-			continue;
-		queue = tq_queue_by_id(row.queue_id);
-		if (queue == NULL)
-			continue;
-		task.f = row;
-		task.tid = tuple->t_self;
-		task.isnull[TQ_COL_OPTIONS] = true;
-		if (!heap_attisnull(tuple, TQ_COL_OPTIONS, RelationGetDescr(rel)))
-			tq_row_read(tuple, RelationGetDescr(rel), &task);
-		TQ_DEBUG_POINT("registry_scanning");
-		running = put_running(queue, &task);
-		if (running.due_at > now)
-			*next = Min(*next, running.due_at);
-		else if (count < max)
-			found[count++] = running;
-	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
-	tq_sign_load();
-	if (settled)
-		tq_registry_rebuild_end(begun);
-	return count;
-}
-
-static int
-compare_running(const void *a, const void *b)
-{
-	int64 x = ((const TqRunning *) a)->task_id;
-	int64 y = ((const TqRunning *) b)->task_id;
-
-	return x < y ? -1 : x > y;
 }

@@ -15,8 +15,6 @@ extern void        tq_duty_start(void);
 extern TimestampTz tq_duty_turn(TimestampTz told);
 
 /* inside a transaction */
-extern bool  tq_duty_wanted(void);
-extern int64 tq_duty_return_tasks(TqCall *call, int32 worker_id,
-								  bool free_of_charge);
+extern bool tq_duty_wanted(void);
 
 #endif /* TQ_DUTY_H */

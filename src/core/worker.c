@@ -30,7 +30,7 @@
 #include "base/spi.h"
 #include "core/asked.h"
 #include "core/bound.h"
-#include "core/duty.h"
+#include "core/lose.h"
 #include "core/limit.h"
 #include "core/look.h"
 #include "core/metrics.h"
@@ -172,7 +172,7 @@ taskq_register(PG_FUNCTION_ARGS)
 				break;
 			}
 			tq_worker_end(former.worker_id, TQ_WORKER_GONE);
-			returned += tq_duty_return_tasks(&call, former.worker_id, false);
+			returned += tq_lose_held_by(&call, former.worker_id, false);
 		}
 		worker_id = add_row(name, &registration);
 		if (worker_id != 0)
@@ -234,7 +234,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	/* declared dead, or registered anew, at this very moment */
 	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
-	returned = tq_duty_return_tasks(&call, worker_id, true);
+	returned = tq_lose_held_by(&call, worker_id, true);
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);

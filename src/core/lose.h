@@ -1,0 +1,29 @@
+/*
+ * lose.h
+ *		Running tasks are taken back.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LOSE_H
+#define TQ_LOSE_H
+
+#include "core/state.h"
+#include "shared/registry.h"
+
+/* A running task that is to be taken back. */
+typedef struct TqLoss
+{
+	const TqRunning *running;
+	int32            worker_id; /* whose registration has ended; 0: none */
+	TimestampTz      now;
+	bool             busy; /* somebody is just deciding about it */
+} TqLoss;
+
+extern bool  tq_lose_try(TqCall *call, TqLoss *loss);
+extern int64 tq_lose_held_by(TqCall *call, int32 worker_id,
+							 bool free_of_charge);
+extern int   tq_lose_scan(TimestampTz now, bool settled, TqRunning *found,
+						  int max, TimestampTz *next);
+extern int   tq_lose_compare(const void *a, const void *b);
+
+#endif /* TQ_LOSE_H */
