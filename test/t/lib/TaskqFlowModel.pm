@@ -196,7 +196,7 @@ sub release
 	{
 		my $holds = $self->holds($step->{when});
 
-		return $self->dies($one, 'rejected') if $holds eq 'broken';
+		return $self->dies($one, 'rejected', 'when: single boolean result is expected') if $holds eq 'broken';
 		return $self->ends($one, 'filtered') if !$holds;
 	}
 	return $self->decides($one) if $step->{branches};
@@ -222,6 +222,7 @@ sub waits
 	return $self->dies($one, 'rejected') if $step->{type} eq 'timer' && !defined $step->{after};
 	return $self->ends($one, 'done') if $step->{type} eq 'timer' && $step->{after} eq '0 s';
 	$self->to($one, 'suspended');
+	return $self->timed($one) if $self->{over}{ $one->{name} };
 	return $self->inner_has_ended($one, ++$one->{inner}) if $step->{type} eq 'workflow';
 	return $self->answers($one, delete $self->{early}{ $one->{name} }) if $self->{early}{ $one->{name} };
 	return;
@@ -365,7 +366,8 @@ sub cancels
 	return;
 }
 
-# What was cancelled because of a failure comes back when that is repaired.
+# What was cancelled because of a failure comes back when that is repaired, and
+# what was chosen meanwhile is made, even if what was repaired fails again at once.
 sub comes_back
 {
 	my ($self) = @_;
@@ -377,24 +379,27 @@ sub comes_back
 		$self->to($_, 'blocked');
 		push @{ $self->{look} }, $_->{name};
 	}
-	$self->{has_chosen} = 1;
+	$self->make_what_can_be;
 	return;
 }
 
 # What follows from what has happened.  All that one call ends has ended at the
-# same time: what waited for it goes on, then what has failed is seen to, and
-# what was chosen is made if that does not forbid it.
+# same time.  What was chosen is made first, if a failure does not forbid it, then
+# what waits for nothing any more begins; some of that may end at once, and what
+# follows from that comes next.  In the end what has failed is seen to.
 sub settle
 {
 	my ($self) = @_;
 
 	while (1)
 	{
-		if (defined(my $name = shift @{ $self->{look} }))
+		$self->make_what_can_be if delete $self->{has_chosen};
+		if (my @names = splice @{ $self->{look} // [] })
 		{
-			my $one = $self->{steps}{$name};
+			my %seen;
+			my @free = grep { $_->{state} eq 'blocked' && $self->is_free($_) } map { $self->{steps}{$_} } grep { !$seen{$_}++ } @names;
 
-			$self->release($one) if $one->{state} eq 'blocked' && $self->is_free($one);
+			$self->release($_) for @free;
 		}
 		elsif (defined(my $failure = shift @{ $self->{failures} }))
 		{
@@ -402,8 +407,7 @@ sub settle
 		}
 		else
 		{
-			return if !delete $self->{has_chosen};
-			$self->make_what_can_be;
+			return;
 		}
 	}
 	return;
@@ -539,6 +543,22 @@ sub handed
 	return;
 }
 
+# Those of the transaction of the first one that waited for a time which was over
+# before they could: where a call takes long.
+sub note_over
+{
+	my ($self, @events) = @_;
+
+	$self->{over} = {};
+	for (@events)
+	{
+		last if $_->{at} ne $events[0]{at};
+		$self->{over}{ $_->{step} } = 1
+		  if $_->{kind} eq 'move' && $_->{from} eq 'blocked' && $_->{to} eq 'done' && ($self->{graph}{step}{ $_->{step} }{type} // '') eq 'timer';
+	}
+	return;
+}
+
 # replay(EVENTS): what is not as it should be.  An event is {at, kind, step, ...};
 # those with the same time are of one transaction, after which each step
 # must be in the state that it should be in.
@@ -552,6 +572,7 @@ sub replay
 		my $event = $events[$i];
 
 		my $more = $i < $#events && $events[ $i + 1 ]{at} eq $event->{at};
+		$self->note_over(@events[ $i .. $#events ]) if !$i || $events[ $i - 1 ]{at} ne $event->{at};
 		eval {
 			$self->happens($event, \%is);
 			$self->settle if !$more || !is_end($event) || !is_end($events[ $i + 1 ]);
@@ -644,6 +665,23 @@ sub instance
 	  (scalar grep { $_->{state} eq 'running' } @steps), defined $result ? json($result) : '-';
 }
 
+# A batch that has come to nothing: there are no members of it, and never will be.
+sub is_empty
+{
+	my ($self, $step) = @_;
+	my $parts = $step->{type} eq 'batch_worker' && $self->{choice}{ $step->{parents}[0] };
+
+	return $parts && !@$parts;
+}
+
+# Shown as one that there will not be
+sub is_skipped
+{
+	my ($self, $step) = @_;
+
+	return $self->{made}{ $step->{name} } || $self->is_empty($step) || $self->never($step->{name});
+}
+
 # All but those that are skipped
 sub steps_total
 {
@@ -652,7 +690,7 @@ sub steps_total
 
 	for (@{ $self->{graph}{steps} })
 	{
-		$total += $self->{made}{ $_->{name} } ? @{ $self->{made}{ $_->{name} } } : !$self->never($_->{name});
+		$total += $self->{made}{ $_->{name} } ? @{ $self->{made}{ $_->{name} } } : !$self->is_skipped($_);
 	}
 	return $total;
 }
@@ -688,7 +726,7 @@ sub steps
 	{
 		if (!@{ $self->{made}{ $step->{name} } // [] })
 		{
-			push @shown, join ' ', $step->{name}, $self->{made}{ $step->{name} } || $self->never($step->{name}) ? 'skipped' : '-';
+			push @shown, join ' ', $step->{name}, $self->is_skipped($step) ? 'skipped' : '-';
 			next;
 		}
 		push @shown, map { join ' ', $_, @{ $self->{steps}{$_} }{qw(state)}, json($self->{steps}{$_}{result}) } @{ $self->{made}{ $step->{name} } };
