@@ -1,9 +1,11 @@
 /*
  * duty.c
  *		What happens by itself: dead workers, ended leases and time limits,
- *		deadlines.  (Retention is in retention.c and forget.c, workers that are
- *		bound to a connection in bound.c, what sessions wait for in wakes.c, how a
- *		task is taken back in lose.c.)
+ *		deadlines.
+ *
+ * Retention is in retention.c and forget.c, workers that are bound to a
+ * connection are in bound.c, what sessions wait for is in wakes.c, how a task
+ * is taken back in lose.c.
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background

@@ -92,6 +92,7 @@ static void take_failure_back(Advance *a, const TqMoved *end);
 static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
+static bool order_end(Advance *a);
 static void begin_ready(Advance *a, TqLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
@@ -531,14 +532,35 @@ see_to_children(Advance *a)
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
 		{
-			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
-				TQ_GOING_UNKNOWN)
+			if (!order_end(a) || tq_judge_end(a->call, &a->flow, &a->edges,
+											  &a->other) == TQ_GOING_UNKNOWN)
 				tq_pending_add(&a->later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE)
 			tq_pending_add(&ready, child, near);
 	}
 	begin_ready(a, &ready);
+}
+
+/*
+ * A member that has died, and that nothing waits for, may be resolved as long
+ * as the instance has not ended, and no edge tells of that: so whoever does it
+ * is seen here, or sees the end.  False: he has to be waited for.
+ */
+static bool
+order_end(Advance *a)
+{
+	const TqTemplate *template = a->flow.template;
+	bool any = false;
+
+	for (int i = 0; i < template->step_count && !any; i++)
+		any = tq_judge_is_excused(template, i);
+	if (!any || a->ordered)
+		return true;
+	a->ordered =
+		tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, false);
+	a->busy_order = !a->ordered;
+	return a->ordered;
 }
 
 /*

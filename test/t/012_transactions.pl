@@ -85,7 +85,7 @@ is($one->query_safe("SAVEPOINT t; SELECT task_id, attempt FROM taskq_claim('save
 	'also for the same transaction');
 $one->query_safe('RELEASE t; ROLLBACK TO s; COMMIT');
 is($seen->($id), 'pending|0', 'a released savepoint goes with the one around it');
-$one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint', lease => '300 ms'); RELEASE s; COMMIT");
+$one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint', lease => '3 s'); RELEASE s; COMMIT");
 is($seen->($id), 'running|1', 'a released savepoint stays with its transaction');
 ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'and its lease ends');
 my ($c_id, $token) = split /\|/, $sql->(<<'SQL');
