@@ -284,8 +284,9 @@ first_that_goes(const TqSight *sight, const bool *places)
 static void
 explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 {
-	TqStepType type = flow->template->steps[TQ_STEP_PLACE(step_id)].type;
-	TqMade     made = {0};
+	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	TqStepType    type = step->type;
+	TqMade        made = {0};
 
 	made.step_id = step_id;
 	made.task_id = task_id;
@@ -297,7 +298,7 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 	appendStringInfoString(&e->text, ": it ");
 	tq_obstacle_say(&e->text, flow, &made);
 	appendStringInfoChar(&e->text, '.');
-	if (type != TQ_STEP_WORKFLOW)
+	if (step->wait->after != NULL || step->wait->at != NULL)
 		(void) tq_explain_upkeep(e, " No time ends it by itself: ");
 }
 
