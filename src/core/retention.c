@@ -49,20 +49,12 @@ static TqStmt stmt_expired = {
 	"WITH gone AS (DELETE FROM taskq.archive_keep k"
 	"   WHERE k.task_id = ANY (ARRAY(SELECT e.task_id"
 	"             FROM taskq.archive_keep e WHERE e.expires_at <= $1"
-	"              AND NOT (e.state = 6 AND e.reason <> 7"
-	"                       AND e.key IS NOT NULL"
-	"                       AND e.queue_id = ANY (ARRAY("
-	"                       SELECT q.queue_id FROM taskq.queue q"
-	"                         LEFT JOIN taskq.queue d ON d.queue_id = 0"
-	"                        WHERE coalesce(q.options ->> 'key_policy',"
-	"                                       d.options ->> 'key_policy')"
-	"                              IN ('serial_hold_on_failure',"
-	"                                  'serial_until_success'))))"
-	"            ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))"
-	" RETURNING k.task_id, k.large, k.queue_id),"
-	" parts AS (DELETE FROM taskq.large l USING gone g"
-	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
+	"              AND NOT " TQ_HOLDS_KEY(
+		"e") "            ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))"
+			 " RETURNING k.task_id, k.large, k.queue_id),"
+			 " parts AS (DELETE FROM taskq.large l USING gone g"
+			 "   WHERE g.large <> 0 AND l.task_id = g.task_id)"
+			 "SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
 	2,
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};

@@ -32,7 +32,7 @@ static bool is_alone = false;
 
 static void move_alone(void *arg);
 
-TqStepHooks tq_step_hooks = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+TqStepHooks tq_step_hooks = {NULL};
 
 /* TQ005 for what would take a step out of its workflow. */
 void

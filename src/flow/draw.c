@@ -27,8 +27,6 @@
 
 #include "base/arg.h"
 #include "base/error.h"
-#include "core/queue.h"
-#include "core/role.h"
 #include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
@@ -93,7 +91,6 @@ typedef struct Drawing
 static void begin(Drawing *drawing, const TqFlow *flow, const TqMade *rows,
 				  int count, const char *state);
 static void sort_rows(Drawing *drawing, int count);
-static bool sees(const TqStep *step);
 static void draw_step(Drawing *drawing, int place);
 static void draw_members(Drawing *drawing, int place);
 static void draw_node(Drawing *drawing, int32 step_id, const char *words,
@@ -179,7 +176,8 @@ sort_rows(Drawing *drawing, int count)
 	for (int i = 0; i < steps; i++)
 	{
 		drawing->made[i].first = -1;
-		drawing->made[i].sees = sees(&drawing->template->steps[i]);
+		/* the same steps of which taskq.workflow_steps has rows */
+		drawing->made[i].sees = tq_flow_sees(&drawing->template->steps[i]);
 	}
 	for (int i = count - 1; i >= 0; i--)
 	{
@@ -190,16 +188,6 @@ sort_rows(Drawing *drawing, int count)
 		drawing->made[place].first = i;
 		drawing->made[place].count++;
 	}
-}
-
-/* The same steps of which taskq.workflow_steps has rows. */
-static bool
-sees(const TqStep *step)
-{
-	TqQueue *queue = tq_queue_find(step->queue);
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
-
-	return (rights & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
 }
 
 static void
@@ -348,7 +336,7 @@ draw_compensation(Drawing *drawing, int32 step_id, const char *words,
 	CHECK_FOR_INTERRUPTS();
 	if (parent != place && !is_unfolded(drawing, place))
 		return;
-	if (sees(tq_template_at(drawing->template, step_id)))
+	if (tq_flow_sees(tq_template_at(drawing->template, step_id)))
 		draw_node(drawing, step_id, words, look);
 	else
 		draw_node(drawing, step_id, NULL, LOOK_UNKNOWN);

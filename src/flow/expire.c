@@ -28,10 +28,11 @@
 #include "base/spi.h"
 #include "core/key.h"
 #include "core/metrics.h"
+#include "core/retention.h"
 #include "core/step.h"
 #include "flow/flow.h"
 
-/* Flag 8 is TQ_FLAG_IN_LINE, reason 7 poison. */
+/* State 2 is blocked, flag 8 TQ_FLAG_IN_LINE. */
 static TqStmt stmt_mark = {
 	"UPDATE taskq.workflow w SET expires_at = '-infinity', identity = NULL"
 	" WHERE w.workflow_id = ANY (ARRAY("
@@ -42,16 +43,9 @@ static TqStmt stmt_mark = {
 	"                         AND (t.state <> 2 OR t.flags & 8 <> 0))"
 	"      AND NOT EXISTS (SELECT FROM taskq.archive_keep k"
 	"                       WHERE k.workflow_id = e.workflow_id"
-	"                         AND k.state = 6 AND k.reason <> 7"
-	"                         AND k.key IS NOT NULL"
-	"                         AND k.queue_id = ANY (ARRAY("
-	"                      SELECT q.queue_id FROM taskq.queue q"
-	"                        LEFT JOIN taskq.queue d ON d.queue_id = 0"
-	"                       WHERE coalesce(q.options ->> 'key_policy',"
-	"                                      d.options ->> 'key_policy')"
-	"                             IN ('serial_hold_on_failure',"
-	"                                 'serial_until_success'))))"
-	"    ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+	"                         AND " TQ_HOLDS_KEY(
+		"k") ")"
+			 "    ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
 	2,
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};

@@ -39,7 +39,6 @@ static int  read_missing(const TqFlow *flow, int32 step_id, int32 **missing);
 static void say_missing(TqExplain *e, const TqSight *sight,
 						const int32 *missing, int count);
 static const TqMade *find(const TqSight *sight, int32 step_id);
-static bool         *above(const TqTemplate *template, int place);
 static void          say_cause(TqExplain *e, const TqSight *sight, int place,
 							   const int32 *missing, int count);
 static int           find_choice(const TqSight *sight, const bool *places);
@@ -125,8 +124,8 @@ say_missing(TqExplain *e, const TqSight *sight, const int32 *missing,
 		for (int i = 0; i < count && named < NAMED; i++)
 		{
 			const TqMade *parent = find(sight, missing[i]);
-			bool          seen = tq_obstacle_may_see(template, missing[i]);
-			bool          has_failed = seen && parent != NULL &&
+			bool seen = tq_flow_sees(tq_template_at(template, missing[i]));
+			bool has_failed = seen && parent != NULL &&
 							  tq_obstacle_has_failed(sight->flow, parent);
 
 			if (has_failed != (failed == 1))
@@ -165,38 +164,13 @@ find(const TqSight *sight, int32 step_id)
 			   : NULL;
 }
 
-/* All steps that come before one, by place. */
-static bool *
-above(const TqTemplate *template, int place)
-{
-	bool *marked = palloc0(sizeof(bool) * (template->step_count + 1));
-	int  *left = palloc(sizeof(int) * (template->step_count + 1));
-	int   count = 0;
-
-	left[count++] = place;
-	while (count > 0)
-	{
-		const TqStepList *parents = &template->steps[left[--count]].parents;
-
-		for (int i = 0; i < parents->count; i++)
-		{
-			if (marked[parents->places[i]])
-				continue;
-			marked[parents->places[i]] = true;
-			left[count++] = parents->places[i];
-		}
-	}
-	pfree(left);
-	return marked;
-}
-
 /* Why those that are missing are, and what to do. */
 static void
 say_cause(TqExplain *e, const TqSight *sight, int place, const int32 *missing,
 		  int count)
 {
 	const TqTemplate *template = sight->flow->template;
-	bool         *before = above(template, place);
+	bool         *before = tq_plan_above(template, place);
 	StringInfo    text = &e->text;
 	int           choice = -1;
 	bool          hidden;
@@ -274,7 +248,7 @@ first_that_goes(const TqSight *sight, const bool *places)
 
 		if (places[place] && TQ_STATE_IS_LIVE(step->state) &&
 			(step->state != TQ_STATE_BLOCKED || step->in_line) &&
-			tq_obstacle_may_see(sight->flow->template, step->step_id))
+			tq_flow_sees(tq_template_at(sight->flow->template, step->step_id)))
 			return step;
 	}
 	return NULL;

@@ -124,6 +124,8 @@ extern void tq_flow_no_template(const char *space, const char *name,
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
 extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
 extern int  tq_flow_sight(const TqTemplate *template);
+extern int  tq_flow_rights(const TqStep *step);
+extern bool tq_flow_sees(const TqStep *step);
 extern bool tq_flow_has_started(const TqFlow *flow);
 extern int  tq_flow_look(int64 workflow_id, TqFlow *flow);
 
@@ -178,6 +180,7 @@ extern bool tq_plan_after(TqFlow *flow, TqEdges *edges, int place,
 						  TransactionId *other);
 
 extern bool *tq_plan_below(const TqTemplate *template, int place);
+extern bool *tq_plan_above(const TqTemplate *template, int place);
 
 /* decide.c */
 extern char  *tq_decide_read(const TqTemplate *template, int place,

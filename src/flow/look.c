@@ -183,13 +183,11 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
 			 int left)
 {
 	const TqStep *step = tq_template_at(flow->template, made->step_id);
-	TqQueue      *queue = tq_queue_find(step->queue);
 	Jsonb        *outcome = NULL;
 	Datum         values[12] = {0};
 	bool          nulls[12];
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
 
-	if ((rights & TQ_RIGHT_READ) == 0 && !tq_role_is_monitor())
+	if (!tq_flow_sees(step))
 		return;
 	memset(nulls, true, sizeof(nulls));
 	values[0] =
@@ -211,7 +209,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
 		return;
 	}
 	values[2] = Int64GetDatum(made->task_id);
-	if ((rights & TQ_RIGHT_READ) != 0)
+	if ((tq_flow_rights(step) & TQ_RIGHT_READ) != 0)
 		outcome = tq_results_seen(made->task_id);
 	values[3] = CStringGetTextDatum(tq_state_name(made->state));
 	nulls[2] = nulls[3] = false;

@@ -19,7 +19,6 @@
 
 #include "base/clock.h"
 #include "base/spi.h"
-#include "core/role.h"
 #include "flow/compensate.h"
 #include "flow/judge.h"
 #include "flow/obstacle.h"
@@ -67,16 +66,6 @@ tq_obstacle_look(TqSight *sight, TqFlow *flow)
 		sight->undone_left = tq_compensate_left(flow, &left);
 }
 
-/* May its state be told to current_user? */
-bool
-tq_obstacle_may_see(const TqTemplate *template, int32 step_id)
-{
-	TqQueue *queue = tq_queue_find(tq_template_at(template, step_id)->queue);
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
-
-	return (rights & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
-}
-
 /* What depends on it waits until it is repaired. */
 bool
 tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step)
@@ -110,7 +99,8 @@ tq_obstacle_root(const TqSight *sight, const bool *places, bool *hidden)
 		if ((places != NULL && !places[place]) || follows ||
 			!tq_obstacle_has_failed(sight->flow, step))
 			continue;
-		if (!tq_obstacle_may_see(sight->flow->template, step->step_id))
+		if (!tq_flow_sees(
+				tq_template_at(sight->flow->template, step->step_id)))
 			*hidden = true;
 		else if (root == NULL || step->finished_at < root->finished_at)
 			root = step;

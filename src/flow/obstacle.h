@@ -24,7 +24,6 @@ typedef struct TqSight
 } TqSight;
 
 extern void tq_obstacle_look(TqSight *sight, TqFlow *flow);
-extern bool tq_obstacle_may_see(const TqTemplate *template, int32 step_id);
 extern bool tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step);
 extern const TqMade *tq_obstacle_root(const TqSight *sight, const bool *places,
 									  bool *hidden);

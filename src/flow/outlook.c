@@ -325,7 +325,8 @@ put_obstacles(Writing *w, const TqSight *sight)
 		if (!is_in_the_way(sight->flow, step))
 			continue;
 		if (told == MAX_OBSTACLES ||
-			!tq_obstacle_may_see(sight->flow->template, step->step_id))
+			!tq_flow_sees(
+				tq_template_at(sight->flow->template, step->step_id)))
 		{
 			more++;
 			continue;
@@ -374,7 +375,7 @@ put_next(Writing *w, const TqSight *sight)
 		const TqMade *step = step_at(sight, i);
 
 		if ((!is_in_the_way(flow, step) && (ready || !step->ready)) ||
-			!tq_obstacle_may_see(flow->template, step->step_id))
+			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
 			continue;
 		/* of those that workers can take, one is enough */
 		ready = ready || step->ready;

@@ -28,10 +28,11 @@ typedef struct Planning
 	const TqChoice *choice;
 } Planning;
 
-static void begin(Planning *planning, TqFlow *flow, TqPlan *plan);
-static void consider(Planning *planning, int place);
-static bool is_chosen(const Planning *planning, int place);
-static bool are_there(const Planning *planning, const TqStep *step);
+static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan);
+static bool *reach(const TqTemplate *template, int place, bool above);
+static void  consider(Planning *planning, int place);
+static bool  is_chosen(const Planning *planning, int place);
+static bool  are_there(const Planning *planning, const TqStep *step);
 static bool is_known(const Planning *planning, const TqStep *step, int parent);
 static void add_step(Planning *planning, int place);
 static void add_members(Planning *planning, int place);
@@ -114,6 +115,19 @@ begin(Planning *planning, TqFlow *flow, TqPlan *plan)
 bool *
 tq_plan_below(const TqTemplate *template, int place)
 {
+	return reach(template, place, false);
+}
+
+/* All steps that come before one, by place. */
+bool *
+tq_plan_above(const TqTemplate *template, int place)
+{
+	return reach(template, place, true);
+}
+
+static bool *
+reach(const TqTemplate *template, int place, bool above)
+{
 	bool *marked = palloc0(sizeof(bool) * (template->step_count + 1));
 	int  *left = palloc(sizeof(int) * (template->step_count + 1));
 	int   count = 0;
@@ -121,14 +135,15 @@ tq_plan_below(const TqTemplate *template, int place)
 	left[count++] = place;
 	while (count > 0)
 	{
-		const TqStepList *children = &template->steps[left[--count]].children;
+		const TqStep     *step = &template->steps[left[--count]];
+		const TqStepList *next = above ? &step->parents : &step->children;
 
-		for (int i = 0; i < children->count; i++)
+		for (int i = 0; i < next->count; i++)
 		{
-			if (marked[children->places[i]])
+			if (marked[next->places[i]])
 				continue;
-			marked[children->places[i]] = true;
-			left[count++] = children->places[i];
+			marked[next->places[i]] = true;
+			left[count++] = next->places[i];
 		}
 	}
 	pfree(left);

@@ -201,13 +201,11 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		const Progress *members)
 {
 	const TqStep *step = &flow->template->steps[place];
-	TqQueue      *queue = tq_queue_find(step->queue);
 	TimestampTz   now = tq_clock_wall();
 	Datum         values[7] = {0};
 	bool          nulls[7];
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
 
-	if ((rights & TQ_RIGHT_READ) == 0 && !tq_role_is_monitor())
+	if (!tq_flow_sees(step))
 		return;
 	memset(nulls, true, sizeof(nulls));
 	values[0] = CStringGetTextDatum(step->name);
@@ -220,7 +218,8 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		nulls[1] = nulls[2] = nulls[3] = false;
 	}
 	/* what is in checkpoints and payloads is not everybody's to see */
-	if (members != NULL && members->has_items && (rights & TQ_RIGHT_READ) != 0)
+	if (members != NULL && members->has_items &&
+		(tq_flow_rights(step) & TQ_RIGHT_READ) != 0)
 	{
 		bool over = members->done + members->failed == members->members;
 

@@ -111,7 +111,7 @@ static int   read_steps(const TqFlow *flow, bool compensations, TqMade **made);
 static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
-static void        add_rights(const char *name, int *any, int *all);
+static void        add_rights(const TqStep *step, int *any, int *all);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
 
 /*
@@ -520,11 +520,26 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 					 tq_right_name(right))));
 }
 
-static void
-add_rights(const char *name, int *any, int *all)
+/* current_user's on the queue of a step or compensation; is it gone, on all. */
+int
+tq_flow_rights(const TqStep *step)
 {
-	TqQueue *queue = tq_queue_find(name);
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+	TqQueue *queue = tq_queue_find(step->queue);
+
+	return queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+}
+
+/* May its state be told to current_user? */
+bool
+tq_flow_sees(const TqStep *step)
+{
+	return (tq_flow_rights(step) & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
+}
+
+static void
+add_rights(const TqStep *step, int *any, int *all)
+{
+	int rights = tq_flow_rights(step);
 
 	*any |= rights;
 	*all &= rights;
@@ -543,9 +558,9 @@ rights_of(const TqTemplate *template, int *any, int *all)
 	{
 		const TqStep *step = &template->steps[i];
 
-		add_rights(step->queue, any, all);
+		add_rights(step, any, all);
 		if (step->compensate != NULL)
-			add_rights(step->compensate->queue, any, all);
+			add_rights(step->compensate, any, all);
 	}
 	if (template->step_count == 0)
 		*any = *all = tq_role_rights_all();

@@ -76,6 +76,17 @@ EXCEPTION WHEN OTHERS THEN
         || CASE WHEN hint <> '' THEN ' | ' || hint ELSE '' END;
 END
 $$;
+-- the same without the rest, and with numbers as ID
+CREATE FUNCTION t.said(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    answer text;
+BEGIN
+    EXECUTE command INTO answer;
+    RETURN coalesce(answer, '(null)');
+EXCEPTION WHEN OTHERS THEN
+    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
+END
+$$;
 -- the same, but the SQLSTATE alone
 CREATE FUNCTION t.code(statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN

@@ -2,16 +2,6 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wc;
-CREATE FUNCTION wc.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
-END
-$$;
 CREATE FUNCTION wc.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -102,7 +92,7 @@ SELECT * FROM wc.all(:w);
 -- cancels: of the whole, of the inner one, of the step
 SELECT taskq_cancel_workflow(:w, 'enough');
 SELECT * FROM wc.all(:w);
-SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
+SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_cancel_workflow(wc.child(:w));
@@ -127,7 +117,7 @@ SELECT task_id AS t, token AS k, step FROM taskq_claim('wc') \gset
 SELECT :'step' AS runs, wc.fail();
 SELECT * FROM wc.all(:w);
 SELECT taskq_cancel_workflow(:w);
-SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
+SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
 SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
 

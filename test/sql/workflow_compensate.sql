@@ -2,16 +2,6 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA undo;
-CREATE FUNCTION undo.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
-END
-$$;
 -- what a worker is told; the result says whose it is
 CREATE FUNCTION undo.work(result jsonb DEFAULT NULL, queue text DEFAULT 'undo') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,18 +97,18 @@ SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(NULL, 'undo2');
 SELECT state FROM taskq_get(undo.task(:w, 'compensate:pay'));
 -- no step can be brought back, and nothing be cancelled any more
-SELECT s, undo.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), undo.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
+SELECT s, t.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), t.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
   FROM unnest(ARRAY['send', 'pay']) s;
-SELECT undo.said(format('SELECT taskq_cancel_workflow(%s)', :w));
+SELECT t.said(format('SELECT taskq_cancel_workflow(%s)', :w));
 -- the compensation can, and the rest follows
 SELECT taskq_retry(undo.task(:w, 'compensate:pay'));
 SELECT undo.seen(:w);
-SELECT s, undo.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), undo.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
+SELECT s, t.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), t.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
   FROM unnest(ARRAY['send', 'pay']) s;
-SELECT undo.said(format('SELECT taskq_cancel_workflow(%s)', :w));
-SELECT undo.said($$SELECT taskq_undefine_workflow('undo trip')$$);
+SELECT t.said(format('SELECT taskq_cancel_workflow(%s)', :w));
+SELECT t.said($$SELECT taskq_undefine_workflow('undo trip')$$);
 SELECT undo.work();
-SELECT undo.said(format('SELECT taskq_retry(%s)', undo.task(:w, 'compensate:pay')));
+SELECT t.said(format('SELECT taskq_retry(%s)', undo.task(:w, 'compensate:pay')));
 -- resolved by hand while it is live, cancelled, and resolved afterwards
 SELECT taskq_resolve(undo.task(:w, 'compensate:hotel'));
 SELECT undo.seen(:w);
@@ -129,7 +119,7 @@ SELECT undo.seen(:w);
 SELECT undo.fail();
 SELECT taskq_resolve(undo.task(:w, 'compensate:flight'));
 SELECT undo.seen(:w);
-SELECT undo.said(format('SELECT taskq_retry(%s)', undo.task(:w, 'send')));
+SELECT t.said(format('SELECT taskq_retry(%s)', undo.task(:w, 'send')));
 
 -- while something goes on, what has failed is brought back as elsewhere
 SELECT taskq_start_workflow('undo wide') AS w \gset
@@ -225,7 +215,7 @@ SELECT taskq_signal(:w, 'go');
 SELECT undo.work(), undo.fail(), undo.fail();
 SELECT max(workflow_id) AS child FROM taskq.workflows WHERE parent_workflow_id = :w \gset
 SELECT undo.seen(:child), undo.seen(:w);
-SELECT undo.said(format('SELECT taskq_retry(%s)', undo.task(:child, 'compensate:i1')));
+SELECT t.said(format('SELECT taskq_retry(%s)', undo.task(:child, 'compensate:i1')));
 SELECT undo.seen(:child), undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
 SELECT undo.seen(:child), undo.seen(:w);

@@ -3,16 +3,6 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wm;
-CREATE FUNCTION wm.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
-END
-$$;
 CREATE FUNCTION wm.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -39,7 +29,7 @@ SELECT taskq_start_workflow('line', '{"in": 1}') AS w \gset
 SELECT task_id AS a FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a' \gset
 SELECT task_id AS b FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'b' \gset
 SELECT queue, state, workflow_id = :w AS same, step, payload FROM taskq_get_many(ARRAY[:a, :b]::bigint[]);
-SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT taskq_update_task(%s, ''{"queue": "elsewhere"}'')',
+SELECT c, t.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT taskq_update_task(%s, ''{"queue": "elsewhere"}'')',
   'SELECT taskq_change(''w'', deletes => to_jsonb(ARRAY[%s]))', 'SELECT taskq_change(''w'', updates => ''[{"task_id": %s, "priority": 1}]'')',
   'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])', 'SELECT taskq_update_task(%s, ''{"priority": 7}'')']) c;
 SELECT taskq_submit('wm', key => 'k', insertion => 'delete') > 0 AS submitted;
@@ -48,13 +38,13 @@ SELECT wm.seen(:w);
 SELECT wm.work();
 SELECT taskq_purge('wm'), taskq_retry_all('wm', 'done');
 SELECT taskq_reassign('wm', 'done', 'pending');
-SELECT c, wm.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
+SELECT c, t.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
 SELECT wm.work();
 -- results: of parents, in pages, and of all before
 SELECT task_id AS c FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'c' \gset
 SELECT step, result FROM taskq_dependency_results(:c);
 SELECT taskq_ancestor_results(:c);
-SELECT wm.said(c) FROM unnest(ARRAY['SELECT taskq_ancestor_results(0)', 'SELECT taskq_ancestor_results(taskq_submit(''elsewhere''))', 'SELECT taskq_dependency_results(' || :c || ', max_rows => 0)']) c;
+SELECT t.said(c) FROM unnest(ARRAY['SELECT taskq_ancestor_results(0)', 'SELECT taskq_ancestor_results(taskq_submit(''elsewhere''))', 'SELECT taskq_dependency_results(' || :c || ', max_rows => 0)']) c;
 SET taskq.max_dependency_results = 0;
 SELECT step, dependency_results IS NULL AS too_large FROM taskq_claim('wm');
 RESET taskq.max_dependency_results;
@@ -77,7 +67,7 @@ SELECT dependency_results, taskq_complete(task_id, token) FROM taskq_claim('wm')
 SELECT w.state FROM taskq.workflows w WHERE w.name = 'batch isolate';
 
 -- a member that counts as finished is not tried again
-SELECT wm.said(format('SELECT taskq_retry(%s)', s.task_id)) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.state = 'dead';
+SELECT t.said(format('SELECT taskq_retry(%s)', s.task_id)) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.state = 'dead';
 
 -- an instance is open as long as one of its steps runs, whatever was not chosen
 SELECT taskq_define_workflow('{"name": "aside", "version": "1", "queue": "wm", "steps": [{"name": "choose", "type": "decision"}, {"name": "aside"},
@@ -96,7 +86,7 @@ SELECT taskq_define_workflow('{"name": "skipped", "version": "1", "queue": "wm",
   {"name": "j", "type": "deferred", "depends_on": ["x"]}]}');
 SELECT taskq_start_workflow('skipped') AS w \gset
 SELECT wm.seen(:w);
-SELECT wm.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.work(), wm.seen(:w);
 
 -- input that must fit
@@ -123,13 +113,13 @@ SELECT taskq_define_workflow('{"name": "places", "version": "1", "queue": "wm", 
 SELECT taskq_start_workflow('places', priority => 3, correlation_id => 'c 1', run_at => now() + interval '1 h', headers => '{"h": 1}') AS w \gset
 SELECT queue, state, priority, max_attempts, tags, correlation_id, headers, run_at > now() AS later, step FROM taskq.tasks WHERE workflow_id = :w ORDER BY task_id;
 SELECT state FROM taskq.workflows WHERE workflow_id = :w;
-SELECT wm.said(c) FROM unnest(ARRAY['SELECT taskq_start_workflow(''places'', version => ''2'')', 'SELECT taskq_start_workflow(''places'', priority => 40000)', 'SELECT taskq_start_workflow(''places'', on_conflict => ''skip'')',
+SELECT t.said(c) FROM unnest(ARRAY['SELECT taskq_start_workflow(''places'', version => ''2'')', 'SELECT taskq_start_workflow(''places'', priority => 40000)', 'SELECT taskq_start_workflow(''places'', on_conflict => ''skip'')',
   'SELECT taskq_start_workflow(''places'', headers => ''[]'')', 'SELECT taskq_start_workflow(''places'', run_at => ''infinity'')', 'SELECT taskq_cancel_workflow(0)', 'SELECT taskq_workflow(0)', 'SELECT taskq_step_levels(NULL)']) c;
-SELECT taskq_cancel_workflow(:w), wm.seen(:w), wm.said('SELECT taskq_undefine_workflow(''places'')');
+SELECT taskq_cancel_workflow(:w), wm.seen(:w), t.said('SELECT taskq_undefine_workflow(''places'')');
 
 -- an instance whose time is up goes, with all that is its own
 SELECT taskq_define_workflow('{"name": "short", "version": "1", "queue": "wm", "retention": "0 s", "identity": "key", "identity_window": "0 s", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
-SELECT wm.said('SELECT taskq_start_workflow(''short'')');
+SELECT t.said('SELECT taskq_start_workflow(''short'')');
 SELECT taskq_start_workflow('short', to_jsonb(repeat('x', 3000)), key => 'k') AS w \gset
 SELECT wm.work(to_jsonb(repeat('y', 3000)));
 SELECT wm.fail();

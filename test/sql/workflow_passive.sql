@@ -2,16 +2,6 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wp;
-CREATE FUNCTION wp.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
-END
-$$;
 CREATE FUNCTION wp.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -86,7 +76,7 @@ SELECT wp.seen(:w), wp.work();
 SELECT wp.seen(:w), wp.work();
 SELECT wp.seen(:w);
 -- what is refused
-SELECT c, wp.said(format(c, :w)) FROM unnest(ARRAY['SELECT taskq_signal(%s, ''payment'')', 'SELECT taskq_signal(0, ''payment'')',
+SELECT c, t.said(format(c, :w)) FROM unnest(ARRAY['SELECT taskq_signal(%s, ''payment'')', 'SELECT taskq_signal(0, ''payment'')',
   'SELECT taskq_signal(%s, ''other'')', 'SELECT taskq_signal(NULL, ''payment'')', 'SELECT taskq_signal(%s, NULL)', 'SELECT taskq_signal(%s, '''')']) c;
 
 -- put aside by hand, resumed, resolved, cancelled
@@ -102,12 +92,12 @@ SELECT wp.work();
 SELECT taskq_retry(wp.task(:w, 'paid'));
 SELECT wp.seen(:w);
 SELECT taskq_resolve(wp.task(:w, 'paid'), '"cash"');
-SELECT wp.seen(:w), wp.said(format('SELECT taskq_signal(%s, ''payment'')', :w)), wp.work();
+SELECT wp.seen(:w), t.said(format('SELECT taskq_signal(%s, ''payment'')', :w)), wp.work();
 SELECT wp.seen(:w);
 SELECT taskq_start_workflow('order') AS w \gset
 SELECT wp.work();
 SELECT taskq_cancel_workflow(:w);
-SELECT wp.seen(:w), wp.said(format('SELECT taskq_signal(%s, ''payment'')', :w));
+SELECT wp.seen(:w), t.said(format('SELECT taskq_signal(%s, ''payment'')', :w));
 
 -- timeouts
 SELECT taskq_define_workflow('{"name": "late", "version": "1", "queue": "wp", "steps": [
@@ -190,19 +180,19 @@ SELECT taskq_define_workflow('{"name": "ask", "version": "1", "queue": "wp", "st
   {"name": "go", "depends_on": ["ok"], "when": "$.results.ok.limit > 5"}]}');
 SELECT taskq_start_workflow('ask') AS w \gset
 SET ROLE wp_clerk;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
-SELECT p, wp.said(format('SELECT taskq_signal(%s, ''ok'', %L)', :w, p)) FROM unnest(ARRAY['{}', '{"approved": 1}', '[]', 'true', '{"approved": null}', NULL]) p;
+SELECT p, t.said(format('SELECT taskq_signal(%s, ''ok'', %L)', :w, p)) FROM unnest(ARRAY['{}', '{"approved": 1}', '[]', 'true', '{"approved": null}', NULL]) p;
 SET ROLE wp_boss;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true, "limit": 9}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true, "limit": 9}'')', :w));
 RESET ROLE;
 SELECT wp.seen(:w), wp.work();
 SELECT taskq_start_workflow('ask') AS w \gset
 SELECT pg_sleep(0.05);
 SET ROLE wp_clerk;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 SET ROLE wp_chief;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": false, "why": "no"}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": false, "why": "no"}'')', :w));
 RESET ROLE;
 SELECT wp.seen(:w);
 SELECT errors -> 0 ->> 'error' FROM taskq_get(wp.task(:w, 'ok'));
@@ -215,11 +205,11 @@ SELECT taskq_define_workflow('{"name": "ask", "version": "2", "queue": "wp", "st
   {"name": "ok", "depends_on": ["first"], "type": "approval", "signal": {"name": "ok", "role": "wp_boss", "escalate_after": "0 s", "escalate_to": "wp_chief"}}]}');
 SELECT taskq_start_workflow('ask') AS w \gset
 SET ROLE wp_chief;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
 SELECT wp.work();
 SET ROLE wp_chief;
-SELECT wp.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
 SELECT wp.seen(:w);
 -- rights: without any on the queue the instance is not there

@@ -2,16 +2,6 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wx;
-CREATE FUNCTION wx.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
-END
-$$;
 CREATE FUNCTION wx.done(queue text DEFAULT 'wx') RETURNS text LANGUAGE sql AS
 $$ SELECT step || coalesce(' ' || taskq_complete(task_id, token), '') FROM taskq_claim(queue) $$;
 CREATE FUNCTION wx.fail(queue text DEFAULT 'wx') RETURNS text LANGUAGE sql AS
@@ -64,7 +54,7 @@ SELECT wx.fail();
 SELECT wx.removed(), wx.left(:w), (SELECT blocked FROM taskq.queues WHERE queue = 'wx') AS blocked;
 SELECT (SELECT count(*) FROM taskq.workflows WHERE workflow_id = :w) AS workflows, (SELECT count(*) FROM taskq.workflow_steps WHERE workflow_id = :w) AS steps,
        (SELECT count(*) FROM taskq.batch_progress WHERE workflow_id = :w) AS batches, taskq_undefine_workflow('wx wide') AS undefined;
-SELECT wx.said(format(c, :w, :a, (SELECT min(task_id) FROM taskq.task WHERE workflow_id = :w))) FROM unnest(ARRAY['SELECT taskq_retry(%2$s)', 'SELECT taskq_resolve(%2$s)', 'SELECT taskq_hold(%3$s)',
+SELECT t.said(format(c, :w, :a, (SELECT min(task_id) FROM taskq.task WHERE workflow_id = :w))) FROM unnest(ARRAY['SELECT taskq_retry(%2$s)', 'SELECT taskq_resolve(%2$s)', 'SELECT taskq_hold(%3$s)',
   'SELECT taskq_resolve(%3$s)', 'SELECT error_code FROM taskq_manage_many(''retry'', ARRAY[%2$s])', 'SELECT taskq_cancel_workflow(%1$s)', 'SELECT taskq_workflow(%1$s)', 'SELECT taskq_workflow_graph(%1$s)',
   'SELECT taskq_signal(%1$s, ''x'')', 'SELECT taskq_retry_all(''wx'')']) c;
 SELECT * FROM taskq_check();

@@ -148,7 +148,7 @@ my $count = commify(@cells + @views);
 note "figure: $count cells, " . int($seconds) . ' s, ' . int(processor_time()) . ' s of processor time';
 diag "$count cells";
 # other tests run beside this one
-cmp_ok(processor_time(), '<', 60, 'within a minute of processor time');
+cmp_ok(processor_time(), '<', 30, 'within half a minute of processor time');
 sound($node, database => 'rights');
 $node->stop('fast');
 done_testing();
