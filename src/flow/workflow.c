@@ -520,7 +520,7 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 					 tq_right_name(right))));
 }
 
-/* current_user's on the queue of a step or compensation; is it gone, on all. */
+/* What current_user may on a step's queue; on every one, if it is gone. */
 int
 tq_flow_rights(const TqStep *step)
 {
