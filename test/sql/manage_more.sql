@@ -6,7 +6,7 @@ CREATE FUNCTION t.show(id bigint) RETURNS text LANGUAGE sql AS $$
 SELECT concat_ws(' ', state, 'reason=' || reason, 'message=' || message, 'attempt=' || attempt, 'result=' || result::text)
   FROM taskq_get(id);
 $$;
-CREATE FUNCTION t.said(call text) RETURNS text LANGUAGE sql AS $$
+CREATE FUNCTION t.told(call text) RETURNS text LANGUAGE sql AS $$
 SELECT regexp_replace(t.try(call), '(task|"task_id":) \d+', '\1 ID', 'g');
 $$;
 -- hold, and let go: not before its time
@@ -22,11 +22,11 @@ SELECT taskq_resolve(:id, '{"paid": true}', 'paid by hand');
 SELECT t.show(:id), finished_at IS NOT NULL AS finished FROM taskq_get(:id);
 SELECT taskq_submit('mm', '{"n": 2}') AS id \gset
 SELECT token FROM taskq_claim('mm') \gset
-SELECT t.said(format('SELECT taskq_resolve(%s)', :id));
+SELECT t.told(format('SELECT taskq_resolve(%s)', :id));
 SELECT taskq_resolve(:id, force => true);
 SELECT t.show(:id);
-SELECT left(t.said(format('SELECT taskq_complete(%s, %s)', :id, :token)), 5) AS the_token_is_void;
-SELECT t.said(format('SELECT taskq_resolve(%s, to_jsonb(repeat(''x'', 1100000)))', taskq_submit('mm', '{"n": 3}'))) ~ '^TQ009' AS too_large;
+SELECT left(t.told(format('SELECT taskq_complete(%s, %s)', :id, :token)), 5) AS the_token_is_void;
+SELECT t.told(format('SELECT taskq_resolve(%s, to_jsonb(repeat(''x'', 1100000)))', taskq_submit('mm', '{"n": 3}'))) ~ '^TQ009' AS too_large;
 SELECT taskq_purge('mm', '{pending,done}');
 -- recreate: a new task with the same contents; the reference goes with it
 SELECT taskq_submit('mm', '{"big": 1}', priority => 7, deadline => clock_timestamp() + interval '1 h', max_attempts => 4,
@@ -40,24 +40,24 @@ SELECT state, attempt, token, priority, max_attempts, tags, key, reference, head
        deadline IS NOT NULL AS has_deadline, submitted_by = current_user AS mine, run_as = current_user AS as_me
   FROM taskq_get(:new);
 SELECT lease_until - clock_timestamp() BETWEEN '5 s' AND '7 s' AS own_lease FROM taskq_claim('mm', tags => '{a,b}');
-SELECT t.said(format('SELECT taskq_recreate(%s)', :old));
-SELECT t.said(format('SELECT taskq_recreate(%s)', :new));
-SELECT t.said(format('SELECT taskq_recreate(%s, ''supersede'')', :new));
-SELECT t.said(format('SELECT taskq_recreate(%s, ''before'')', :new));
-SELECT t.said(format('SELECT taskq_submit(''mm'', reference => ''ref'')', :new)) ~ '^TQ006' AS still_taken;
+SELECT t.told(format('SELECT taskq_recreate(%s)', :old));
+SELECT t.told(format('SELECT taskq_recreate(%s)', :new));
+SELECT t.told(format('SELECT taskq_recreate(%s, ''supersede'')', :new));
+SELECT t.told(format('SELECT taskq_recreate(%s, ''before'')', :new));
+SELECT t.told(format('SELECT taskq_submit(''mm'', reference => ''ref'')', :new)) ~ '^TQ006' AS still_taken;
 SELECT taskq_cancel(:new, force => true);
 -- a large payload goes along; nothing is left with retention none
 SELECT taskq_create_queue('mn', '{"retention": "none"}');
 SELECT taskq_submit('mn', to_jsonb(repeat('payload ', 1000)), suspended => true) AS old \gset
 SELECT taskq_recreate(:old) AS new \gset
-SELECT t.said(format('SELECT state FROM taskq_get(%s)', :old)) ~ '^TQ002' AS gone;
+SELECT t.told(format('SELECT state FROM taskq_get(%s)', :old)) ~ '^TQ002' AS gone;
 SELECT state AS suspended_again, length(payload #>> '{}') FROM taskq_get(:new);
 SELECT count(*) AS parts FROM taskq.large WHERE task_id IN (:old, :new);
 -- no reference that somebody else has
 SELECT taskq_submit('mn', reference => 'r') AS first \gset
 SELECT taskq_complete(task_id, token, keep => true) FROM taskq_claim('mn');
 SELECT taskq_submit('mn', reference => 'r') AS second \gset
-SELECT t.said(format('SELECT taskq_recreate(%s)', :first)) ~ '^TQ006' AS taken;
+SELECT t.told(format('SELECT taskq_recreate(%s)', :first)) ~ '^TQ006' AS taken;
 SELECT state FROM taskq_get(:first);
 -- poison: dead for that reason, passed over by bulk retries, and back
 SELECT taskq_drop_queue('mn', true) > 0;
@@ -74,7 +74,7 @@ SELECT taskq_retry_all('mm', reason => 'poison') AS retried;
 SELECT task_id = :first AS it, ok, error_code FROM taskq_manage_many('retry', ARRAY[:first]::bigint[]);
 SELECT taskq_unpoison(:first);
 SELECT t.show(:first);
-SELECT t.said(format('SELECT taskq_unpoison(%s)', :first));
+SELECT t.told(format('SELECT taskq_unpoison(%s)', :first));
 SELECT taskq_retry_all('mm') AS retried;
 SELECT taskq_poison(:first);
 SELECT taskq_unpoison(:first);
@@ -104,7 +104,7 @@ SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('mm');
 SELECT taskq_retry_all('mm') AS retried;
 SELECT payload, state FROM taskq_list('mm');
 -- bad input
-SELECT c AS call, t.said('SELECT * FROM ' || c) AS answer
+SELECT c AS call, t.told('SELECT * FROM ' || c) AS answer
   FROM unnest(ARRAY['taskq_retry_all(NULL)', 'taskq_retry_all(''*'')', 'taskq_retry_all(''nowhere'')', 'taskq_retry_all(''mm'', ''pending'')',
                     'taskq_retry_all(''mm'', ''running'')', 'taskq_retry_all(''mm'', ''redundant'')', 'taskq_retry_all(''mm'', ''odd'')', 'taskq_retry_all(''mm'', reason => ''odd'')',
                     'taskq_retry_all(''mm'', max_tasks => 0)', 'taskq_retry_all(''mm'', from_id => 9223372036854775807, to_id => 9223372036854775807)',
@@ -144,13 +144,13 @@ SELECT jsonb_strip_nulls(to_jsonb(g) - ARRAY['task_id', 'state', 'reason', 'mess
 $$;
 SELECT taskq_update_task(:id, '{"priority": 4}', :version);
 SELECT t.settings(:id);
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: task ID has changed' AS has_changed;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: task ID has changed' AS has_changed;
 SELECT taskq_update_task(:id, '{"payload": {"p": 2}, "data": "\\x02", "headers": null, "tags": ["y", "z", "y"], "key": null, "correlation_id": "d", "deadline": null, "options": null, "max_attempts": 9}');
 SELECT t.settings(:id);
 SELECT taskq_update_task(:id, '{"payload": null, "data": null, "tags": null, "priority": null, "max_attempts": null, "run_at": null}');
 SELECT t.settings(:id) - 'run_at' AS settings, run_at <= clock_timestamp() AS due FROM taskq_get(:id);
 SELECT task_id = :id AS claimable FROM taskq_claim('mm');
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"priority": 5}'')', :id));
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'')', :id));
 SELECT taskq_release(:id, token) FROM taskq_get(:id);
 -- its place stays, unless its time changes
 SELECT taskq_submit('mm', '"second"') AS second \gset
@@ -164,7 +164,7 @@ SELECT taskq_update_task(:id, '{"delay": "0"}');
 SELECT payload FROM taskq_claim('mm', max_tasks => 2);
 SELECT count(taskq_release(task_id, token)) FROM taskq_list('mm', 'running');
 -- references: one live task each
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"reference": "one"}'')', :second)) ~ '^TQ006' AS taken;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"reference": "one"}'')', :second)) ~ '^TQ006' AS taken;
 SELECT taskq_update_task(:id, '{"reference": null}');
 SELECT taskq_update_task(:second, '{"reference": "one"}');
 SELECT reference FROM taskq_list('mm', 'pending') ORDER BY 1;
@@ -172,28 +172,28 @@ SELECT reference FROM taskq_list('mm', 'pending') ORDER BY 1;
 SELECT taskq_create_queue('mo', '{"max_depth": 1, "max_payload": 1000}');
 SELECT taskq_update_task(:second, '{"queue": "mo", "priority": null}');
 SELECT queue, pending, ready FROM taskq.queues WHERE queue IN ('mm', 'mo') ORDER BY queue;
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"queue": "mo"}'')', :id)) ~ '^TQ008' AS full;
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"queue": "mo", "payload": "%s"}'')', :id, repeat('x', 2000))) ~ '^TQ009' AS too_large;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"queue": "mo"}'')', :id)) ~ '^TQ008' AS full;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"queue": "mo", "payload": "%s"}'')', :id, repeat('x', 2000))) ~ '^TQ009' AS too_large;
 SELECT queue FROM taskq_get(:id);
 SELECT payload, reference FROM taskq_claim('mo');
 -- attempts that were made are counted
 SELECT taskq_submit('mm', max_attempts => 3, priority => 9) AS id \gset
 SELECT taskq_fail(task_id, token, 'no', retry_in => '0') FROM taskq_claim('mm');
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"max_attempts": 1}'')', :id));
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"max_attempts": 1}'')', :id));
 SELECT taskq_update_task(:id, '{"max_attempts": 2}');
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('mm');
 SELECT t.show(:id);
 -- deadlines beside times
 SELECT taskq_submit('mm', run_at => '2027-01-01') AS id \gset
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"deadline": "2026-12-31"}'')', :id));
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"deadline": "2026-12-31"}'')', :id));
 SELECT taskq_update_task(:id, '{"deadline": "2027-01-02", "run_at": "2027-01-01"}');
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"run_at": "2027-02-01"}'')', :id));
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"deadline": "2027-03-01", "options": {"deadline_in": "1 h"}}'')', :id));
-SELECT t.said(format('SELECT taskq_update_task(%s, ''{"options": {"lease": "x"}}'')', :id)) ~ '^(TQ004|22)' AS bad_option;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"run_at": "2027-02-01"}'')', :id));
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"deadline": "2027-03-01", "options": {"deadline_in": "1 h"}}'')', :id));
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"options": {"lease": "x"}}'')', :id)) ~ '^(TQ004|22)' AS bad_option;
 -- a suspended one, too
 SELECT taskq_hold(:id);
 SELECT taskq_update_task(:id, '{"priority": 1, "run_at": null}');
 SELECT state, priority FROM taskq_get(:id);
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
-DROP FUNCTION t.show(bigint), t.settings(bigint), t.said(text);
+DROP FUNCTION t.show(bigint), t.settings(bigint), t.told(text);
