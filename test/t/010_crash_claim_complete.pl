@@ -170,7 +170,7 @@ SELECT pid FROM pg_stat_activity
  ORDER BY random() LIMIT 1
 SQL
 		$tasks += 500;
-		$pid ne '' && kill('KILL', $pid);
+		$pid ne '' && hit($node, $pid);
 	}) or next;
 	$hit++;
 	recovered($node, ++$crashes) or die 'the server did not come back';

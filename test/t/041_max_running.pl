@@ -63,7 +63,7 @@ while ((my $at = (time - $begin) / $SECONDS) < 3)
 	elsif ($done{crashes} < $CRASHES && $at > ($done{crashes} + 0.5) / $CRASHES)
 	{
 		my $pid = $try->("SELECT pid FROM pg_stat_activity WHERE application_name = 'limit_client' ORDER BY random() LIMIT 1");
-		if ($pid ne '' && kill('KILL', $pid))
+		if ($pid ne '' && hit($node, $pid))
 		{
 			recovered($node, ++$done{crashes}, 20) or die 'the server did not come back';
 		}

@@ -13,7 +13,7 @@ use TaskqClient;
 use TaskqInit;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(start_node within stays timely sound worker_pid error_of recovered start_again amcheck
+our @EXPORT = qw(start_node within stays timely sound worker_pid error_of hit recovered start_again amcheck
   start_clients end_clients said errors_of words_of_errors start_limit_clients kill_limit_client build_c);
 
 # What sessions in the background are asked is no result of a test.
@@ -145,6 +145,18 @@ sub recovered
 		  && TaskqClient::accepts($node)
 		  && worker_pid($node) ne '';
 	});
+}
+
+# hit(NODE, PID): a backend is killed, and the server tells so.  One that had
+# ended its work already, and has no exit left to be kept from, is not hit.
+sub hit
+{
+	my ($node, $pid) = @_;
+	my $told = qr/\(PID $pid\) was terminated by signal 9/;
+
+	return kill('KILL', $pid) && within(10, sub {
+		return slurp_file($node->logfile) =~ $told || !kill(0, $pid);
+	}) && within(5, sub { slurp_file($node->logfile) =~ $told });
 }
 
 # start_again(NODE): after the postmaster was killed; its children may take
