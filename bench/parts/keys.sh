@@ -12,7 +12,7 @@ part_keys() {
 		keys_insertion submit append "$round"
 		keys_insertion 'submit that supersedes' supersede "$round"
 		keys_junction 100 "$round"
-		keys_junction 10000 "$round"
+		keys_junction "$KEY_JUNCTION" "$round"
 		keys_release "$round"
 		keys_changes "$round"
 	done
@@ -26,12 +26,12 @@ part_keys() {
 		"submit that supersedes, $(clients "$KEY_CLIENTS")|taskq|tasks/s" '>=' 0.6 \
 		"submit, $(clients "$KEY_CLIENTS")|taskq|tasks/s"
 	aim 'junction of 100 keys, ms' 'junction of 100 keys|taskq|ms' '<=' 5
-	aim 'junction of 10000 keys, ms' 'junction of 10000 keys|taskq|ms' '<=' 200
+	aim "junction of $KEY_JUNCTION keys, ms" "junction of $KEY_JUNCTION keys|taskq|ms" '<=' 200
 	aim 'a change with one add and one delete, of the same by hand' \
 		"change, $(clients "$KEY_CLIENTS")|taskq|tasks/s" '>=' 0.7 \
 		"submit and cancel in a transaction, $(clients "$KEY_CLIENTS")|taskq|tasks/s"
-	aim 'a release with 10,000 tasks behind it' \
-		'complete, 10000 tasks behind|taskq|tasks/s' '>=' 0.95 \
+	aim "a release with $KEY_BEHIND tasks behind it" \
+		"complete, $KEY_BEHIND tasks behind|taskq|tasks/s" '>=' 0.95 \
 		'complete, 10 tasks behind|taskq|tasks/s'
 }
 
@@ -110,8 +110,8 @@ keys_junction() {
 # keys_release ROUND: one key, one client that does not wait for the disk; the
 # same with few and with many tasks behind, in either order
 keys_release() {
-	local behind order="10 10000"
-	[ $(($1 % 2)) = 1 ] || order="10000 10"
+	local behind order="10 $KEY_BEHIND"
+	[ $(($1 % 2)) = 1 ] || order="$KEY_BEHIND 10"
 	cat >"$work/taskq.release.sql" <<-SQL
 		SELECT taskq_submit('bench', :payload, key => 'one');
 		SELECT task_id, token, payload FROM taskq_claim('bench') \\gset
