@@ -7,7 +7,9 @@ Who holds the document "leader" leads.  Its lease is short and is renewed, so th
 another one follows soon when the leader dies, or is cut off.  A leader that was
 asleep does not know that it is none any more; what it does then is refused all
 the same, since each of its acts depends on the document in the version that it
-has seen.  The acts here are rows of the table leader_act (name, version)."""
+has seen.  One that falls asleep amid an act keeps the others waiting, until the
+server ends its session; without one a process ends, and is started again.  The
+acts here are rows of the table leader_act (name, version)."""
 import signal, sys, time
 import psycopg
 from psycopg.types.json import Jsonb
@@ -42,6 +44,7 @@ def act(conn, doc_id, version):
 
 
 with psycopg.connect("", autocommit=True, application_name=name) as conn:
+    conn.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (f"{2 * LEASE} s",))
     while not stop:
         seen = lead(conn)
         if seen is None:

@@ -1,6 +1,7 @@
 # The examples of coordination: words counted by workers that are killed while
 # they hold tasks come out as sort | uniq -c has them; of several leaders, of
-# which the acting one is frozen, killed and cut off, never two act at once.
+# which the acting one is frozen, also amid an act, killed and cut off, never two
+# act at once.
 use strict;
 use warnings;
 use FindBin;
@@ -92,18 +93,31 @@ cmp_ok(scalar(split /\n/, $result), '>', 1000, 'of many words');
 
 # --- leaders
 $sql->('CREATE TABLE leader_act (n bigserial PRIMARY KEY, name text NOT NULL, version bigint NOT NULL)');
-my $acts = sub { $sql->("SELECT count(*) FROM leader_act WHERE name = '$_[0]'") };
 my $leader = sub { $sql->("SELECT name FROM leader_act ORDER BY n DESC LIMIT 1") };
-begin_process($_, 'python3', "$top/examples/leader/leader.py", $_) for 'ann', 'bob', 'cyd';
+my @leading = ('python3', "$top/examples/leader/leader.py");
+begin_process($_, @leading, $_) for 'ann', 'bob', 'cyd';
 ok(within(30, sub { $leader->() ne '' }), 'somebody leads');
-my %led;
-for my $way ('STOP', 'KILL', 'STOP', 'cut', 'STOP', 'TERM')
+for my $way ('STOP', 'KILL', 'STOP', 'cut', 'STOP amid an act', 'STOP', 'TERM')
 {
+	# whose session has been ended in its sleep ends, and is started again
+	for my $gone (grep { waitpid($pid_of{$_}, POSIX::WNOHANG) > 0 } sort keys %pid_of)
+	{
+		begin_process($gone, @leading, $gone);
+	}
 	my $name = $leader->();
-	my $before = $acts->($name);
 
-	$led{$name} = 1;
 	if ($way eq 'STOP') { kill 'STOP', $pid_of{$name}; }
+	elsif ($way eq 'STOP amid an act')
+	{
+		my $lock = $node->background_psql('postgres');
+		my $acting = q{SELECT application_name FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO leader_act%'};
+
+		$lock->query_safe('BEGIN; LOCK TABLE leader_act IN SHARE MODE');
+		ok(within(30, sub { ($name = $sql->($acting)) ne '' }), 'a leader acts');
+		kill 'STOP', $pid_of{$name};
+		$lock->query_safe('COMMIT');
+		$lock->quit;
+	}
 	elsif ($way eq 'cut')
 	{
 		$sql->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '$name'");
@@ -111,8 +125,8 @@ for my $way ('STOP', 'KILL', 'STOP', 'cut', 'STOP', 'TERM')
 	}
 	else { end_process($name, $way); }
 	ok(within(30, sub { $leader->() ne $name }), "$way: another one follows");
-	kill 'CONT', $pid_of{$name} if $way eq 'STOP';
-	begin_process($name, 'python3', "$top/examples/leader/leader.py", $name) if !$pid_of{$name};
+	kill 'CONT', $pid_of{$name} if $way =~ /^STOP/;
+	begin_process($name, @leading, $name) if !$pid_of{$name};
 	my $after = $sql->('SELECT max(n) FROM leader_act');
 	ok(within(30, sub { $sql->('SELECT max(n) FROM leader_act') > $after + 5 }), 'acts go on');
 }
