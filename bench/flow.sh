@@ -22,27 +22,31 @@ FLOW_HAS=linear
 
 flow_make() {
 	local TASKQ_OPTIONS=$FLOW_OPTIONS name
-	taskq_make "$1"
+	taskq_make "$1" || return
 	for name in linear diamond mixed; do
 		flow_define "$1" "$(sed 's/"queue": "examples"/"queue": "bench"/' \
-			"$here/../examples/workflows/$name.json")"
+			"$here/../examples/workflows/$name.json")" || return
 	done
 	flow_define "$1" '{"name": "three", "version": "1", "queue": "bench", "steps": [{"name": "a"},
-		{"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}'
-	flow_define "$1" "$(flow_fan wide "$FLOW_WIDE")"
-	flow_define "$1" "$(flow_fan huge $((FLOW_HUGE - 2)))"
+		{"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}' || return
+	flow_define "$1" "$(flow_fan wide "$FLOW_WIDE")" || return
+	flow_define "$1" "$(flow_fan huge $((FLOW_HUGE - 2)))" || return
 	flow_define "$1" '{"name": "batch", "version": "1", "queue": "bench", "steps": [
 		{"name": "split", "type": "batch", "config": {"total": '"$FLOW_WIDE"', "size": 1, "max_workers": '"$FLOW_WIDE"'}},
 		{"name": "part", "type": "batch_worker", "depends_on": ["split"]},
-		{"name": "join", "type": "deferred", "depends_on": ["part"]}]}'
+		{"name": "join", "type": "deferred", "depends_on": ["part"]}]}' || return
 	flow_define "$1" '{"name": "waiting", "version": "1", "queue": "bench", "steps": [
 		{"name": "asked", "type": "signal", "signal": {"name": "answer"}}, {"name": "b", "depends_on": ["asked"]},
 		{"name": "c", "depends_on": ["b"]}, {"name": "d", "depends_on": ["c"]}]}'
 }
 
-# flow_define DB DEFINITION
+# flow_define DB DEFINITION, which may be longer than an argument
 flow_define() {
-	sql "$1" -o /dev/null -v definition="$2" <<<"SELECT taskq_define_workflow(:'definition')"
+	printf '%s' "$2" >"$work/definition.json"
+	sql "$1" -o /dev/null -v file="$work/definition.json" <<-'SQL'
+		\set definition `cat :'file'`
+		SELECT taskq_define_workflow(:'definition')
+	SQL
 }
 
 # flow_fan NAME N: N steps side by side, between two others
