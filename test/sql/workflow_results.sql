@@ -5,16 +5,6 @@ SET search_path = public, taskq;
 CREATE SCHEMA ws;
 GRANT USAGE ON SCHEMA ws TO PUBLIC;
 SELECT coalesce(max(workflow_id), 0) AS before FROM taskq.workflow \gset
-CREATE FUNCTION ws.said(command text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    answer text;
-BEGIN
-    EXECUTE command INTO answer;
-    RETURN coalesce(answer, '(null)');
-EXCEPTION WHEN OTHERS THEN
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'N', 'g');
-END
-$$;
 CREATE FUNCTION ws.task(wf bigint, name text) RETURNS bigint LANGUAGE sql SECURITY DEFINER AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
 SELECT taskq_create_queue('open'), taskq_create_queue('secret');
@@ -33,8 +23,8 @@ SELECT step, taskq_complete(task_id, token, to_jsonb(step || ' result')) FROM ta
 SELECT ws.task(:w, 'next') AS next \gset
 SELECT ws.task(:w, 's') AS hidden \gset
 CREATE FUNCTION ws.looks(task bigint) RETURNS TABLE (ancestors text, dependencies text, checkpoints text) LANGUAGE sql AS
-$$ SELECT ws.said(format('SELECT taskq_ancestor_results(%s)', task)), ws.said(format('SELECT jsonb_object_agg(step, result) FROM taskq_dependency_results(%s)', task)),
-          ws.said(format('SELECT count(*) FROM taskq_checkpoints(%s)', task)) $$;
+$$ SELECT t.said(format('SELECT taskq_ancestor_results(%s)', task)), t.said(format('SELECT jsonb_object_agg(step, result) FROM taskq_dependency_results(%s)', task)),
+          t.said(format('SELECT count(*) FROM taskq_checkpoints(%s)', task)) $$;
 SELECT * FROM ws.looks(:next);
 SET ROLE ws_reader;
 SELECT * FROM ws.looks(:next);
@@ -91,10 +81,10 @@ SELECT attempt, cursor, items, size FROM taskq_checkpoints(:t) ORDER BY at DESC 
 SELECT length(checkpoint ->> 'cursor') FROM taskq_get(:t);
 SELECT pg_column_size(doc) < 2000 AS small FROM taskq.large WHERE task_id = :t AND part = 7;
 -- fenced, and kept when it is tried again
-SELECT ws.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
+SELECT t.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
 SELECT taskq_retry(:t, force => true);
 SELECT attempt, checkpoint ->> 'items' AS items, token AS k FROM taskq_claim('open') \gset
-SELECT :attempt AS attempt, :'items' AS items, ws.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
+SELECT :attempt AS attempt, :'items' AS items, t.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
 SELECT taskq_complete(:t, :k);
 SELECT count(*) FROM taskq_checkpoints(:t);
 -- a plain task has none of them
@@ -103,7 +93,7 @@ SELECT token AS k FROM taskq_claim('open') \gset
 SELECT cancel FROM taskq_checkpoint(:t, :k, '{"cursor": 1}');
 SELECT count(*), (SELECT count(*) FROM taskq.large WHERE task_id = :t) AS parts FROM taskq_checkpoints(:t);
 SELECT taskq_complete(:t, :k);
-SELECT ws.said(c) FROM unnest(ARRAY['SELECT taskq_checkpoints(0)', 'SELECT taskq_checkpoints(NULL)']) c;
+SELECT t.said(c) FROM unnest(ARRAY['SELECT taskq_checkpoints(0)', 'SELECT taskq_checkpoints(NULL)']) c;
 
 -- how far a batch has come; null is what nobody knows
 SELECT taskq_define_workflow('{"name": "bunch", "version": "1", "queue": "open", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
@@ -167,12 +157,12 @@ SELECT taskq_batch_totals(NULL), taskq_batch_totals('{}'), taskq_batch_totals('{
 -- exact
 SELECT taskq_batch_totals(r) FROM unnest(ARRAY['{"a": 0.1, "b": 9007199254740993}', '{"a": 0.2, "b": 1e30}', '{"b": 0.000000000000000000001}']::jsonb[]) r;
 SELECT (taskq_batch_totals(r) -> 'a')::numeric = 1e131000 + 1000 AS same FROM (SELECT '{"a": 1e131000}'::jsonb AS r UNION ALL SELECT '{"a": 1}' FROM generate_series(1, 1000)) x;
-SELECT ws.said('SELECT taskq_batch_totals(r) FROM unnest(ARRAY[''{"a": 9e131071}'', ''{"a": 9e131071}'']::jsonb[]) r');
+SELECT t.said('SELECT taskq_batch_totals(r) FROM unnest(ARRAY[''{"a": 9e131071}'', ''{"a": 9e131071}'']::jsonb[]) r');
 -- in groups, in windows, of many names, of the same ones
 SELECT i % 2 AS g, taskq_batch_totals(jsonb_build_object('n', i)) FROM generate_series(1, 10) i GROUP BY 1 ORDER BY 1;
 SELECT i, taskq_batch_totals(jsonb_build_object('n', i)) OVER (ORDER BY i) FROM generate_series(1, 3) i;
 SELECT count(*), sum(value::int) FROM (SELECT taskq_batch_totals(jsonb_build_object('n' || i % 1000, i)) AS t FROM generate_series(1, 20000) i) x, jsonb_each_text(t);
-SELECT ws.said('SELECT taskq.batch_totals_add(NULL, ''{}'')');
+SELECT t.said('SELECT taskq.batch_totals_add(NULL, ''{}'')');
 SET ROLE ws_other;
 SELECT taskq_batch_totals('{"a": 1}');
 RESET ROLE;
