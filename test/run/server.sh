@@ -4,6 +4,10 @@
 # network, so the port means nothing.
 
 # start_server NAME [SETTING...]: with the programs in BIN; sets SOCKETS
+#
+# Few sessions, which take much memory: in large pages, where the system gives
+# them on request.  On a virtual machine small ones may be most of what a test
+# costs.  (To a server that starts and ends many sessions they are a burden.)
 start_server() {
 	local dir=$TASKQ_TMP/$1
 	SOCKETS=$dir
@@ -15,7 +19,8 @@ start_server() {
 		say "cluster_name = 'taskq $1'"
 		printf '%s\n' "${@:2}"
 	} >>"$dir/data/postgresql.conf"
-	if ! "$BIN/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -s start \
+	if ! GLIBC_TUNABLES=${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1} \
+		"$BIN/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -s start \
 		>"$dir/pg_ctl.log" 2>&1; then
 		cat "$dir/pg_ctl.log" "$dir/server.log"
 		die "the server of the family $1 does not start"
