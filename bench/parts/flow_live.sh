@@ -15,6 +15,7 @@ part_flow_live() {
 		[ "$first" = "$live" ] ||
 			aim "a step among $live live workflows against $first, time, $(clients "$FLOW_CLIENTS")" \
 				"$(flow_live_name "$live")|taskq|µs/step" '<=' 1.1 "$(flow_live_name "$first")|taskq|µs/step"
+		flow_live_check "$live"
 		sql postgres -c "DROP DATABASE b_flow_$live WITH (FORCE)"
 	done
 	note "A live workflow is an instance of four steps, started by taskq_start_workflow, whose first step waits for a signal. Steps are those of workflows of four (linear of examples/workflows), started before each round; they end too. Tasks are steps here; µs/step: time of the round by its steps."
@@ -31,6 +32,16 @@ flow_live_load() {
 		"$(awk "BEGIN {printf \"%.1f\", $(date +%s.%N) - $began}")"
 	value "starting $1 live workflows" taskq 1 'MB' \
 		"$(($(database_size "flow_$1") / 1048576))"
+}
+
+# flow_live_check NUMBER: nothing is to be found
+flow_live_check() {
+	local began found
+	began=$(date +%s.%N)
+	found=$(sql "b_flow_$1" -c 'SELECT count(*) FROM taskq_check()')
+	[ "$found" = 0 ] || die "taskq_check finds $found problems"
+	value "taskq_check of $1 live workflows" taskq 1 's' \
+		"$(awk "BEGIN {printf \"%.1f\", $(date +%s.%N) - $began}")"
 }
 
 # flow_live_round NUMBER ROUND

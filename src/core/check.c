@@ -62,9 +62,15 @@ static TqStmt stmt_due = {
 	{TIMESTAMPTZOID},
 	NULL};
 
+/* A transaction that goes on is at one of these rows of the task's workflow. */
+#define BEING_CHANGED(of)                                                     \
+	" JOIN pg_locks l ON l.transactionid = " of ".xmax"                       \
+	" WHERE " of ".workflow_id = t.workflow_id"
+
 /*
  * What a duty should have ended.  A row that somebody is changing, be it in
- * a prepared transaction, is his.
+ * a prepared transaction, is his; so is the end of a step beside that of
+ * another one.
  */
 static TqStmt stmt_overdue = {
 	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
@@ -78,9 +84,16 @@ static TqStmt stmt_overdue = {
 	" UNION ALL "
 	"SELECT 'waiting task outlives its deadline', concat('task ', t.task_id)"
 	"  FROM taskq.task t"
-	" WHERE t.state IN (1, 2) AND t.deadline < $3 AND t.xmax::text = '0'",
-	3,
-	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+	" WHERE t.state IN (1, 2) AND t.deadline < $3 AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'waiting step outlives its time', concat('task ', t.task_id)"
+	"  FROM taskq.timer r JOIN taskq.task t USING (task_id)"
+	" WHERE r.at < $4 AND t.state = 4 AND t.reason = 0"
+	"   AND t.suspended_at = r.since AND t.xmax::text = '0'"
+	"   AND NOT EXISTS (SELECT FROM taskq.task o" BEING_CHANGED("o") ")"
+	"   AND NOT EXISTS (SELECT FROM taskq.edge e" BEING_CHANGED("e") ")",
+	4,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 	NULL};
 
 typedef struct Problem
@@ -242,7 +255,7 @@ report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
 static void
 check_overdue(ReturnSetInfo *result)
 {
-	Datum    args[3];
+	Datum    args[4];
 	Problem *found;
 	uint64   rows;
 
@@ -250,6 +263,8 @@ check_overdue(ReturnSetInfo *result)
 	args[1] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
 								  (int64) tq_guc_reaper_interval * 1000);
 	args[2] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
+								  (int64) tq_guc_deadline_interval * 1000);
+	args[3] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE -
 								  (int64) tq_guc_deadline_interval * 1000);
 	rows = find_problems(&stmt_overdue, args, &found);
 	for (int i = 0; rows > 0 && i < ASK_TRIES; i++)

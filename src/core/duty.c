@@ -192,6 +192,8 @@ tq_duty_turn(TimestampTz told)
 	turn_failed = false;
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
+	if (tq_registry_asked(TQ_ASK_DEADLINES))
+		timers_due = deadline_due = now;
 	tq_wakes_turn(told);
 	tend_bound();
 	if (!tq_registry_complete() || next_end <= now)
@@ -215,7 +217,7 @@ tq_duty_turn(TimestampTz told)
 		(void) turn_of("numbers", tq_finished_count, 1);
 		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
 	}
-	if (now >= deadline_due || tq_registry_asked(TQ_ASK_DEADLINES))
+	if (now >= deadline_due)
 	{
 		while (turn_of("deadline", duty_deadline, BATCH))
 			;

@@ -39,20 +39,19 @@ BEGIN
     RETURN words;
 END
 $$;
-CREATE FUNCTION pg_temp.finds(wrong text, problem text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.found(wrong text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
 BEGIN
-    BEGIN
-        EXECUTE pg_temp.put_in(wrong);
-        SELECT string_agg(c.problem || ': ' || c.detail, '; ' ORDER BY c.problem, c.detail) INTO answer FROM taskq_check() c;
-        RAISE 'undo' USING ERRCODE = 'ZZ999';
-    EXCEPTION WHEN SQLSTATE 'ZZ999' THEN
-        NULL;
-    END;
-    RETURN alike('; ' || answer || ';', '%; ' || pg_temp.put_in(problem) || ';%', problem || ' [' || wrong || ']');
+    EXECUTE pg_temp.put_in(wrong);
+    SELECT string_agg(c.problem || ': ' || c.detail, '; ' ORDER BY c.problem, c.detail) INTO answer FROM taskq_check() c;
+    RAISE 'undo' USING ERRCODE = 'ZZ999';
+EXCEPTION WHEN SQLSTATE 'ZZ999' THEN
+    RETURN answer;
 END
 $$;
+CREATE FUNCTION pg_temp.finds(wrong text, problem text) RETURNS text LANGUAGE sql AS $$
+    SELECT alike('; ' || pg_temp.found(wrong) || ';', '%; ' || pg_temp.put_in(problem) || ';%', problem || ' [' || wrong || ']') $$;
 CREATE TEMP TABLE planted (n serial, wrong text, problem text);
 INSERT INTO planted (wrong, problem) VALUES
     ('UPDATE taskq.task SET workflow_id = -1 WHERE task_id = {a}', 'step has no workflow: task {a}'),
@@ -81,6 +80,7 @@ INSERT INTO planted (wrong, problem) VALUES
     ('UPDATE taskq.workflow SET state = 2 WHERE workflow_id = {done}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
     ('UPDATE taskq.archive SET reason = 11 WHERE task_id = {done i}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
     ('UPDATE taskq.workflow SET state = 7 WHERE workflow_id = {done}', 'workflow has an unknown state: workflow {done}'),
+    ('UPDATE taskq.workflow SET state = 5 WHERE workflow_id = {live}', 'workflow compensates, and nothing in it goes on: workflow {live}'),
     ('UPDATE taskq.workflow SET finished_at = NULL WHERE workflow_id = {done}', 'workflow has an end that does not go with its state: workflow {done}'),
     ('UPDATE taskq.workflow SET result = ''1'' WHERE workflow_id = {live}', 'workflow has an end that does not go with its state: workflow {live}'),
     ('UPDATE taskq.workflow SET template_id = -1 WHERE workflow_id = {done}', 'workflow has an unknown template: workflow {done}'),
@@ -93,10 +93,16 @@ INSERT INTO planted (wrong, problem) VALUES
     ('INSERT INTO taskq.signal VALUES ({live}, ''other'', NULL, 1, now())', 'signal is none that its workflow has: workflow {live}'),
     ('DELETE FROM taskq.timer WHERE task_id = {s}', 'step waits for a time that no timer knows: task {s}'),
     ('UPDATE taskq.timer SET since = since - interval ''1 s'' WHERE task_id = {s}', 'step waits for a time that no timer knows: task {s}'),
+    ('UPDATE taskq.timer SET at = now() - interval ''1 h'' WHERE task_id = {s}', 'waiting step outlives its time: task {s}'),
     ('UPDATE taskq.timer SET at = ''infinity'' WHERE task_id = {s}', 'timer has a time that is none: task {s}'),
     ('INSERT INTO taskq.template VALUES (-1, ''x'', ''x'', ''1'', ''[]'', 1, now())', 'template cannot be read: template -1');
 SELECT pg_temp.finds(wrong, problem) FROM planted ORDER BY n;
 SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1)) || ' kinds were planted here') FROM planted;
 SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+
+-- not while a transaction that goes on has another step of the workflow, or an edge
+SELECT is(pg_temp.found('UPDATE taskq.timer SET at = now() - interval ''1 h'' WHERE task_id = {s}; SELECT FROM taskq.' || what || ' FOR UPDATE'), NULL,
+          'its time may wait: ' || what)
+  FROM (VALUES ('task WHERE task_id = {a}'), ('task WHERE task_id = {s}'), ('edge WHERE workflow_id = {live}')) w (what);
 SELECT * FROM finish();
 ROLLBACK;
