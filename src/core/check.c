@@ -62,15 +62,10 @@ static TqStmt stmt_due = {
 	{TIMESTAMPTZOID},
 	NULL};
 
-/* A transaction that goes on is at one of these rows of the task's workflow. */
-#define BEING_CHANGED(of)                                                     \
-	" JOIN pg_locks l ON l.transactionid = " of ".xmax"                       \
-	" WHERE " of ".workflow_id = t.workflow_id"
-
 /*
  * What a duty should have ended.  A row that somebody is changing, be it in
  * a prepared transaction, is his; so is the end of a step beside that of
- * another one.
+ * another one (pg_locks has what transactions there are).
  */
 static TqStmt stmt_overdue = {
 	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
@@ -90,8 +85,12 @@ static TqStmt stmt_overdue = {
 	"  FROM taskq.timer r JOIN taskq.task t USING (task_id)"
 	" WHERE r.at < $4 AND t.state = 4 AND t.reason = 0"
 	"   AND t.suspended_at = r.since AND t.xmax::text = '0'"
-	"   AND NOT EXISTS (SELECT FROM taskq.task o" BEING_CHANGED("o") ")"
-	"   AND NOT EXISTS (SELECT FROM taskq.edge e" BEING_CHANGED("e") ")",
+	"   AND NOT EXISTS ("
+	"       SELECT FROM (SELECT xmax FROM taskq.task"
+	"                     WHERE workflow_id = t.workflow_id"
+	"                    UNION ALL SELECT xmax FROM taskq.edge"
+	"                     WHERE workflow_id = t.workflow_id) o"
+	"         JOIN pg_locks l ON l.transactionid = o.xmax)",
 	4,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 	NULL};

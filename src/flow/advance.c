@@ -66,6 +66,8 @@ typedef struct Advance
 	bool          not_there; /* a child that has nothing to wait for */
 	List         *children;  /* steps that begin to wait for an instance */
 	bool          failed;    /* a step has, in this call */
+	Bitmapset    *batches;   /* that end by that, by places of their members */
+	int32         near;      /* a step that has ended */
 	bool          revived;   /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
 	bool          judged;
@@ -253,7 +255,7 @@ go_on(Advance *a)
 													 TQ_REPAIR_ORDER, true);
 	} while (waits);
 	if (a->failed)
-		tq_judge_failed(a->call, &a->flow);
+		tq_judge_failed(a->call, &a->flow, a->batches);
 	if (has_failed(a) &&
 		a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
 		tq_compensate_begin(a->call, &a->flow);
@@ -310,7 +312,8 @@ round_of(Advance *a)
 				tq_judge_has_failed(&a->flow, &a->edges);
 	a->going = TQ_GOING_NOT;
 	if (a->judged && !a->left_to_others)
-		a->going = tq_judge_look(a->call, &a->flow, &a->edges, &a->other);
+		a->going =
+			tq_judge_look(a->call, &a->flow, &a->edges, a->near, &a->other);
 	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
 	a->judged = a->judged && !a->left_to_others;
 	tq_edge_unlock(a->flow.workflow_id);
@@ -434,6 +437,7 @@ see_to_ends(Advance *a)
 			tq_pending_add(&a->looks, end->step_id, 0);
 		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
 			continue;
+		a->near = end->step_id;
 		if (tq_stop_counts_as_finished(&a->flow, end))
 			pass_on(a, end);
 		else
@@ -464,8 +468,15 @@ pass_on(Advance *a, const TqMoved *end)
 static void
 note_failure(Advance *a, const TqMoved *end)
 {
-	TqNewEdges one = {0};
+	const TqTemplate *template = a->flow.template;
+	int           place = TQ_STEP_PLACE(end->step_id);
+	const TqStep *step = &template->steps[place];
+	TqNewEdges    one = {0};
 
+	if (end->to == TQ_STATE_DEAD && step->type == TQ_STEP_BATCH_WORKER &&
+		template->steps[step->parents.places[0]].strategy ==
+			TQ_STRATEGY_FAIL_FAST)
+		a->batches = bms_add_member(a->batches, place);
 	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
 	tq_edge_add(a->flow.workflow_id, &one);
 	a->failed = true;

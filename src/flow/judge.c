@@ -43,24 +43,29 @@ static TqStmt stmt_not_begun = {
 	{INT8OID, INT8OID},
 	NULL};
 
-static TqStmt stmt_failed_member = {
-	"SELECT DISTINCT a.step_id & 16383 FROM taskq.archive_keep a"
-	" WHERE a.workflow_id = $1 AND a.state = 6 AND a.step_id > 16383",
-	1,
-	{INT8OID},
-	NULL};
-
 static TqStmt stmt_maker = {"SELECT xmin FROM taskq.archive_keep"
 							" WHERE workflow_id = $1 AND step_id = $2",
 							2,
 							{INT8OID, INT4OID},
 							NULL};
 
+/* Rows of an instance, from a step on. */
+typedef struct Walk
+{
+	IndexScanDesc scan;
+	ScanDirection way;
+	bool          over;
+} Walk;
+
 static bool    has_begun(const TqTemplate *template, const TqMade *step);
 static void    note_held(const TqFlow *flow, const TqMade *made,
 						 const bool *exists, bool *chosen);
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
-							bool all, TransactionId *other);
+							int32 near, bool all, TransactionId *other);
+static void    walk_begin(Walk *walk, Relation tasks, Relation index,
+						  Snapshot snapshot, int64 workflow_id, int32 near,
+						  ScanDirection way);
+static bool    walk_on(Walk *walk, TupleTableSlot *slot);
 static bool    is_past(HeapTupleHeader version);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
@@ -69,7 +74,6 @@ static bool    waits_for_me(const TqFlow *flow, TqEdges *edges,
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
-static void    cancel_members(TqCall *call, TqFlow *flow);
 
 /* Count the steps of an instance. */
 void
@@ -336,7 +340,7 @@ tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
 
 		if (flow->state != TQ_FLOW_LIVE || tq_judge_finish(flow))
 			return TQ_GOING_NOT;
-		going = look_at_rows(call, flow, edges, true, other);
+		going = look_at_rows(call, flow, edges, 0, true, other);
 		if (going != TQ_GOING_NOT)
 			return going;
 		/* the last one may have been committed in between */
@@ -402,14 +406,23 @@ tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
 						&other) != TQ_LEFT_NONE;
 }
 
-/* A step has failed in this call: what has not begun may be cancelled. */
+/*
+ * Steps have failed in this call: what has not begun may be cancelled, or the
+ * members of these batches, by their places, which end with the first that
+ * dies.
+ */
 void
-tq_judge_failed(TqCall *call, TqFlow *flow)
+tq_judge_failed(TqCall *call, TqFlow *flow, const Bitmapset *batches)
 {
+	int place = -1;
+
 	if (flow->template->on_failure != TQ_ON_FAILURE_CONTINUE)
+	{
 		cancel_waiting(call, flow, -1);
-	else
-		cancel_members(call, flow);
+		return;
+	}
+	while ((place = bms_next_member(batches, place)) >= 0)
+		cancel_waiting(call, flow, place);
 }
 
 /* Nothing goes on any more. */
@@ -419,16 +432,21 @@ tq_judge_error(TqFlow *flow)
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
-/* Does any step go on? */
+/* Does any step go on?  Most likely one that is near. */
 TqGoing
-tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+			  TransactionId *other)
 {
-	return look_at_rows(call, flow, edges, false, other);
+	return look_at_rows(call, flow, edges, near, false, other);
 }
 
-/* As they are in memory.  all: of whatever has not finished. */
+/*
+ * As they are in memory.  all: of whatever has not finished.  Both ways from
+ * near: beside an old snapshot rows of steps that have ended are passed, too,
+ * and these lie side by side.
+ */
 static TqGoing
-look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
+look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
 			 TransactionId *other)
 {
 	Relation index =
@@ -436,25 +454,27 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
 	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
 	TqGoing         going = TQ_GOING_NOT;
 	SnapshotData    dirty;
-	ScanKeyData     key;
-	IndexScanDesc   scan;
+	Walk            walks[2];
 
 	InitDirtySnapshot(dirty);
 	CommandCounterIncrement();
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(flow->workflow_id));
-	scan = tq_compat_index_beginscan(call->task.rel, index, &dirty, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	while (going != TQ_GOING_ON &&
-		   index_getnext_slot(scan, ForwardScanDirection, slot))
+	walk_begin(&walks[0], call->task.rel, index, &dirty, flow->workflow_id,
+			   near, ForwardScanDirection);
+	walk_begin(&walks[1], call->task.rel, index, &dirty, flow->workflow_id,
+			   near, BackwardScanDirection);
+	for (int i = 0; going != TQ_GOING_ON && !(walks[0].over && walks[1].over);
+		 i = 1 - i)
 	{
-		TransactionId writer = dirty.xmax;
+		TransactionId writer;
 		bool          should_free;
 		HeapTuple     tuple;
 		TqTask        task;
 		TqGoing       one;
 
 		CHECK_FOR_INTERRUPTS();
+		if (!walk_on(&walks[i], slot))
+			continue;
+		writer = dirty.xmax;
 		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 		if (TransactionIdIsValid(dirty.xmin) && is_past(tuple->t_data))
 			continue;
@@ -470,10 +490,46 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, bool all,
 		if (one != TQ_GOING_NOT)
 			going = one;
 	}
-	index_endscan(scan);
+	for (int i = 0; i < lengthof(walks); i++)
+		index_endscan(walks[i].scan);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	return going;
+}
+
+static void
+walk_begin(Walk *walk, Relation tasks, Relation index, Snapshot snapshot,
+		   int64 workflow_id, int32 near, ScanDirection way)
+{
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	if (way == ForwardScanDirection)
+		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT4GE,
+					Int32GetDatum(near));
+	else
+		ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT4LT,
+					Int32GetDatum(near));
+	walk->scan = tq_compat_index_beginscan(tasks, index, snapshot, 2);
+	index_rescan(walk->scan, keys, 2, NULL, 0);
+	walk->way = way;
+	walk->over = false;
+}
+
+/* One entry on; false: it has no row that is seen, or there is none. */
+static bool
+walk_on(Walk *walk, TupleTableSlot *slot)
+{
+	if (walk->over)
+		return false;
+	if (!walk->scan->xs_heap_continue &&
+		index_getnext_tid(walk->scan, walk->way) == NULL)
+	{
+		walk->over = true;
+		return false;
+	}
+	return index_fetch_heap(walk->scan, slot);
 }
 
 /*
@@ -603,32 +659,5 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			if (queue == NULL || tq_state_enter(call, queue, &task, &move))
 				break;
 		}
-	}
-}
-
-/* Of batches that end with the first member that dies. */
-static void
-cancel_members(TqCall *call, TqFlow *flow)
-{
-	Datum  arg = Int64GetDatum(flow->workflow_id);
-	int   *places;
-	uint64 rows;
-	TqSpi  spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_failed_member, &arg, NULL, 0);
-	places = MemoryContextAllocHuge(spi.caller, sizeof(int) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		places[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		const TqStep *step = &flow->template->steps[places[i]];
-
-		if (places[i] < flow->template->step_count &&
-			step->type == TQ_STEP_BATCH_WORKER &&
-			flow->template->steps[step->parents.places[0]].strategy ==
-				TQ_STRATEGY_FAIL_FAST)
-			cancel_waiting(call, flow, places[i]);
 	}
 }

@@ -55,8 +55,9 @@ extern TqGoing tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges,
 extern bool    tq_judge_finish(TqFlow *flow);
 extern bool    tq_judge_has_failed(const TqFlow *flow, TqEdges *edges);
 extern TqGoing tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges,
-							 TransactionId *other);
-extern void    tq_judge_failed(TqCall *call, TqFlow *flow);
+							 int32 near, TransactionId *other);
+extern void    tq_judge_failed(TqCall *call, TqFlow *flow,
+							   const Bitmapset *batches);
 extern void    tq_judge_error(TqFlow *flow);
 
 #endif /* TQ_JUDGE_H */

@@ -28,6 +28,9 @@ SELECT taskq_define_workflow('{"name": "one", "version": "1", "queue": "cost", "
 SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "cost", "steps": [{"name": "split", "type": "batch"},
     {"name": "member", "type": "batch_worker", "depends_on": ["split"]}, {"name": "join", "type": "deferred", "depends_on": ["member"]}]}');
 
+SELECT taskq_define_workflow('{"name": "isolated", "version": "1", "queue": "cost", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"},
+    {"name": "member", "type": "batch_worker", "depends_on": ["split"]}, {"name": "join", "type": "deferred", "depends_on": ["member"]}]}');
+
 -- first, then n beside each other, then last
 CREATE FUNCTION define_wide(n int) RETURNS void LANGUAGE sql AS $$
     SELECT taskq_define_workflow(jsonb_build_object('name', 'wide' || n, 'version', '1', 'queue', 'cost', 'steps',
@@ -51,23 +54,13 @@ END $$;
 CREATE FUNCTION complete_all() RETURNS void LANGUAGE sql AS
 $$ SELECT count(*) FROM taskq_complete_many(array(SELECT task_id FROM held ORDER BY place), array(SELECT token FROM held ORDER BY place)) $$;
 
--- one by one, from the last to the first
-CREATE FUNCTION complete_backwards() RETURNS void LANGUAGE plpgsql AS $$
+-- one by one: from the last to the first, or first every second one
+CREATE FUNCTION each(call text, backwards boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     h held;
 BEGIN
-    FOR h IN SELECT * FROM held ORDER BY place DESC LOOP
-        PERFORM taskq_complete(h.task_id, h.token);
-    END LOOP;
-END $$;
-
--- one by one, first every second one
-CREATE FUNCTION complete_scattered() RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    h held;
-BEGIN
-    FOR h IN SELECT * FROM held ORDER BY place % 2, place * 7919 % 1000, place LOOP
-        PERFORM taskq_complete(h.task_id, h.token);
+    FOR h IN SELECT * FROM held ORDER BY CASE WHEN backwards THEN -place END, place % 2, place * 7919 % 1000, place LOOP
+        EXECUTE 'SELECT ' || call USING h.task_id, h.token;
     END LOOP;
 END $$;
 
@@ -116,8 +109,16 @@ grows_with_number('many ends in one call', "$wide; $first; SELECT take(<n>)", 'c
 grows_with_number('the end of an instance', "$wide; $first; SELECT take(<n>); SELECT complete_all(); SELECT take(1)", 'complete_all()');
 grows_with_number('many members of a batch', q{SELECT taskq_start_workflow('batch')},
 	q{taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')});
-grows_with_number('members that end from the last to the first', "$batch; SELECT take(<n>)", 'complete_backwards()');
-grows_with_number('members that end here and there', "$batch; SELECT take(<n>)", 'complete_scattered()');
+for my $order ([ 'from the last to the first', 'true' ], [ 'here and there', 'false' ])
+{
+	my ($how, $backwards) = @$order;
+	my $each = sub { "each('$_[0]', $backwards)" };
+	my $fail = q{taskq_fail($1, $2, ''no'', retryable => false)};
+
+	grows_with_number("members that end $how", "$batch; SELECT take(<n>)", $each->('taskq_complete($1, $2)'));
+	grows_with_number("members that die $how", $batch =~ s/'batch'/'isolated'/r . '; SELECT take(<n>)', $each->($fail));
+	grows_with_number("steps that die $how", "$wide; $first; SELECT take(<n>)", $each->($fail));
+}
 grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('a cancel while they run', "$wide; $first; SELECT take(<n>)", 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('ends of many instances in one call', q{SELECT count(taskq_start_workflow('one')) FROM generate_series(1, <n>); SELECT take(<n>)},

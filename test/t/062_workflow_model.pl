@@ -154,13 +154,13 @@ sub run
 			my $names = join ', ', map { sprintf "('%s', %s)", $_->{name}, value($_->{input}) } @graphs[ $started .. $last - 1 ];
 
 			$sql->("INSERT INTO run SELECT name, taskq_start_workflow(name, input::jsonb) FROM (VALUES $names) v (name, input)");
-			$sql->('SELECT give_early(ARRAY[' . join(', ', map { "'$_->{name}'" } @graphs[ $started .. $last - 1 ]) . '])');
+			$sql->('CALL give_early(ARRAY[' . join(', ', map { "'$_->{name}'" } @graphs[ $started .. $last - 1 ]) . '])');
 			$started = $last;
 		}
 		if (time > $next_hand)
 		{
-			my $done = $sql->('SELECT hand()');
-			my $waiting = $sql->('SELECT give_all()');
+			my $done = $sql->('CALL hand()');
+			my $waiting = $sql->('CALL give_all()');
 
 			$by_hand += $done;
 			$next_hand = time + 0.3;

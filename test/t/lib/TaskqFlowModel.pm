@@ -23,7 +23,6 @@ sub new
 		push @{ $self->{children}{$_} }, $step->{name} for @{ $step->{parents} };
 	}
 	$self->make_what_can_be;
-	$self->settle;
 	return $self;
 }
 
@@ -133,16 +132,18 @@ sub is_free
 	return !grep { !$self->finished($self->{steps}{$_}) } map { @{ $self->{made}{$_} // [] } } @{ $one->{of}{parents} };
 }
 
-# results(NAME): of a step of the graph, as its children see it; a list for
-# members, the last of what is returned is whether there is any
+# results(NAME): of a step of the graph, as those behind it see it; a list for
+# members, of which those that died have an error in place of a result; the last
+# of what is returned is whether there is any
 sub result_of
 {
 	my ($self, $name) = @_;
 	my $made = $self->{made}{$name} or return;
-	my @results = map { $self->{steps}{$_}{state} eq 'dead' ? { error => $self->{steps}{$_}{error} } : $self->{steps}{$_}{result} } @$made;
+	my @made = map { $self->{steps}{$_} } @$made;
 
-	return (\@results, 1) if $self->{graph}{step}{$name}{type} eq 'batch_worker';
-	return ($results[0], 1);
+	return ([ map { $_->{state} eq 'dead' ? { error => $_->{error} } : $_->{result} } @made ], 1)
+	  if $self->{graph}{step}{$name}{type} eq 'batch_worker';
+	return ($made[0]{state} eq 'dead' ? undef : $made[0]{result}, 1);
 }
 
 sub dependency_results
