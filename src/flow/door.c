@@ -103,12 +103,12 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 
 /*
  * What follows from the end of a step may need locks that somebody has who
- * waits for its row, since he cancels the instance or what has not begun: they
- * are taken before that is written, in the order that everybody keeps, that of
- * the instance first.  Where a failure holds up what others would do, one comes
- * after the other: who fails sees what a choice has made, and who chooses, or
- * repairs, sees what has failed.  False: somebody has one, and is not to be
- * waited for.
+ * waits for its row, since he cancels the instance or what has not begun:
+ * they are taken before that is written, in the order that everybody keeps,
+ * that of the instance first.  Where a failure holds up what others would do,
+ * one comes after the other: who fails sees what a choice has made, and who
+ * chooses, or repairs, sees what has failed.  False: somebody has one, and is
+ * not to be waited for.
  */
 static bool
 lock_ahead(const TqFlow *flow, const TqStep *step, const TqTask *task,
