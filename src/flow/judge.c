@@ -29,6 +29,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/spi.h"
 #include "flow/advance.h"
 #include "flow/judge.h"
@@ -62,6 +63,11 @@ static void    note_held(const TqFlow *flow, const TqMade *made,
 						 const bool *exists, bool *chosen);
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
 							int32 near, bool all, TransactionId *other);
+static TqGoing look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges,
+							  int32 near, bool all, TransactionId *other);
+static bool    any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot,
+						   bool all);
+static bool    goes_on(const TqFlow *flow, const TqTask *task, bool all);
 static void    walk_begin(Walk *walk, Relation tasks, Relation index,
 						  Snapshot snapshot, int64 workflow_id, int32 near,
 						  ScanDirection way);
@@ -441,13 +447,37 @@ tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 }
 
 /*
- * As they are in memory.  all: of whatever has not finished.  Both ways from
- * near: beside an old snapshot rows of steps that have ended are passed, too,
- * and these lie side by side.
+ * As they are in memory.  all: of whatever has not finished.  One that was
+ * moved, and committed, while they were looked at may have been nowhere: then
+ * once more.
  */
 static TqGoing
 look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
 			 TransactionId *other)
+{
+	TqGoing going;
+	bool    moved;
+
+	do
+	{
+		Snapshot before;
+
+		CommandCounterIncrement();
+		before = RegisterSnapshot(GetLatestSnapshot());
+		going = look_both_ways(call, flow, edges, near, all, other);
+		moved = going == TQ_GOING_NOT && any_went_on(call, flow, before, all);
+		UnregisterSnapshot(before);
+	} while (moved);
+	return going;
+}
+
+/*
+ * From near: beside an old snapshot rows of steps that have ended are passed,
+ * too, and these lie side by side.
+ */
+static TqGoing
+look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+			   bool all, TransactionId *other)
 {
 	Relation index =
 		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
@@ -457,7 +487,6 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
 	Walk            walks[2];
 
 	InitDirtySnapshot(dirty);
-	CommandCounterIncrement();
 	walk_begin(&walks[0], call->task.rel, index, &dirty, flow->workflow_id,
 			   near, ForwardScanDirection);
 	walk_begin(&walks[1], call->task.rel, index, &dirty, flow->workflow_id,
@@ -497,6 +526,37 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
 	return going;
 }
 
+/* When the snapshot was taken. */
+static bool
+any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	bool            any = false;
+	ScanKeyData     key;
+	IndexScanDesc   scan;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(flow->workflow_id));
+	scan = tq_compat_index_beginscan(call->task.rel, index, snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!any && index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		bool   should_free;
+		TqTask task;
+
+		CHECK_FOR_INTERRUPTS();
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(call->task.rel), &task);
+		any = goes_on(flow, &task, all);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return any;
+}
+
 static void
 walk_begin(Walk *walk, Relation tasks, Relation index, Snapshot snapshot,
 		   int64 workflow_id, int32 near, ScanDirection way)
@@ -529,6 +589,7 @@ walk_on(Walk *walk, TupleTableSlot *slot)
 		walk->over = true;
 		return false;
 	}
+	TQ_DEBUG_POINT("judge_before_row");
 	return index_fetch_heap(walk->scan, slot);
 }
 
@@ -544,6 +605,17 @@ is_past(HeapTupleHeader version)
 		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
 }
 
+/* Or, with all, has not finished. */
+static bool
+goes_on(const TqFlow *flow, const TqTask *task, bool all)
+{
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+
+	return place < flow->template->step_count &&
+		   (all || task->f.state != TQ_STATE_BLOCKED ||
+			(task->f.flags & TQ_FLAG_IN_LINE) != 0);
+}
+
 /*
  * A row that another transaction (writer) is about to change or take away
  * goes on, unless that transaction has already looked.
@@ -557,9 +629,7 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	int32         child = TQ_EDGE_END;
 	TransactionId passing;
 
-	if (TQ_STEP_PLACE(step_id) >= flow->template->step_count ||
-		(!all && task->f.state == TQ_STATE_BLOCKED &&
-		 (task->f.flags & TQ_FLAG_IN_LINE) == 0))
+	if (!goes_on(flow, task, all))
 		return TQ_GOING_NOT;
 	if (!TransactionIdIsValid(writer))
 		return TQ_GOING_ON;
