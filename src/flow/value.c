@@ -188,14 +188,32 @@ tq_value_time(const char *word, TimestampTz *time)
 	return true;
 }
 
+/*
+ * Whoever reads it, since it is read where the step before it has ended: what
+ * names no zone means UTC, and of numbers between slashes the year comes
+ * first.
+ */
 static void
 read_time(void *arg)
 {
-	Time *reading = arg;
+	Time  *reading = arg;
+	pg_tz *zone = session_timezone;
+	int    order = DateOrder;
 
-	reading->time = DatumGetTimestampTz(
-		DirectFunctionCall3(timestamptz_in, CStringGetDatum(reading->word),
-							ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	session_timezone = pg_tzset("UTC");
+	DateOrder = DATEORDER_YMD;
+	PG_TRY();
+	{
+		reading->time = DatumGetTimestampTz(DirectFunctionCall3(
+			timestamptz_in, CStringGetDatum(reading->word),
+			ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	}
+	PG_FINALLY();
+	{
+		session_timezone = zone;
+		DateOrder = order;
+	}
+	PG_END_TRY();
 }
 
 /* What is wrong with options of a task; NULL: nothing. */

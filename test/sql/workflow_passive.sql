@@ -141,6 +141,17 @@ SELECT wp.seen(:w);
 SELECT wp.seen(taskq_start_workflow('timer', i)) FROM unnest(ARRAY['{"at": "never"}', '{"at": "infinity"}', '{"at": 5}', '{}']::jsonb[]) i;
 CALL wp.until_true('SELECT count(*) = 4 FROM taskq.workflows WHERE name = ''timer'' AND state = ''error''');
 SELECT taskq_cancel_workflow(:w);
+-- a time without a zone means the same whoever reads it
+SELECT taskq_define_workflow('{"name": "zone", "version": "1", "queue": "wp", "steps": [{"name": "a", "type": "timer", "timer": {"at": {"$": "$.input.at"}}}]}');
+SET timezone = 'Asia/Tokyo';
+SET datestyle = 'SQL, DMY';
+SELECT count(taskq_start_workflow('zone', i))
+  FROM unnest(ARRAY['{"at": "2999-01-02 03:00"}', '{"at": "2999-01-02 03:00+02"}', '{"at": "2999-01-02 03:00 America/New_York"}', '{"at": "01/02/2999"}']::jsonb[]) i;
+RESET timezone;
+RESET datestyle;
+SELECT w.input ->> 'at' AS given, s.state, to_char(r.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS at
+  FROM taskq.workflows w JOIN taskq.workflow_steps s USING (workflow_id) LEFT JOIN taskq.timer r USING (task_id) WHERE w.name = 'zone' ORDER BY w.workflow_id;
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'zone' AND finished_at IS NULL;
 -- a timer that was retried, put aside or resolved does not ring for what was
 SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "wp", "steps": [
   {"name": "a", "type": "timer", "timer": {"after": "1 hour"}}, {"name": "b", "type": "timer", "timer": {"after": "30 ms"}}]}');
