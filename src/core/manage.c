@@ -250,9 +250,6 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		tq_key_lock_task(call, queue, task);
 	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
 		(void) tq_key_lock(call, queue->queue_id, task->value[TQ_COL_KEY]);
-	/* before its row, for which others wait that have what it needs */
-	if (task->archived && tq_step_is(task))
-		tq_step_hooks.returning(task);
 	if (task->archived && !tq_row_take_archived(task))
 		return false;
 	return act(call, queue, task, wish);

@@ -28,9 +28,7 @@ struct TqExplain;
 /* The layer of workflows fills these in at load. */
 typedef struct TqStepHooks
 {
-	/* one that has finished is about to be taken for that, by its row */
-	void (*returning)(const TqTask *task);
-	/* a step is about to be moved: where to may be changed, or refused */
+	/* a step is about to be moved: where to may be changed */
 	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 	/* a step was moved, or (state 0) taken away */
 	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,

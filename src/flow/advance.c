@@ -83,6 +83,7 @@ static void go_on(Advance *a);
 static bool round_of(Advance *a);
 static bool has_failed(const Advance *a);
 static void see_to_other_instances(Advance *a);
+static bool keep_order(Advance *a, bool wait);
 static bool see_to_choices(Advance *a);
 static bool make_choices(Advance *a);
 static bool make_choice(Advance *a, const TqMoved *end);
@@ -94,7 +95,6 @@ static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
 static bool order_end(Advance *a);
-static bool try_order(Advance *a);
 static void begin_ready(Advance *a, TqLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
@@ -295,11 +295,12 @@ round_of(Advance *a)
 {
 	bool done = true;
 
+	(void) keep_order(a, true);
 	tq_edge_lock(a->flow.workflow_id);
 	tq_call_snapshot();
 	do
 	{
-		if (!see_to_choices(a))
+		if (!keep_order(a, false) || !see_to_choices(a))
 		{
 			done = false;
 			break;
@@ -317,6 +318,30 @@ round_of(Advance *a)
 	a->judged = a->judged && !a->left_to_others;
 	tq_edge_unlock(a->flow.workflow_id);
 	return done && a->later.count == 0;
+}
+
+/*
+ * Where a failure holds up what others would do, one comes after the other:
+ * who fails sees what a choice has made, and who chooses, or repairs, sees
+ * what has failed.  False: that had to be waited for.
+ */
+static bool
+keep_order(Advance *a, bool wait)
+{
+	ListCell *cell;
+
+	if (a->ordered)
+		return true;
+	foreach (cell, a->ends)
+	{
+		if (!tq_stop_needs_order(&a->flow, lfirst(cell)))
+			continue;
+		a->ordered =
+			tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, wait);
+		a->busy_order = !a->ordered;
+		return a->ordered;
+	}
+	return true;
 }
 
 /*
@@ -541,15 +566,10 @@ order_end(Advance *a)
 
 	for (int i = 0; i < template->step_count && !any; i++)
 		any = tq_judge_is_excused(template, i);
-	return !any || try_order(a);
-}
-
-/* False: others that fail, choose or repair have to be waited for. */
-static bool
-try_order(Advance *a)
-{
-	a->ordered = a->ordered || tq_edge_lock_repair(a->flow.workflow_id,
-												   TQ_REPAIR_ORDER, false);
+	if (!any || a->ordered)
+		return true;
+	a->ordered =
+		tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, false);
 	a->busy_order = !a->ordered;
 	return a->ordered;
 }
@@ -595,7 +615,6 @@ static bool
 let_go(Advance *a, int32 step_id)
 {
 	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(step_id)];
-	TqMoved       end = {.step_id = step_id};
 	TqTask        task;
 	TqMove        move = {0};
 	TqQueue      *queue;
@@ -635,9 +654,6 @@ let_go(Advance *a, int32 step_id)
 			return false;
 		}
 		tq_make_begin(&a->flow, step, queue, &task, &move);
-		end.to = move.to;
-		if (tq_stop_needs_order(&a->flow, &end) && !try_order(a))
-			return false;
 		move.wanted = "begun";
 		move.no_wait = task.f.task_id != a->urgent;
 		if (tq_state_enter(a->call, queue, &task, &move))

@@ -14,15 +14,11 @@
 #include "core/large.h"
 #include "core/step.h"
 #include "flow/advance.h"
-#include "flow/edge.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
 
 static void moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-static void check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
-						 TqMove *move);
-static bool lock_ahead(const TqFlow *flow, const TqStep *step,
-					   const TqTask *task, const TqMove *move);
+static void check_choice(TqTask *task, TqMove *move);
 static void cancel_child(TqCall *call, const TqTask *task);
 static void hold_back(TqCall *call, TqTask *task, TqMove *move);
 static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
@@ -31,7 +27,6 @@ static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 void
 tq_door_init(void)
 {
-	tq_step_hooks.returning = tq_repair_lock;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
 }
@@ -40,20 +35,10 @@ tq_door_init(void)
 static void
 moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
-	TqState       from = (TqState) task->f.state;
-	const TqStep *step;
-	TqFlow        flow;
+	TqState from = (TqState) task->f.state;
 
-	if (!TQ_STATE_IS_LIVE(move->to) &&
-		(step = tq_flow_step_of(task, &flow)) != NULL)
-	{
-		if (move->to == TQ_STATE_DONE)
-			check_choice(&flow, step, task, move);
-		if (TQ_STATE_IS_LIVE(from) && flow.state == TQ_FLOW_LIVE)
-			move->refused = !lock_ahead(&flow, step, task, move);
-		if (move->refused)
-			return;
-	}
+	if (move->to == TQ_STATE_DONE)
+		check_choice(task, move);
 	if (!TQ_STATE_IS_LIVE(from))
 		tq_repair(call, task, move);
 	else if (from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
@@ -68,15 +53,17 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 
 /* A decision or batch that does not say what it should is rejected. */
 static void
-check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
-			 TqMove *move)
+check_choice(TqTask *task, TqMove *move)
 {
-	TqChoice choice;
-	Datum    value;
-	Jsonb   *result = NULL;
-	char    *wrong;
+	TqFlow        flow;
+	const TqStep *step = tq_flow_step_of(task, &flow);
+	TqChoice      choice;
+	Datum         value;
+	Jsonb        *result = NULL;
+	char         *wrong;
 
-	if (step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH)
+	if (step == NULL ||
+		(step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH))
 		return;
 	/* it has chosen nothing, and that was seen to */
 	if (task->f.state == TQ_STATE_FILTERED)
@@ -89,8 +76,8 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 		return;
 	wrong = result == NULL
 				? "a decision must have a result"
-				: tq_decide_read(flow->template,
-								 (int) (step - flow->template->steps), result,
+				: tq_decide_read(flow.template,
+								 (int) (step - flow.template->steps), result,
 								 &choice);
 	if (wrong == NULL)
 		return;
@@ -99,48 +86,6 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	move->to = TQ_STATE_DEAD;
 	move->reason = TQ_REASON_REJECTED;
 	move->end = TQ_END_FAILURE;
-}
-
-/*
- * What follows from the end of a step may need locks that somebody has who
- * waits for its row, since he cancels the instance or what has not begun:
- * they are taken before that is written, in the order that everybody keeps,
- * that of the instance first.  Where a failure holds up what others would do,
- * one comes after the other: who fails sees what a choice has made, and who
- * chooses, or repairs, sees what has failed.  False: somebody has one, and is
- * not to be waited for.
- */
-static bool
-lock_ahead(const TqFlow *flow, const TqStep *step, const TqTask *task,
-		   const TqMove *move)
-{
-	int64   workflow_id = flow->workflow_id;
-	TqMoved end = {.workflow_id = workflow_id,
-				   .step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
-				   .to = move->to};
-	bool    orders;
-
-	if (TQ_STEP_COMPENSATES(end.step_id))
-		return true;
-	orders = tq_stop_needs_order(flow, &end);
-	if (step->asks || (orders && flow->template->asks))
-	{
-		if (!tq_flow_try_lock(workflow_id))
-		{
-			if (move->no_wait)
-				return false;
-			tq_step_may_wait();
-			tq_flow_lock(workflow_id, true);
-		}
-	}
-	if (orders && !tq_edge_lock_repair(workflow_id, TQ_REPAIR_ORDER, false))
-	{
-		if (move->no_wait)
-			return false;
-		tq_step_may_wait();
-		(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_ORDER, true);
-	}
-	return true;
 }
 
 /* A step that waits for an instance is not cancelled without that. */

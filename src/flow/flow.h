@@ -196,7 +196,6 @@ extern void tq_flow_explain_init(void);
 extern void tq_door_init(void);
 
 /* repair.c */
-extern void tq_repair_lock(const TqTask *task);
 extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
 extern void tq_repair_waiting(const TqTask *task, TqMove *move);
 

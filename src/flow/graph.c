@@ -18,7 +18,6 @@
 #include "base/compat.h"
 
 #include "flow/definition.h"
-#include "flow/passive.h"
 
 /* A graph that is being checked. */
 typedef struct Graph
@@ -45,8 +44,6 @@ static void check_decision(Graph *graph, int place);
 static void check_batch(Graph *graph, int place);
 static void check_member_names(Graph *graph);
 static bool is_decided(TqStepType type);
-static void find_asks(Graph *graph);
-static bool any_asks(const TqTemplate *template, const TqStepList *list);
 static bool contains(const TqStepList *list, int place);
 
 void
@@ -61,7 +58,6 @@ tq_graph_check(TqTemplate *template, TqProblems *problems)
 	find_regions(&graph);
 	find_joins(&graph);
 	find_ends(&graph);
-	find_asks(&graph);
 }
 
 static void
@@ -501,40 +497,6 @@ find_ends(Graph *graph)
 		}
 		step->ends = is_decided(step->type) || !sure;
 	}
-}
-
-/*
- * Behind which steps there may be one that takes a signal, with nothing in
- * between but what ends by itself.
- */
-static void
-find_asks(Graph *graph)
-{
-	TqTemplate *template = graph->template;
-
-	for (int i = template->step_count - 1; i >= 0; i--)
-	{
-		TqStep *step = &template->steps[template->order[i]];
-
-		step->asks = any_asks(template, &step->children) ||
-					 any_asks(template, &step->joins);
-		template->asks = template->asks || tq_passive_takes_signal(step);
-	}
-}
-
-static bool
-any_asks(const TqTemplate *template, const TqStepList *list)
-{
-	for (int i = 0; i < list->count; i++)
-	{
-		const TqStep *step = &template->steps[list->places[i]];
-		bool by_itself = step->when != NULL || step->branch_count > 0 ||
-						 step->wait != NULL;
-
-		if (tq_passive_takes_signal(step) || (by_itself && step->asks))
-			return true;
-	}
-	return false;
 }
 
 static bool

@@ -84,20 +84,11 @@ static bool somebody_ends(Return *r, TqEdges *edges);
 static void refuse(const Return *r) pg_attribute_noreturn();
 static bool is_choosing(const TqStep *step);
 
-/* Nobody else repairs a step of the instance, fails, chooses or cancels it. */
-void
-tq_repair_lock(const TqTask *task)
-{
-	int64 workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
-
-	tq_flow_lock(workflow_id, true);
-	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
-}
-
 /* The door is about to move a step that has finished. */
 void
 tq_repair(TqCall *call, TqTask *task, TqMove *move)
 {
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState       from = (TqState) task->f.state;
 	bool          lives = TQ_STATE_IS_LIVE(move->to);
@@ -106,7 +97,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 
 	if (move->sent_back)
 		return;
-	tq_repair_lock(task);
+	tq_flow_lock(workflow_id, true);
+	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	read_instance(task, &flow);
 	step = tq_template_at(flow.template, step_id);
 	if (step == NULL)
@@ -142,9 +134,11 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 void
 tq_repair_waiting(const TqTask *task, TqMove *move)
 {
+	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	TqFlow flow;
 
-	tq_repair_lock(task);
+	tq_flow_lock(workflow_id, true);
+	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{
 		move->revived = tq_flow_revive(&flow);

@@ -7,7 +7,7 @@
  * members of a batch that ends with the first one that dies are cancelled as
  * well.  All of that comes when no failure is left.
  *
- * There failures, choices and repairs come one after the other (door.c):
+ * There failures, choices and repairs come one after the other (advance.c):
  * each sees what those before it have done.
  *
  * Copyright (c) 2026, the taskq developers

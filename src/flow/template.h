@@ -129,7 +129,6 @@ typedef struct TqStep
 	int        level;    /* 0: no parents; else behind the last of them */
 	int        region;   /* number of the region that it stands in */
 	bool       ends;     /* the instance does not end before it does */
-	bool       asks;     /* who ends it may let one go that takes a signal */
 	TqStepList joins;    /* deferred steps that its outcome decides about */
 
 	/* what takes it back, a step that no other one knows; NULL: nothing */
@@ -166,7 +165,6 @@ typedef struct TqTemplate
 	int         step_count;
 	TqStep     *steps;
 	int        *order; /* places; parents before their children */
-	bool        asks;  /* some step takes a signal */
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;
