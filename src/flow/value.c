@@ -82,6 +82,7 @@ static char *attempt(Attempt what, void *arg);
 static void  read_options(void *arg);
 static void  read_span(void *arg);
 static void  read_time(void *arg);
+static void  set_for_now(const char *name, const char *value);
 static void  read_path(void *arg);
 static void  compare(void *arg);
 static void  apply(void *arg);
@@ -196,24 +197,30 @@ tq_value_time(const char *word, TimestampTz *time)
 static void
 read_time(void *arg)
 {
-	Time  *reading = arg;
-	pg_tz *zone = session_timezone;
-	int    order = DateOrder;
+	Time *reading = arg;
+	int   level = NewGUCNestLevel();
 
-	session_timezone = pg_tzset("UTC");
-	DateOrder = DATEORDER_YMD;
 	PG_TRY();
 	{
+		set_for_now("timezone", "UTC");
+		set_for_now("datestyle", "ISO, YMD");
 		reading->time = DatumGetTimestampTz(DirectFunctionCall3(
 			timestamptz_in, CStringGetDatum(reading->word),
 			ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 	}
 	PG_FINALLY();
 	{
-		session_timezone = zone;
-		DateOrder = order;
+		AtEOXact_GUC(true, level);
 	}
 	PG_END_TRY();
+}
+
+/* Until the level of settings ends. */
+static void
+set_for_now(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 /* What is wrong with options of a task; NULL: nothing. */
