@@ -109,12 +109,13 @@ typedef struct Numbers
 	uint64 changes; /* of memory, before the rows were read */
 	int64  known[TQ_LIVE_STATES];
 	int64  counted[TQ_LIVE_STATES];
+	bool   differed; /* when they were looked at before */
 } Numbers;
 
 static uint64      read_ids(TqStmt *stmt, int32 **ids);
 static const char *suspicion(int64 task_id);
 static void        count_rows(Numbers *numbers, int count);
-static bool compare_numbers(ReturnSetInfo *result, const Numbers *numbers);
+static bool        compare_numbers(ReturnSetInfo *result, Numbers *numbers);
 static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
 static bool lacks_slot(int32 worker_id);
 static bool let_worker_look(void);
@@ -191,7 +192,8 @@ suspicion(int64 task_id)
 /*
  * Numbers of live tasks, unless they are changing all the time.  The rows
  * are read for all queues at once, and again for those whose numbers have
- * changed meanwhile.
+ * changed meanwhile, or differ: who has just ended a prepared transaction may
+ * not have told yet.
  */
 void
 tq_check_numbers(ReturnSetInfo *result)
@@ -199,11 +201,13 @@ tq_check_numbers(ReturnSetInfo *result)
 	int32   *ids;
 	int      count = (int) read_ids(&stmt_queues, &ids);
 	Numbers *numbers = palloc(sizeof(Numbers) * (count + 1));
+	bool    *differed = palloc0(sizeof(bool) * (count + 1));
 
 	for (int attempt = 0; attempt < TRIES && count > 0; attempt++)
 	{
-		int known = 0;
-		int left = 0;
+		int  known = 0;
+		int  left = 0;
+		bool differs = false;
 
 		tq_counter_wait_for_ended();
 		for (int i = 0; i < count; i++)
@@ -212,6 +216,7 @@ tq_check_numbers(ReturnSetInfo *result)
 
 			memset(of_queue, 0, sizeof(Numbers));
 			of_queue->queue_id = ids[i];
+			of_queue->differed = differed[i];
 			if (tq_counter_read_changes(ids[i], of_queue->known,
 										&of_queue->changes))
 				known++;
@@ -222,10 +227,15 @@ tq_check_numbers(ReturnSetInfo *result)
 		tq_counter_wait_for_ended();
 		for (int i = 0; i < known; i++)
 		{
-			if (!compare_numbers(result, &numbers[i]))
-				ids[left++] = numbers[i].queue_id;
+			if (compare_numbers(result, &numbers[i]))
+				continue;
+			ids[left] = numbers[i].queue_id;
+			differed[left++] = numbers[i].differed;
+			differs = differs || numbers[i].differed;
 		}
 		count = left;
+		if (differs)
+			tq_check_pause(PAUSE);
 	}
 }
 
@@ -256,10 +266,14 @@ count_rows(Numbers *numbers, int count)
 	tq_spi_leave(&spi);
 }
 
-/* False when memory has changed since it was read. */
+/*
+ * False when they have to be looked at again: memory has changed since it was
+ * read, or they differ for the first time.
+ */
 static bool
-compare_numbers(ReturnSetInfo *result, const Numbers *numbers)
+compare_numbers(ReturnSetInfo *result, Numbers *numbers)
 {
+	bool   known_to_differ = numbers->differed;
 	int64  after[TQ_LIVE_STATES];
 	uint64 changes;
 
@@ -273,14 +287,17 @@ compare_numbers(ReturnSetInfo *result, const Numbers *numbers)
 		int64   counted = numbers->counted[s] -
 						tq_xact_counted(numbers->queue_id, state);
 
-		if (numbers->known[s] != counted)
+		if (numbers->known[s] == counted)
+			continue;
+		numbers->differed = true;
+		if (known_to_differ)
 			tq_check_report(result, "number of live tasks is wrong",
 							"queue %d, %s: " INT64_FORMAT
 							" in memory, " INT64_FORMAT " rows",
 							numbers->queue_id, tq_state_name(state),
 							numbers->known[s], counted);
 	}
-	return true;
+	return known_to_differ || !numbers->differed;
 }
 
 /* Reserved claims of queues and workers with a limit. */
