@@ -469,13 +469,11 @@ static void
 note_failure(Advance *a, const TqMoved *end)
 {
 	const TqTemplate *template = a->flow.template;
-	int           place = TQ_STEP_PLACE(end->step_id);
-	const TqStep *step = &template->steps[place];
-	TqNewEdges    one = {0};
+	int        place = TQ_STEP_PLACE(end->step_id);
+	TqNewEdges one = {0};
 
-	if (end->to == TQ_STATE_DEAD && step->type == TQ_STEP_BATCH_WORKER &&
-		template->steps[step->parents.places[0]].strategy ==
-			TQ_STRATEGY_FAIL_FAST)
+	if (end->to == TQ_STATE_DEAD &&
+		tq_stop_ends_batch(template, &template->steps[place]))
 		a->batches = bms_add_member(a->batches, place);
 	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
 	tq_edge_add(a->flow.workflow_id, &one);

@@ -61,10 +61,17 @@ tq_stop_needs_order(const TqFlow *flow, const TqMoved *end)
 	if (tq_stop_is(flow))
 		return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH ||
 			   !tq_stop_counts_as_finished(flow, end);
+	return tq_stop_ends_batch(template, step) &&
+		   !tq_stop_counts_as_finished(flow, end);
+}
+
+/* A member of a batch that ends with the first one that dies. */
+bool
+tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
+{
 	return step->type == TQ_STEP_BATCH_WORKER &&
 		   template->steps[step->parents.places[0]].strategy ==
-			   TQ_STRATEGY_FAIL_FAST &&
-		   !tq_stop_counts_as_finished(flow, end);
+			   TQ_STRATEGY_FAIL_FAST;
 }
 
 /* Also a dead member of a batch that goes on without it. */
