@@ -49,6 +49,8 @@ static const struct
 static char *debug_points = NULL;
 static char *fault_points = NULL;
 
+static bool is_on(const char *name);
+static void wait_for_lock(void);
 static bool check_fault_points(char **newval, void **extra, GucSource source);
 static bool next_entry(const char **list, const char **entry, size_t *length);
 static TqFault entry_fault(const char *entry, size_t length,
@@ -73,23 +75,22 @@ tq_debug_init(void)
 void
 tq_debug_wait(const char *name)
 {
-	const char *list = debug_points;
-	const char *entry;
-	size_t      length;
-	LOCKTAG     tag;
-
-	while (next_entry(&list, &entry, &length))
-	{
-		if (length != strlen(name) || strncmp(entry, name, length) != 0)
-			continue;
-		if (InterruptHoldoffCount != 0 || CritSectionCount != 0)
-			elog(ERROR, "debug point \"%s\" holds off interrupts", name);
-		SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, TQ_DEBUG_LOCK_CLASS,
-							 TQ_DEBUG_LOCK_OBJECT, 2);
-		(void) LockAcquire(&tag, ShareLock, true, false);
-		LockRelease(&tag, ShareLock, true);
+	if (!is_on(name))
 		return;
-	}
+	if (InterruptHoldoffCount != 0 || CritSectionCount != 0)
+		elog(ERROR, "debug point \"%s\" holds off interrupts", name);
+	wait_for_lock();
+}
+
+/*
+ * The same where a transaction has committed and released its locks, but is
+ * not at its end: nothing can interrupt this wait.
+ */
+void
+tq_debug_wait_committed(const char *name)
+{
+	if (is_on(name))
+		wait_for_lock();
 }
 
 /* Fail at a fault point, if it is switched on. */
@@ -131,6 +132,33 @@ tq_debug_fail(const char *name)
 		case TQ_FAULT_CRASH:
 			abort();
 	}
+}
+
+/* Is the debug point switched on? */
+static bool
+is_on(const char *name)
+{
+	const char *list = debug_points;
+	const char *entry;
+	size_t      length;
+
+	while (next_entry(&list, &entry, &length))
+	{
+		if (length == strlen(name) && strncmp(entry, name, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+wait_for_lock(void)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, TQ_DEBUG_LOCK_CLASS,
+						 TQ_DEBUG_LOCK_OBJECT, 2);
+	(void) LockAcquire(&tag, ShareLock, true, false);
+	LockRelease(&tag, ShareLock, true);
 }
 
 /* Every entry names a point and a known way to fail. */

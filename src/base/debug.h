@@ -19,14 +19,17 @@
 
 extern void tq_debug_init(void);
 extern void tq_debug_wait(const char *name);
+extern void tq_debug_wait_committed(const char *name);
 extern void tq_debug_fail(const char *name);
 
 #define TQ_DEBUG_POINT(name) tq_debug_wait(name)
+#define TQ_DEBUG_POINT_COMMITTED(name) tq_debug_wait_committed(name)
 #define TQ_FAULT_POINT(name) tq_debug_fail(name)
 
 #else
 
 #define TQ_DEBUG_POINT(name) ((void) 0)
+#define TQ_DEBUG_POINT_COMMITTED(name) ((void) 0)
 #define TQ_FAULT_POINT(name) ((void) 0)
 
 #endif /* TASKQ_DEBUG */

@@ -346,7 +346,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 
 			tq_xact_count(queue_id, state, 0);
 			if (state == TQ_STATE_RUNNING)
-				tq_xact_stopped(tq_spi_int8(i, 1, 0), queue_id,
+				tq_xact_stopped(tq_spi_int8(i, 1, 0), PG_INT64_MAX, queue_id,
 								tq_spi_int4(i, 3, 0));
 		}
 		removed += (int64) rows;

@@ -656,7 +656,8 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 		tq_xact_running(&running);
 	}
 	else if (from == TQ_STATE_RUNNING)
-		tq_xact_stopped(task->f.task_id, task->f.queue_id, held_by);
+		tq_xact_stopped(task->f.task_id, task->f.version, task->f.queue_id,
+						held_by);
 	if (from == TQ_STATE_RUNNING && queue->options.notify &&
 		queue->options.max_running > 0)
 		tq_xact_ring(queue->queue_id);

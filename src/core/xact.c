@@ -31,6 +31,7 @@
 #include "utils/resowner.h"
 
 #include "base/catalog.h"
+#include "base/debug.h"
 #include "core/metrics.h"
 #include "core/places.h"
 #include "core/role.h"
@@ -245,13 +246,14 @@ tq_xact_running(const TqRunning *running)
 	add_intent(INTENT_RUNNING)->running = *running;
 }
 
-/* A task is no longer running. */
+/* A task is no longer running, by that version of its row. */
 void
-tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id)
+tq_xact_stopped(int64 task_id, int64 version, int32 queue_id, int32 worker_id)
 {
 	Intent *intent = add_intent(INTENT_STOPPED);
 
 	intent->running.task_id = task_id;
+	intent->running.version = version;
 	intent->running.queue_id = queue_id;
 	intent->running.worker_id = worker_id;
 	intent->ended = 0;
@@ -493,7 +495,9 @@ carry_out(const Intent *intent)
 				see_worker(intent->running.worker_id);
 			break;
 		case INTENT_STOPPED:
-			tq_registry_remove(intent->running.task_id);
+			TQ_DEBUG_POINT_COMMITTED("stop_untold");
+			tq_registry_remove(intent->running.task_id,
+							   intent->running.version);
 			tq_counter_release(TQ_OWNER_QUEUE, intent->running.queue_id,
 							   intent->running.task_id, entered_instance);
 			if (intent->running.worker_id != 0)

@@ -22,7 +22,8 @@ extern void   tq_xact_reserved(const TqRunning *claim, int64 taken_at,
 							   uint64 queue_epoch, uint64 worker_epoch);
 extern void   tq_xact_not_claimed(void);
 extern void   tq_xact_running(const TqRunning *running);
-extern void   tq_xact_stopped(int64 task_id, int32 queue_id, int32 worker_id);
+extern void   tq_xact_stopped(int64 task_id, int64 version, int32 queue_id,
+							  int32 worker_id);
 extern void   tq_xact_ended(int64 id, int state);
 extern void   tq_xact_head(const TqHeadFound *found);
 extern uint64 tq_xact_epoch(void);

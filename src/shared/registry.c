@@ -201,17 +201,23 @@ tq_registry_put(const TqRunning *running)
 		tq_registry_flag();
 }
 
-/* A task has stopped running.  Cannot fail. */
+/*
+ * A task has stopped running with that version of its row.  Whoever tells it
+ * may come late, when the next claim has put its entry.  Cannot fail.
+ */
 void
-tq_registry_remove(int64 task_id)
+tq_registry_remove(int64 task_id, int64 version)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);
+	Entry   *entry;
 
 	if (registry == NULL)
 		return;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
+	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
+	if (entry != NULL && entry->running.version < version)
+		hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
 	LWLockRelease(lock_of(hash));
 }
 

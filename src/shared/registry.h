@@ -36,7 +36,7 @@ extern void tq_registry_wipe(void);
 extern void tq_registry_forget_database(Oid database);
 
 extern void       tq_registry_put(const TqRunning *running);
-extern void       tq_registry_remove(int64 task_id);
+extern void       tq_registry_remove(int64 task_id, int64 version);
 extern void       tq_registry_drop(const TqRunning *seen);
 extern void       tq_registry_flag(void);
 extern bool       tq_registry_complete(void);
