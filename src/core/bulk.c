@@ -27,6 +27,7 @@
 #include "core/finish.h"
 #include "core/key.h"
 #include "core/lookup.h"
+#include "core/step.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete_many);
 PG_FUNCTION_INFO_V1(taskq_decide_many);
@@ -65,7 +66,7 @@ static void    check_decision(Entry *item, bool has_task, bool has_token,
 static void    decide_and_tell(FunctionCallInfo fcinfo, const char *function,
 							   EntryList *list, bool strict);
 static void    decide_all(TqCall *call, EntryList *list);
-static void    lock_keys(TqCall *call, const EntryList *list);
+static void    lock_ahead(TqCall *call, const EntryList *list);
 static void    look_ahead(TqCall *call, EntryList *list, int at);
 static int     count_problems(const EntryList *list);
 static void    raise_conflict(const EntryList *list) pg_attribute_noreturn();
@@ -432,7 +433,7 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContext one = AllocSetContextCreate(caller, "taskq decisions",
 											  ALLOCSET_DEFAULT_SIZES);
 
-	lock_keys(call, list);
+	lock_ahead(call, list);
 	call->many = true;
 	for (int i = 0; i < list->count; i++)
 	{
@@ -452,19 +453,27 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContextDelete(one);
 }
 
-/* All keys before all tasks. */
+/* All instances of workflows, then all keys, before all tasks. */
 static void
-lock_keys(TqCall *call, const EntryList *list)
+lock_ahead(TqCall *call, const EntryList *list)
 {
-	int64 *ids = MemoryContextAllocHuge(CurrentMemoryContext,
-										sizeof(int64) * 2 * (list->count + 1));
-	int64 *tokens = ids + list->count;
+	int64      *ids = MemoryContextAllocHuge(CurrentMemoryContext,
+											 sizeof(int64) * 2 * (list->count + 1));
+	int64      *tokens = ids + list->count;
+	TqGateKind *kinds = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqGateKind) * (list->count + 1));
 
 	for (int i = 0; i < list->count; i++)
 	{
 		ids[i] = list->items[i].task_id;
 		tokens[i] = list->items[i].token;
+		kinds[i] = list->items[i].decision->outcome != TQ_OUTCOME_COMPLETE
+					   ? TQ_GATE_FAILURE
+					   : TQ_GATE_END;
 	}
+	tq_step_hooks.moving_all(call, ids, tokens, kinds, list->count,
+							 TQ_RIGHT_WORK);
+	pfree(kinds);
 	tq_key_lock_tasks(call, ids, tokens, list->count, TQ_RIGHT_WORK);
 	pfree(ids);
 }

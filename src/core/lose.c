@@ -37,6 +37,8 @@ static TqStmt stmt_held_by = {
 	{INT4OID},
 	NULL};
 
+static void lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens,
+					   int count);
 static bool lose_alone(TqCall *call, void *arg);
 static bool lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 				 TimestampTz now, bool free_of_charge, bool *busy);
@@ -66,9 +68,13 @@ tq_lose_held_by(TqCall *call, int32 worker_id, bool free_of_charge)
 
 		qsort(found, count, sizeof(TqRunning), tq_lose_compare);
 		ids = palloc(sizeof(int64) * (count + 1));
+		tokens = palloc(sizeof(int64) * (count + 1));
 		for (int i = 0; i < count; i++)
+		{
 			ids[i] = found[i].task_id;
-		tq_key_lock_tasks(call, ids, NULL, count, 0);
+			tokens[i] = found[i].token;
+		}
+		lock_ahead(call, ids, tokens, count);
 		for (int i = 0; i < count; i++)
 		{
 			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
@@ -83,7 +89,7 @@ tq_lose_held_by(TqCall *call, int32 worker_id, bool free_of_charge)
 	ids = tq_spi_ids(&spi, rows, 1);
 	tokens = tq_spi_ids(&spi, rows, 2);
 	tq_spi_leave(&spi);
-	tq_key_lock_tasks(call, ids, NULL, (int) rows, 0);
+	lock_ahead(call, ids, tokens, (int) rows);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge,
@@ -91,6 +97,20 @@ tq_lose_held_by(TqCall *call, int32 worker_id, bool free_of_charge)
 			returned++;
 	}
 	return returned;
+}
+
+/* All instances of workflows, then all keys, before all tasks. */
+static void
+lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
+{
+	TqGateKind *kinds = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqGateKind) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+		kinds[i] = TQ_GATE_FAILURE;
+	tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
+	pfree(kinds);
+	tq_key_lock_tasks(call, ids, NULL, count, 0);
 }
 
 /* Waits for nobody, neither for the task nor for what follows from its end. */
@@ -168,6 +188,11 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
+		if (busy != NULL)
+		{
+			*busy = true;
+			return false;
+		}
 		tq_call_snapshot();
 	}
 }

@@ -187,6 +187,8 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 		move.wanted = tq_state_name(to);
 		move.claimed_at = tq_clock_dispatch();
 		move.lease_until = DT_NOEND;
+		if (task.archived && tq_step_is(&task))
+			tq_step_hooks.returning(&call, &task);
 		if (task.archived)
 			tq_key_lock_task(&call, queue, &task);
 		if (task.archived && !tq_row_take_archived(&task))
@@ -246,6 +248,8 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
+	if (task->archived && tq_step_is(task))
+		tq_step_hooks.returning(call, task);
 	if (task->archived || wish->action == TQ_ACTION_RECREATE)
 		tq_key_lock_task(call, queue, task);
 	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])

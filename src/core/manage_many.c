@@ -23,6 +23,7 @@
 #include "base/spi.h"
 #include "core/key.h"
 #include "core/manage.h"
+#include "core/step.h"
 #include "core/role.h"
 
 PG_FUNCTION_INFO_V1(taskq_manage_many);
@@ -44,19 +45,23 @@ typedef struct Act
 
 /* Which tasks of a list there are. */
 static TqStmt stmt_known = {
-	"SELECT t.task_id, t.queue_id, t.key FROM taskq.task t"
+	"SELECT t.task_id, t.queue_id, t.key, t.workflow_id IS NOT NULL"
+	" FROM taskq.task t"
 	" WHERE t.task_id = ANY ($1)"
 	" UNION ALL"
-	" SELECT a.task_id, a.queue_id, a.key FROM taskq.archive a"
+	" SELECT a.task_id, a.queue_id, a.key, a.workflow_id IS NOT NULL"
+	" FROM taskq.archive a"
 	"  WHERE a.task_id = ANY ($1)"
 	" ORDER BY 1",
 	1,
 	{INT8ARRAYOID},
 	NULL};
 
-static void     read_known(ArrayType *ids, Entry *entries, int count);
-static void     note_unknown(uint64 rows, Entry *entries, int count);
-static void     lock_known(TqCall *call, TqSpi *spi, uint64 rows);
+static void read_known(ArrayType *ids, Entry *entries, int count,
+					   TqAction action);
+static void note_unknown(uint64 rows, Entry *entries, int count);
+static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
+static void lock_keys(TqCall *call, TqKeyName *names, int count);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
 static void     act_guarded(Entry *entry, const TqWish *wanted);
 static void     act_on(void *arg);
@@ -91,7 +96,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	}
 	qsort(entries, count, sizeof(Entry), compare_entries);
 	if (count > 0)
-		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count);
+		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count, wanted.action);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -117,10 +122,11 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 /*
  * Which tasks of the list there are: the others need not be looked for one by
- * one.  The keys of all are locked before the first one is moved.
+ * one.  The instances and the keys of all are locked before the first one is
+ * moved.
  */
 static void
-read_known(ArrayType *ids, Entry *entries, int count)
+read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
 {
 	Datum  arg = PointerGetDatum(ids);
 	uint64 rows;
@@ -132,8 +138,8 @@ read_known(ArrayType *ids, Entry *entries, int count)
 	tq_spi_enter(&spi);
 	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
 	note_unknown(rows, entries, count);
-	if (count > 1 && tq_queue_any_ordered())
-		lock_known(&call, &spi, rows);
+	if (count > 1)
+		lock_known(&call, &spi, rows, action);
 	else
 		tq_spi_leave(&spi);
 	tq_call_end(&call);
@@ -154,29 +160,55 @@ note_unknown(uint64 rows, Entry *entries, int count)
 	}
 }
 
-/* The keys of tasks that current_user may manage; leaves SPI. */
+/* Leaves SPI. */
 static void
-lock_known(TqCall *call, TqSpi *spi, uint64 rows)
+lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 {
 	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
 	TqKeyName    *names =
 		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
+	int64 *steps =
+		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
+	TqGateKind *kinds =
+		palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	int named = 0;
-	int may = 0;
+	int step_count = 0;
 
 	for (uint64 i = 0; i < rows; i++)
 	{
 		bool  isnull;
 		Datum key = tq_spi_get(i, 3, &isnull);
 
-		if (isnull)
-			continue;
-		names[named].queue_id = tq_spi_int4(i, 2, 0);
-		names[named++].key = DatumGetTextPCopy(key);
+		if (!isnull)
+		{
+			names[named].queue_id = tq_spi_int4(i, 2, 0);
+			names[named++].key = DatumGetTextPCopy(key);
+		}
+		if (tq_spi_bool(i, 4))
+		{
+			kinds[step_count] = action == TQ_ACTION_CANCEL ? TQ_GATE_FAILURE
+														   : TQ_GATE_REPAIR;
+			steps[step_count++] = tq_spi_int8(i, 1, 0);
+		}
 	}
 	MemoryContextSwitchTo(mine);
 	tq_spi_leave(spi);
-	for (int i = 0; i < named; i++)
+	tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
+							 TQ_RIGHT_MANAGE);
+	if (tq_queue_any_ordered())
+		lock_keys(call, names, named);
+	pfree(kinds);
+	pfree(steps);
+	pfree(names);
+}
+
+/* Of tasks that current_user may manage. */
+static void
+lock_keys(TqCall *call, TqKeyName *names, int count)
+{
+	int may = 0;
+
+	for (int i = 0; i < count; i++)
 	{
 		TqQueue *queue = tq_queue_by_id(names[i].queue_id);
 
@@ -185,7 +217,6 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows)
 			names[may++] = names[i];
 	}
 	tq_key_lock_names(call, names, may);
-	pfree(names);
 }
 
 static TqAction

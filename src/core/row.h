@@ -49,6 +49,7 @@ typedef struct TqCall
 	struct TqKey *unsettled;
 	void (*settle)(struct TqCall *call);
 	List *steps; /* of workflows, that were moved: ordered as they were */
+	bool  gated; /* their instances are locked as its moves need it */
 	void (*advance)(struct TqCall *call);
 	List *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);

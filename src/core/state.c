@@ -129,7 +129,8 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
 	if (tq_step_is(task) && tq_step_hooks.moving != NULL)
 		tq_step_hooks.moving(call, queue, task, &move);
-	entering(call, queue, task, &move);
+	if (!move.refused)
+		entering(call, queue, task, &move);
 	if (move.refused)
 		return false;
 

@@ -23,12 +23,27 @@ typedef enum TqCarryColumn
 	TQ_CARRY_COLUMNS
 } TqCarryColumn;
 
+/* What a move of a step may do to its instance. */
+typedef enum TqGateKind
+{
+	TQ_GATE_END,     /* a step ends, well as far as is known */
+	TQ_GATE_FAILURE, /* or not */
+	TQ_GATE_ALONE,   /* a signal comes, or the instance is cancelled */
+	TQ_GATE_REPAIR   /* what has failed goes on, in those around as well */
+} TqGateKind;
+
 struct TqExplain;
 
 /* The layer of workflows fills these in at load. */
 typedef struct TqStepHooks
 {
-	/* a step is about to be moved: where to may be changed */
+	/* one that has finished is about to be taken out of the archive */
+	void (*returning)(TqCall *call, const TqTask *task);
+	/* so are some of a list of tasks */
+	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
+					   const TqGateKind *kinds, int count, int right);
+	/* a step is about to be moved: where to may be changed, or refused when
+	 * somebody would have to be waited for */
 	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 	/* a step was moved, or (state 0) taken away */
 	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,

@@ -59,7 +59,6 @@ typedef struct Advance
 	int64         busy;    /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
 	bool          busy_key;   /* what is waited for is its key */
-	bool          busy_flow;  /* or the lock of the instance */
 	bool          busy_order; /* or failures and choices of others */
 	bool          ordered;    /* these wait for this one */
 	int64         urgent; /* one that was busy before: now it is waited for */
@@ -94,7 +93,6 @@ static void take_failure_back(Advance *a, const TqMoved *end);
 static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
-static bool order_end(Advance *a);
 static void begin_ready(Advance *a, TqLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
@@ -107,9 +105,13 @@ void
 tq_advance(TqCall *call)
 {
 	pairingheap *moves = tq_pending_moves();
+	bool         gated = call->gated;
 
+	/* what follows passes no gates: they were passed before what it follows */
+	call->gated = true;
 	while (tq_pending_move(call, moves) != NULL)
 		advance_one(call, moves);
+	call->gated = gated;
 	pairingheap_free(moves);
 }
 
@@ -541,35 +543,14 @@ see_to_children(Advance *a)
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
 		{
-			if (!order_end(a) || tq_judge_end(a->call, &a->flow, &a->edges,
-											  &a->other) == TQ_GOING_UNKNOWN)
+			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
+				TQ_GOING_UNKNOWN)
 				tq_pending_add(&a->later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE)
 			tq_pending_add(&ready, child, near);
 	}
 	begin_ready(a, &ready);
-}
-
-/*
- * A member that has died, and that nothing waits for, may be resolved as long
- * as the instance has not ended, and no edge tells of that: so whoever does it
- * is seen here, or sees the end.  False: he has to be waited for.
- */
-static bool
-order_end(Advance *a)
-{
-	const TqTemplate *template = a->flow.template;
-	bool any = false;
-
-	for (int i = 0; i < template->step_count && !any; i++)
-		any = tq_judge_is_excused(template, i);
-	if (!any || a->ordered)
-		return true;
-	a->ordered =
-		tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, false);
-	a->busy_order = !a->ordered;
-	return a->ordered;
 }
 
 /*
@@ -617,13 +598,6 @@ let_go(Advance *a, int32 step_id)
 	TqMove        move = {0};
 	TqQueue      *queue;
 
-	/* a signal that is just being given has to be seen */
-	if (tq_passive_takes_signal(step) &&
-		!tq_flow_try_lock(a->flow.workflow_id))
-	{
-		a->busy_flow = true;
-		return false;
-	}
 	while (tq_call_snapshot(), !find_step(a, step_id, &task))
 	{
 		if (!is_made(a, step_id))
@@ -747,13 +721,7 @@ wait_for_others(Advance *a)
 		a->busy_order = false;
 	}
 	else if (a->busy == 0)
-	{
-		if (a->busy_flow)
-			tq_flow_lock(a->flow.workflow_id, true);
-		else
-			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
-		a->busy_flow = false;
-	}
+		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 	if (a->busy == 0)
 		return;
 	tq_call_snapshot();

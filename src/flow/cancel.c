@@ -57,7 +57,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
-	tq_flow_lock(workflow_id, false);
+	(void) tq_gate_pass(&flow, NULL, TQ_GATE_ALONE, true);
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
@@ -84,9 +84,11 @@ tq_cancel(TqCall *call, TqFlow *flow, char *message)
 	int64  last = 0;
 	int    count;
 	bool   requested = false;
+	bool   gated = call->gated;
 	Datum  args[2] = {Int64GetDatum(workflow_id)};
 	TqSpi  spi;
 
+	call->gated = true;
 	/* also those that others have made meanwhile */
 	while (ids = find_steps(workflow_id, last, &count), count > 0)
 	{
@@ -95,6 +97,7 @@ tq_cancel(TqCall *call, TqFlow *flow, char *message)
 		last = ids[count - 1];
 		pfree(ids);
 	}
+	call->gated = gated;
 	if (flow->state != TQ_FLOW_LIVE)
 		return requested;
 	if (!tq_flow_end(flow, TQ_FLOW_CANCELLED, NULL))

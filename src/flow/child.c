@@ -118,7 +118,7 @@ tq_child_cancel(TqCall *call, int64 task_id)
 	check_stack_depth();
 	if (!tq_child_find(task_id, &child) || child.state != TQ_FLOW_LIVE)
 		return false;
-	tq_flow_lock(child.workflow_id, false);
+	tq_gate_alone(child.workflow_id);
 	return tq_flow_read(child.workflow_id, &child) &&
 		   child.state == TQ_FLOW_LIVE && tq_cancel(call, &child, NULL);
 }

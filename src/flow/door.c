@@ -18,7 +18,15 @@
 #include "flow/passive.h"
 
 static void moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-static void check_choice(TqTask *task, TqMove *move);
+static void moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
+					   const TqGateKind *kinds, int count, int right);
+static void returning(TqCall *call, const TqTask *task);
+static bool leaves_its_wait(TqState from, const TqMove *move);
+static bool may_be_held_back(TqState from, const TqMove *move);
+static bool pass_gate(const TqFlow *flow, const TqStep *step,
+					  const TqTask *task, const TqMove *move, bool repairs);
+static void check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+						 TqMove *move);
 static void cancel_child(TqCall *call, const TqTask *task);
 static void hold_back(TqCall *call, TqTask *task, TqMove *move);
 static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
@@ -27,6 +35,8 @@ static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 void
 tq_door_init(void)
 {
+	tq_step_hooks.returning = returning;
+	tq_step_hooks.moving_all = moving_all;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
 }
@@ -36,34 +46,97 @@ static void
 moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
 	TqState from = (TqState) task->f.state;
+	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
+				   may_be_held_back(from, move);
+	bool passes = !call->gated && (repairs || !TQ_STATE_IS_LIVE(move->to));
+	const TqStep *step = NULL;
+	TqFlow        flow;
 
-	if (move->to == TQ_STATE_DONE)
-		check_choice(task, move);
+	if (passes || move->to == TQ_STATE_DONE)
+		step = tq_flow_step_of(task, &flow);
+	if (step != NULL && move->to == TQ_STATE_DONE)
+		check_choice(&flow, step, task, move);
+	if (step != NULL && passes && !pass_gate(&flow, step, task, move, repairs))
+	{
+		move->refused = true;
+		return;
+	}
 	if (!TQ_STATE_IS_LIVE(from))
 		tq_repair(call, task, move);
-	else if (from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
-			 (move->to == TQ_STATE_SUSPENDED || move->to == TQ_STATE_DONE))
+	else if (leaves_its_wait(from, move))
 		tq_repair_waiting(task, move);
-	if (move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
-		!move->released && !move->in_line)
+	if (may_be_held_back(from, move))
 		hold_back(call, task, move);
 	if (move->to == TQ_STATE_CANCELLED && from == TQ_STATE_SUSPENDED)
 		cancel_child(call, task);
 }
 
+/* It waits for others, and is put aside or done by hand. */
+static bool
+leaves_its_wait(TqState from, const TqMove *move)
+{
+	return from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
+		   (move->to == TQ_STATE_SUSPENDED || move->to == TQ_STATE_DONE);
+}
+
+/* Somebody, and no end of another step, wants it to be claimed. */
+static bool
+may_be_held_back(TqState from, const TqMove *move)
+{
+	return move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
+		   !move->released && !move->in_line;
+}
+
+/* False: somebody is at the instance, and is not to be waited for. */
+static bool
+pass_gate(const TqFlow *flow, const TqStep *step, const TqTask *task,
+		  const TqMove *move, bool repairs)
+{
+	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
+					  .to = move->to};
+	TqGateKind kind = TQ_GATE_REPAIR;
+
+	if (!repairs && TQ_STEP_COMPENSATES(end.step_id))
+		return true;
+	if (!repairs)
+		kind = tq_stop_counts_as_finished(flow, &end) ? TQ_GATE_END
+													  : TQ_GATE_FAILURE;
+	return tq_gate_pass(flow, step, kind, !move->no_wait);
+}
+
+/* One that has finished: before its key and its row are locked. */
+static void
+returning(TqCall *call, const TqTask *task)
+{
+	const TqStep *step;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step != NULL)
+		(void) tq_gate_pass(&flow, step, TQ_GATE_REPAIR, true);
+}
+
+static void
+moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
+		   const TqGateKind *kinds, int count, int right)
+{
+	if (count < 2)
+		return;
+	tq_gate_pass_all(call, ids, tokens, kinds, count, right);
+	call->gated = true;
+}
+
 /* A decision or batch that does not say what it should is rejected. */
 static void
-check_choice(TqTask *task, TqMove *move)
+check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+			 TqMove *move)
 {
-	TqFlow        flow;
-	const TqStep *step = tq_flow_step_of(task, &flow);
-	TqChoice      choice;
-	Datum         value;
-	Jsonb        *result = NULL;
-	char         *wrong;
+	TqChoice choice;
+	Datum    value;
+	Jsonb   *result = NULL;
+	char    *wrong;
 
-	if (step == NULL ||
-		(step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH))
+	if (step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH)
 		return;
 	/* it has chosen nothing, and that was seen to */
 	if (task->f.state == TQ_STATE_FILTERED)
@@ -76,8 +149,8 @@ check_choice(TqTask *task, TqMove *move)
 		return;
 	wrong = result == NULL
 				? "a decision must have a result"
-				: tq_decide_read(flow.template,
-								 (int) (step - flow.template->steps), result,
+				: tq_decide_read(flow->template,
+								 (int) (step - flow->template->steps), result,
 								 &choice);
 	if (wrong == NULL)
 		return;

@@ -9,6 +9,7 @@
 
 #include "core/row.h"
 #include "core/state.h"
+#include "core/step.h"
 #include "flow/edge.h"
 #include "flow/template.h"
 #include "flow/value.h"
@@ -108,8 +109,6 @@ typedef struct TqChoice
 extern void tq_template_init(void);
 
 /* workflow.c */
-extern void          tq_flow_lock(int64 workflow_id, bool shared);
-extern bool          tq_flow_try_lock(int64 workflow_id);
 extern const TqStep *tq_flow_step_of(const TqTask *task, TqFlow *flow);
 extern bool          tq_flow_read(int64 workflow_id, TqFlow *flow);
 extern bool          tq_flow_see(int64 workflow_id, TqFlow *flow);
@@ -191,6 +190,14 @@ extern Jsonb *tq_decide_branches(const TqStep *step,
 
 /* explain.c */
 extern void tq_flow_explain_init(void);
+
+/* gate.c */
+extern bool tq_gate_pass(const TqFlow *flow, const TqStep *step,
+						 TqGateKind kind, bool wait);
+extern void tq_gate_pass_all(TqCall *call, const int64 *ids,
+							 const int64 *tokens, const TqGateKind *kinds,
+							 int count, int right);
+extern void tq_gate_alone(int64 workflow_id);
 
 /* door.c */
 extern void tq_door_init(void);

@@ -97,7 +97,6 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 
 	if (move->sent_back)
 		return;
-	tq_flow_lock(workflow_id, true);
 	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	read_instance(task, &flow);
 	step = tq_template_at(flow.template, step_id);
@@ -137,7 +136,6 @@ tq_repair_waiting(const TqTask *task, TqMove *move)
 	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	TqFlow flow;
 
-	tq_flow_lock(workflow_id, true);
 	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{

@@ -99,7 +99,8 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
 	check_rights(&flow, &steps);
 	check_payload(&flow, &steps, payload);
-	tq_flow_lock(workflow_id, false);
+	(void) tq_gate_pass(&flow, NULL, TQ_GATE_ALONE, true);
+	call.gated = true;
 	tq_call_snapshot();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);

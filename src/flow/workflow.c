@@ -9,7 +9,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/json.h"
 #include "utils/snapmgr.h"
@@ -103,7 +102,6 @@ static TqStmt stmt_steps = {
 	NULL,
 	true};
 
-static void  lock_tag(int64 workflow_id, LOCKTAG *tag);
 static void  revive(void *arg);
 static char *key_of(int64 workflow_id);
 static bool  read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
@@ -113,37 +111,6 @@ static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 static void        add_rights(const TqStep *step, int *any, int *all);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
-
-/*
- * To the end of the transaction, before the instance is read: who cancels it
- * has the lock alone, so that nobody is bringing a step back meanwhile, which
- * he would not see.
- */
-void
-tq_flow_lock(int64 workflow_id, bool shared)
-{
-	LOCKTAG tag;
-
-	lock_tag(workflow_id, &tag);
-	(void) LockAcquire(&tag, shared ? ShareLock : ExclusiveLock, false, false);
-}
-
-/* Shared, without waiting for it. */
-bool
-tq_flow_try_lock(int64 workflow_id)
-{
-	LOCKTAG tag;
-
-	lock_tag(workflow_id, &tag);
-	return LockAcquire(&tag, ShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-static void
-lock_tag(int64 workflow_id, LOCKTAG *tag)
-{
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->workflow,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
-}
 
 /* What a task is a step of; NULL: of nothing that is there. */
 const TqStep *

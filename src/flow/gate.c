@@ -1,0 +1,327 @@
+/*
+ * gate.c
+ *		Who may change an instance at the same moment.
+ *
+ * Each call that moves steps of an instance passes its gate before it locks a
+ * key or a row for that, and has it to the end of the transaction.  Steps that
+ * end pass together.  Whoever does what others must not see halfway passes
+ * alone: who repairs a step, cancels the instance, gives a signal; where a
+ * failure holds up what others would do, who fails or chooses (tq_stop_is).
+ * So of two calls of which one is alone, one has nothing yet that the other
+ * could wait for; and ends look at edges, rows and signals that nobody but
+ * other ends is changing.
+ *
+ * The end of an instance ends a step of the one around it, so the gates of
+ * those are passed as well.  A call passes all of its gates in the order of
+ * the instances' numbers, in which those around come first.
+ *
+ * The table of locks has an end.  A transaction that ends steps of very many
+ * instances passes one gate together with others of its kind, that of all
+ * instances, instead of those of the rest.  Whoever passes a gate alone locks
+ * that of all before, against such.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "storage/bufmgr.h"
+#include "storage/lock.h"
+
+#include "base/catalog.h"
+#include "base/spi.h"
+#include "core/role.h"
+#include "core/step.h"
+#include "core/xact.h"
+#include "flow/advance.h"
+#include "flow/flow.h"
+
+/* A transaction passes so many gates together with others. */
+#define MAX_SHARED 1000
+
+/* The number of no instance: that of all. */
+#define ALL_INSTANCES 0
+
+typedef struct Gate
+{
+	int64 workflow_id;
+	bool  alone;
+} Gate;
+
+typedef struct Gates
+{
+	int   count;
+	int   room;
+	Gate *all;
+	bool  any_alone; /* or what follows will be */
+	int   shared;
+} Gates;
+
+static TqStmt stmt_around = {
+	"SELECT parent_id FROM taskq.workflow WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL,
+	true};
+
+/* What the transaction has passed together with others. */
+static uint64 shared_epoch = 0;
+static int    shared_count = 0;
+
+static bool  is_any(void);
+static void  add_gates(Gates *gates, const TqFlow *flow, const TqStep *step,
+					   TqGateKind kind);
+static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
+static int64 around(int64 workflow_id);
+static void  add(Gates *gates, int64 workflow_id, bool alone);
+static bool  pass(Gates *gates, bool wait);
+static void  merge(Gates *gates);
+static bool  lock(int64 workflow_id, LOCKMODE mode, bool wait);
+static int   compare(const void *a, const void *b);
+
+/*
+ * For a move of a step (or of none: NULL) of an instance.  Without wait false:
+ * somebody else would have to be waited for.
+ */
+bool
+tq_gate_pass(const TqFlow *flow, const TqStep *step, TqGateKind kind,
+			 bool wait)
+{
+	Gates gates = {0};
+	bool  passed;
+
+	add_gates(&gates, flow, step, kind);
+	passed = pass(&gates, wait);
+	pfree(gates.all);
+	return passed;
+}
+
+/*
+ * The same for a list of tasks, before any of them is moved: those of them
+ * that are steps, on whose queues current_user has the right (0: nobody asks)
+ * and that are held under their tokens, if there are tokens.
+ */
+void
+tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
+				 const TqGateKind *kinds, int count, int right)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
+	Gates gates = {0};
+
+	if (!is_any())
+		return;
+	for (int i = 0; i < count; i++)
+	{
+		TqTask        task;
+		TqFlow        flow;
+		const TqStep *step;
+		TqQueue      *queue;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(one);
+		MemoryContextSwitchTo(one);
+		if ((tq_row_find(call, ids[i], &task) ||
+			 (kinds[i] == TQ_GATE_REPAIR &&
+			  tq_row_find_archived(ids[i], &task))) &&
+			tq_step_is(&task) &&
+			(tokens == NULL || (task.f.state == TQ_STATE_RUNNING &&
+								task.f.token == tokens[i])) &&
+			(queue = tq_queue_by_id(task.f.queue_id)) != NULL &&
+			(right == 0 || (tq_role_rights(queue) & right) != 0) &&
+			(step = tq_flow_step_of(&task, &flow)) != NULL)
+		{
+			MemoryContextSwitchTo(caller);
+			add_gates(&gates, &flow, step, kinds[i]);
+		}
+		MemoryContextSwitchTo(caller);
+	}
+	MemoryContextDelete(one);
+	(void) pass(&gates, true);
+}
+
+/* One inside of another one, of which the gate was passed before. */
+void
+tq_gate_alone(int64 workflow_id)
+{
+	(void) lock(ALL_INSTANCES, RowExclusiveLock, true);
+	(void) lock(workflow_id, ExclusiveLock, true);
+}
+
+/* Has anybody started a workflow?  Otherwise nothing is a step. */
+static bool
+is_any(void)
+{
+	static bool any = false;
+	Relation    rel;
+
+	if (any)
+		return true;
+	rel = tq_catalog_open_table(tq_catalog()->workflow, AccessShareLock);
+	any = RelationGetNumberOfBlocks(rel) > 0;
+	table_close(rel, AccessShareLock);
+	return any;
+}
+
+/* That of the instance, and of those around it. */
+static void
+add_gates(Gates *gates, const TqFlow *flow, const TqStep *step,
+		  TqGateKind kind)
+{
+	int64 workflow_id = flow->workflow_id;
+
+	add(gates, workflow_id, is_alone(flow, step, kind));
+	/* who cancels a step that waits for an instance cancels that */
+	if (kind == TQ_GATE_FAILURE && step != NULL &&
+		step->type == TQ_STEP_WORKFLOW)
+		gates->any_alone = true;
+	for (int depth = flow->depth; depth > 0; depth--)
+	{
+		TqFlow outer;
+		bool   alone = kind == TQ_GATE_REPAIR;
+
+		workflow_id = around(workflow_id);
+		if (workflow_id == 0)
+			break;
+		/* it may fail by that */
+		if (kind == TQ_GATE_FAILURE || kind == TQ_GATE_ALONE)
+			alone = tq_flow_read(workflow_id, &outer) && tq_stop_is(&outer);
+		add(gates, workflow_id, alone);
+	}
+}
+
+/* Must others not see it halfway? */
+static bool
+is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
+{
+	switch (kind)
+	{
+		case TQ_GATE_END:
+			return tq_stop_is(flow) && step != NULL &&
+				   (step->type == TQ_STEP_DECISION ||
+					step->type == TQ_STEP_BATCH);
+		case TQ_GATE_FAILURE:
+			return tq_stop_is(flow) ||
+				   (step != NULL && tq_stop_ends_batch(flow->template, step));
+		case TQ_GATE_ALONE:
+		case TQ_GATE_REPAIR:
+			break;
+	}
+	return true;
+}
+
+/* The instance in which one waits for this one; 0: none. */
+static int64
+around(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	int64 outer = 0;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_around, &arg, NULL, 1) > 0)
+		outer = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	return outer;
+}
+
+static void
+add(Gates *gates, int64 workflow_id, bool alone)
+{
+	if (gates->count == gates->room)
+	{
+		gates->room = Max(8, gates->room * 2);
+		gates->all =
+			gates->all == NULL
+				? palloc(sizeof(Gate) * gates->room)
+				: repalloc_huge(gates->all, sizeof(Gate) * gates->room);
+	}
+	gates->all[gates->count].workflow_id = workflow_id;
+	gates->all[gates->count++].alone = alone;
+}
+
+static bool
+pass(Gates *gates, bool wait)
+{
+	LOCKMODE of_all = NoLock;
+	bool     too_many;
+
+	merge(gates);
+	if (shared_epoch != tq_xact_epoch())
+		shared_count = 0;
+	shared_epoch = tq_xact_epoch();
+	too_many = shared_count + gates->shared > MAX_SHARED;
+	if (too_many)
+		of_all = gates->any_alone ? ExclusiveLock : ShareLock;
+	else if (gates->any_alone)
+		of_all = RowExclusiveLock;
+	if (of_all != NoLock && !lock(ALL_INSTANCES, of_all, wait))
+		return false;
+	for (int i = 0; i < gates->count; i++)
+	{
+		const Gate *gate = &gates->all[i];
+
+		if (gate->alone)
+		{
+			if (!lock(gate->workflow_id, ExclusiveLock, wait))
+				return false;
+		}
+		else if (!too_many)
+		{
+			if (!lock(gate->workflow_id, ShareLock, wait))
+				return false;
+			shared_count++;
+		}
+	}
+	return true;
+}
+
+/* Each instance once, alone if anything needs that. */
+static void
+merge(Gates *gates)
+{
+	int kept = 0;
+
+	if (gates->count > 1)
+		qsort(gates->all, gates->count, sizeof(Gate), compare);
+	for (int i = 0; i < gates->count; i++)
+	{
+		if (kept > 0 &&
+			gates->all[kept - 1].workflow_id == gates->all[i].workflow_id)
+			continue;
+		gates->any_alone = gates->any_alone || gates->all[i].alone;
+		gates->shared += !gates->all[i].alone;
+		gates->all[kept++] = gates->all[i];
+	}
+	gates->count = kept;
+}
+
+/* Without wait false: somebody has it. */
+static bool
+lock(int64 workflow_id, LOCKMODE mode, bool wait)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+	if (LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	if (!wait)
+		return false;
+	tq_step_may_wait();
+	(void) LockAcquire(&tag, mode, false, false);
+	return true;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	const Gate *x = a;
+	const Gate *y = b;
+
+	if (x->workflow_id != y->workflow_id)
+		return x->workflow_id < y->workflow_id ? -1 : 1;
+	return (int) y->alone - (int) x->alone;
+}
