@@ -94,6 +94,8 @@ static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
 static void begin_ready(Advance *a, TqLooks *ready);
+static bool order_ready(Advance *a, const TqLooks *ready);
+static bool needs_order(Advance *a, int32 step_id);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
 static bool is_made(Advance *a, int32 step_id);
@@ -250,11 +252,6 @@ go_on(Advance *a)
 		if (waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others))
 			wait_for_others(a);
 		waits = waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others);
-		/* nobody may bring a step back while it begins to compensate */
-		if (!waits && has_failed(a) && !a->ordered &&
-			a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
-			a->ordered = waits = tq_edge_lock_repair(a->flow.workflow_id,
-													 TQ_REPAIR_ORDER, true);
 	} while (waits);
 	if (a->failed)
 		tq_judge_failed(a->call, &a->flow, a->batches);
@@ -338,8 +335,7 @@ keep_order(Advance *a, bool wait)
 	{
 		if (!tq_stop_needs_order(&a->flow, lfirst(cell)))
 			continue;
-		a->ordered =
-			tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, wait);
+		a->ordered = tq_edge_lock_order(a->flow.workflow_id, wait);
 		a->busy_order = !a->ordered;
 		return a->ordered;
 	}
@@ -574,6 +570,7 @@ begin_ready(Advance *a, TqLooks *ready)
 			ready->all[i].task_id = task.f.task_id;
 	}
 	tq_pending_sort_tasks(ready);
+	busy = !order_ready(a, ready);
 	for (int i = 0; i < ready->count; i++)
 	{
 		busy = busy || !let_go(a, ready->all[i].child);
@@ -584,6 +581,48 @@ begin_ready(Advance *a, TqLooks *ready)
 	if (a->not_there)
 		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
 	a->not_there = false;
+}
+
+/*
+ * What ends as soon as it begins may hold up others, or choose: what that
+ * needs is taken before the row of any of them, for which one may be waiting
+ * who has it.  False: somebody has it.
+ */
+static bool
+order_ready(Advance *a, const TqLooks *ready)
+{
+	for (int i = 0; i < ready->count && !a->ordered; i++)
+	{
+		if (!needs_order(a, ready->all[i].child))
+			continue;
+		a->ordered = tq_edge_lock_order(a->flow.workflow_id, false);
+		a->busy_order = !a->ordered;
+		return a->ordered;
+	}
+	return true;
+}
+
+static bool
+needs_order(Advance *a, int32 step_id)
+{
+	const TqTemplate *template = a->flow.template;
+	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
+	TqMoved       end = {.step_id = step_id};
+	TqMove        move = {0};
+	TqTask        task;
+	TqQueue      *queue;
+
+	if ((!tq_stop_is(&a->flow) && !tq_stop_ends_batch(template, step)) ||
+		(step->when == NULL && step->payload == NULL &&
+		 step->branch_count == 0 && step->wait == NULL))
+		return false;
+	tq_call_snapshot();
+	if (!find_step(a, step_id, &task) || task.f.state != TQ_STATE_BLOCKED ||
+		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
+		return false;
+	tq_make_begin(&a->flow, step, queue, &task, &move);
+	end.to = move.to;
+	return tq_stop_needs_order(&a->flow, &end);
 }
 
 /*
@@ -716,8 +755,7 @@ wait_for_others(Advance *a)
 	if (a->busy_order)
 	{
 		/* the round has not got to what it was to wait for */
-		a->ordered =
-			tq_edge_lock_repair(a->flow.workflow_id, TQ_REPAIR_ORDER, true);
+		a->ordered = tq_edge_lock_order(a->flow.workflow_id, true);
 		a->busy_order = false;
 	}
 	else if (a->busy == 0)

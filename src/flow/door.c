@@ -7,8 +7,6 @@
  */
 #include "base/compat.h"
 
-#include "storage/lmgr.h"
-
 #include "base/error.h"
 #include "core/failure.h"
 #include "core/large.h"
@@ -186,7 +184,6 @@ hold_back(TqCall *call, TqTask *task, TqMove *move)
 	const TqStep *step;
 	TransactionId other;
 	TqEdges       edges;
-	TqLeft        left;
 	TqFlow        flow;
 
 	step = tq_flow_step_of(task, &flow);
@@ -196,19 +193,9 @@ hold_back(TqCall *call, TqTask *task, TqMove *move)
 		return;
 	}
 	tq_edge_begin(&edges);
-	for (;;)
-	{
-		tq_edge_lock(workflow_id);
-		left = tq_edge_left(&edges, workflow_id, step_id, 0, &other);
-		tq_edge_unlock(workflow_id);
-		if (left != TQ_LEFT_PASSING)
-			break;
-		XactLockTableWait(other, NULL, NULL, XLTW_None);
-		CHECK_FOR_INTERRUPTS();
-	}
-	tq_edge_end(&edges);
-	if (left == TQ_LEFT_OPEN)
+	if (tq_edge_left(&edges, workflow_id, step_id, 0, &other) != TQ_LEFT_NONE)
 		move->to = TQ_STATE_BLOCKED;
+	tq_edge_end(&edges);
 }
 
 /* The door has moved a step, or (to 0) taken it away. */

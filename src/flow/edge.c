@@ -52,7 +52,6 @@ static TqStmt stmt_add = {
 	true};
 
 static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
-static void   repair_tag(int64 workflow_id, LOCKTAG *tag);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -91,47 +90,19 @@ lock_tag(int64 workflow_id, LOCKTAG *tag)
 
 /*
  * To the end of the transaction, and before the edges of the instance are
- * locked: who repairs it.  Others then wait for edges that he adds; false:
- * somebody else does so, and was not to be waited for.
+ * locked: of those whose failures hold up others, one comes after the other.
+ * Without wait false: somebody has it.
  */
 bool
-tq_edge_lock_repair(int64 workflow_id, TqRepair repair, bool wait)
+tq_edge_lock_order(int64 workflow_id, bool wait)
 {
 	LOCKTAG tag;
 
-	repair_tag(workflow_id, &tag);
-	return LockAcquire(&tag,
-					   repair == TQ_REPAIR_EDGES ? AccessExclusiveLock
-												 : ExclusiveLock,
-					   false, !wait) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-/* Of a table: that of an index is another one after REINDEX CONCURRENTLY. */
-static void
-repair_tag(int64 workflow_id, LOCKTAG *tag)
-{
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->archive,
+	/* of a table: REINDEX CONCURRENTLY gives an index another number */
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->archive,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
-}
-
-/*
- * Is what another transaction is about to add part of a repair?  Then nobody
- * looks again when that is rolled back, and it has to be waited for.  What
- * comes with the end of a step is not: that end will come again.
- */
-bool
-tq_edge_is_repair(int64 workflow_id, TransactionId writer)
-{
-	LOCKTAG tag;
-
-	repair_tag(workflow_id, &tag);
-	if (LockAcquire(&tag, AccessShareLock, false, true) ==
-		LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	(void) LockRelease(&tag, AccessShareLock, false);
-	/* whoever was adding it may just have stopped */
-	return !TransactionIdIsInProgress(writer) &&
-		   !TransactionIdDidCommit(writer);
+	return LockAcquire(&tag, ExclusiveLock, false, !wait) !=
+		   LOCKACQUIRE_NOT_AVAIL;
 }
 
 void
@@ -229,7 +200,8 @@ tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 
 /*
  * At no more than so many index entries; *more: there may be others.  An edge
- * that is just being added by others stands, or is waited for.
+ * that is just being added by others stands: it comes with the end of a step,
+ * which will come again if that is rolled back.
  */
 static TqLeft
 look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
@@ -261,12 +233,6 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		{
 			left = TQ_LEFT_PASSING;
 			*other = dirty.xmax;
-		}
-		else if (TransactionIdIsValid(dirty.xmin) &&
-				 tq_edge_is_repair(workflow_id, dirty.xmin))
-		{
-			left = TQ_LEFT_PASSING;
-			*other = dirty.xmin;
 		}
 		else
 			left = TQ_LEFT_OPEN;

@@ -21,13 +21,6 @@ typedef enum TqLeft
 	TQ_LEFT_PASSING /* none but such as another transaction takes away */
 } TqLeft;
 
-/* What must not be done by two at once to an instance. */
-typedef enum TqRepair
-{
-	TQ_REPAIR_ORDER, /* failures, choices, what follows from the end of both */
-	TQ_REPAIR_EDGES  /* the same, and edges that were gone are added again */
-} TqRepair;
-
 /* The table of edges, opened. */
 typedef struct TqEdges
 {
@@ -46,14 +39,13 @@ typedef struct TqNewEdges
 	int32 *parents;
 } TqNewEdges;
 
-extern void tq_edge_lock(int64 workflow_id);
-extern void tq_edge_unlock(int64 workflow_id);
-extern bool tq_edge_lock_repair(int64 workflow_id, TqRepair repair, bool wait);
-extern bool tq_edge_is_repair(int64 workflow_id, TransactionId writer);
-extern void tq_edge_begin(TqEdges *edges);
-extern void tq_edge_end(TqEdges *edges);
-extern bool tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
-						   int32 parent);
+extern void   tq_edge_lock(int64 workflow_id);
+extern void   tq_edge_unlock(int64 workflow_id);
+extern bool   tq_edge_lock_order(int64 workflow_id, bool wait);
+extern void   tq_edge_begin(TqEdges *edges);
+extern void   tq_edge_end(TqEdges *edges);
+extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
+							 int32 parent);
 extern TqLeft tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child,
 						   int32 near, TransactionId *other);
 extern TqLeft tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child,

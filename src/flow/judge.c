@@ -509,13 +509,6 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 			continue;
 		tq_row_read(tuple, RelationGetDescr(call->task.rel), &task);
 		one = judge_row(flow, edges, &task, all, writer, other);
-		/* what somebody repairs goes on only when that is committed */
-		if (one == TQ_GOING_ON && TransactionIdIsValid(dirty.xmin) &&
-			tq_edge_is_repair(flow->workflow_id, dirty.xmin))
-		{
-			*other = dirty.xmin;
-			one = TQ_GOING_UNKNOWN;
-		}
 		if (one != TQ_GOING_NOT)
 			going = one;
 	}

@@ -15,10 +15,10 @@
  * was not true or one of its paths could not be followed, waits again, too,
  * and what depends on it.
  *
- * The rows of children are changed, or locked, before edges are added: so
- * the end of another parent either waits for this transaction, or is waited
- * for.  Edges that are being added here are waited for by others, who would
- * otherwise rely on somebody looking when they go (edge.c).
+ * Whoever repairs has passed the gate of the instance alone (gate.c): no step
+ * of it ends meanwhile, so that nobody has relied on edges being gone that come
+ * back.  But steps are claimed: the rows of children are changed, or locked,
+ * before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,7 +26,6 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "storage/lmgr.h"
 
 #include "base/error.h"
 #include "base/spi.h"
@@ -47,7 +46,6 @@ typedef struct Return
 	int           room;
 	int32        *parents; /* whose edges come back */
 	TqNewEdges    edges;
-	TransactionId other; /* to be waited for */
 } Return;
 
 static TqStmt stmt_row = {
@@ -79,8 +77,6 @@ static void check_choice(Return *r, int place);
 static void send_back(Return *r, int32 child);
 static bool send_back_row(Return *r, int32 child, TqTask *task);
 static bool has_begun(const TqStep *step, const TqTask *task);
-static bool add_edges(Return *r);
-static bool somebody_ends(Return *r, TqEdges *edges);
 static void refuse(const Return *r) pg_attribute_noreturn();
 static bool is_choosing(const TqStep *step);
 
@@ -88,7 +84,6 @@ static bool is_choosing(const TqStep *step);
 void
 tq_repair(TqCall *call, TqTask *task, TqMove *move)
 {
-	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState       from = (TqState) task->f.state;
 	bool          lives = TQ_STATE_IS_LIVE(move->to);
@@ -97,7 +92,6 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 
 	if (move->sent_back)
 		return;
-	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	read_instance(task, &flow);
 	step = tq_template_at(flow.template, step_id);
 	if (step == NULL)
@@ -133,10 +127,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 void
 tq_repair_waiting(const TqTask *task, TqMove *move)
 {
-	int64  workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	TqFlow flow;
 
-	(void) tq_edge_lock_repair(workflow_id, TQ_REPAIR_EDGES, true);
 	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{
 		move->revived = tq_flow_revive(&flow);
@@ -207,17 +199,8 @@ return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 	Return r = {call, flow, task, move};
 
 	add_parent(&r, DatumGetInt32(task->value[TQ_COL_STEP_ID]));
-	for (;;)
-	{
-		walk(&r);
-		if (add_edges(&r))
-			return;
-		XactLockTableWait(r.other, NULL, NULL, XLTW_None);
-		CHECK_FOR_INTERRUPTS();
-		if (!tq_flow_read(flow->workflow_id, flow))
-			tq_error_serialization();
-		check_instance(flow, task, move);
-	}
+	walk(&r);
+	tq_edge_add(flow->workflow_id, &r.edges);
 }
 
 /* Rows of all children, which may be parents of more. */
@@ -226,7 +209,6 @@ walk(Return *r)
 {
 	TqTemplate *template = r->flow->template;
 
-	r->edges.count = 0;
 	for (int i = 0; i < r->count; i++)
 	{
 		int32         parent = r->parents[i];
@@ -358,51 +340,6 @@ has_begun(const TqStep *step, const TqTask *task)
 	if (!tq_step_waits(step->type))
 		return false;
 	return tq_passive_waits(task) || state == TQ_STATE_DEAD;
-}
-
-/* False: somebody else has to be waited for, and nothing was added. */
-static bool
-add_edges(Return *r)
-{
-	TqEdges edges;
-	bool    waits;
-
-	tq_edge_begin(&edges);
-	tq_edge_lock(r->flow->workflow_id);
-	waits = somebody_ends(r, &edges);
-	if (!waits)
-		tq_edge_add(r->flow->workflow_id, &r->edges);
-	tq_edge_unlock(r->flow->workflow_id);
-	tq_edge_end(&edges);
-	return !waits;
-}
-
-/*
- * Is another transaction about to make steps, which may be children, or to
- * end the instance?  Or has one done that since?
- */
-static bool
-somebody_ends(Return *r, TqEdges *edges)
-{
-	TqTemplate *template = r->flow->template;
-	int64  workflow_id = r->flow->workflow_id;
-	TqLeft left;
-
-	left = tq_edge_left(edges, workflow_id, TQ_EDGE_END, 0, &r->other);
-	for (int i = 0; left != TQ_LEFT_PASSING && i < template->step_count; i++)
-	{
-		if (is_choosing(&template->steps[i]) &&
-			tq_edge_one(edges, workflow_id, TQ_EDGE_END, i, &r->other) ==
-				TQ_LEFT_PASSING)
-			left = TQ_LEFT_PASSING;
-	}
-	if (left == TQ_LEFT_NONE)
-	{
-		if (!tq_flow_read(workflow_id, r->flow))
-			tq_error_serialization();
-		check_instance(r->flow, r->task, r->move);
-	}
-	return left == TQ_LEFT_PASSING;
 }
 
 /* TQ005 */
