@@ -457,11 +457,11 @@ decide_all(TqCall *call, EntryList *list)
 static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
-	int64      *ids = MemoryContextAllocHuge(CurrentMemoryContext,
-											 sizeof(int64) * 2 * (list->count + 1));
-	int64      *tokens = ids + list->count;
-	TqGateKind *kinds = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqGateKind) * (list->count + 1));
+	Size   room = list->count + 1;
+	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
+	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
+	TqGateKind *kinds =
+		palloc_extended(sizeof(TqGateKind) * room, MCXT_ALLOC_HUGE);
 
 	for (int i = 0; i < list->count; i++)
 	{
@@ -475,6 +475,7 @@ lock_ahead(TqCall *call, const EntryList *list)
 							 TQ_RIGHT_WORK);
 	pfree(kinds);
 	tq_key_lock_tasks(call, ids, tokens, list->count, TQ_RIGHT_WORK);
+	pfree(tokens);
 	pfree(ids);
 }
 

@@ -33,6 +33,7 @@
 #include "common/hashfn.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
@@ -160,17 +161,45 @@ tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 	return true;
 }
 
+/* A key is needed later: it is locked with those that are locked next. */
+void
+tq_key_note(TqCall *call, int32 queue_id, const char *key)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqKeyName    *name = palloc(sizeof(TqKeyName));
+
+	name->queue_id = queue_id;
+	name->key = cstring_to_text(key);
+	call->keys_ahead = lappend(call->keys_ahead, name);
+	MemoryContextSwitchTo(mine);
+}
+
 /* Lock many, in the order that keeps two calls from waiting for each other. */
 void
 tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 {
-	qsort(names, count, sizeof(TqKeyName), compare_names);
+	TqKeyName *all = names;
+	ListCell  *cell;
+
+	if (call->keys_ahead != NIL)
+	{
+		all = MemoryContextAllocHuge(
+			CurrentMemoryContext,
+			sizeof(TqKeyName) * (count + list_length(call->keys_ahead)));
+		for (int i = 0; i < count; i++)
+			all[i] = names[i];
+		foreach (cell, call->keys_ahead)
+			all[count++] = *(TqKeyName *) lfirst(cell);
+		call->keys_ahead = NIL;
+	}
+	qsort(all, count, sizeof(TqKeyName), compare_names);
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		(void) tq_key_lock(call, names[i].queue_id,
-						   PointerGetDatum(names[i].key));
+		(void) tq_key_lock(call, all[i].queue_id, PointerGetDatum(all[i].key));
 	}
+	if (all != names)
+		pfree(all);
 }
 
 /*

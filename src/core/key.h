@@ -45,6 +45,7 @@ typedef struct TqKey
 extern bool   tq_key_rule(const TqQueue *queue, TqKeyRule *rule);
 extern bool   tq_key_is_ordered(const TqQueue *queue);
 extern TqKey *tq_key_lock(TqCall *call, int32 queue_id, Datum key);
+extern void   tq_key_note(TqCall *call, int32 queue_id, const char *key);
 extern void   tq_key_lock_names(TqCall *call, TqKeyName *names, int count);
 extern void   tq_key_lock_task(TqCall *call, const TqQueue *queue,
 							   const TqTask *task);

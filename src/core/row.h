@@ -45,6 +45,7 @@ typedef struct TqCall
 	uint64        ring_moment;
 	bool          many;        /* rows may be inserted later, with others */
 	TqKeys       *keys;        /* that were locked */
+	List         *keys_ahead;  /* of TqKeyName: to be locked with the next */
 	bool          lines_later; /* they are settled at the end, once each */
 	struct TqKey *unsettled;
 	void (*settle)(struct TqCall *call);

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/order.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/manage.h"
 #include "flow/flow.h"
 
@@ -57,7 +58,8 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
-	(void) tq_gate_pass(&flow, NULL, TQ_GATE_ALONE, true);
+	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE, true);
+	tq_key_lock_names(&call, NULL, 0);
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)

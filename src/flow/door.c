@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "core/failure.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/step.h"
 #include "flow/advance.h"
@@ -21,8 +22,9 @@ static void moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 static void returning(TqCall *call, const TqTask *task);
 static bool leaves_its_wait(TqState from, const TqMove *move);
 static bool may_be_held_back(TqState from, const TqMove *move);
-static bool pass_gate(const TqFlow *flow, const TqStep *step,
-					  const TqTask *task, const TqMove *move, bool repairs);
+static bool pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+					  const TqStep *step, const TqTask *task,
+					  const TqMove *move, bool repairs);
 static void check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 						 TqMove *move);
 static void cancel_child(TqCall *call, const TqTask *task);
@@ -54,7 +56,8 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 		step = tq_flow_step_of(task, &flow);
 	if (step != NULL && move->to == TQ_STATE_DONE)
 		check_choice(&flow, step, task, move);
-	if (step != NULL && passes && !pass_gate(&flow, step, task, move, repairs))
+	if (step != NULL && passes &&
+		!pass_gate(call, queue, &flow, step, task, move, repairs))
 	{
 		move->refused = true;
 		return;
@@ -87,8 +90,9 @@ may_be_held_back(TqState from, const TqMove *move)
 
 /* False: somebody is at the instance, and is not to be waited for. */
 static bool
-pass_gate(const TqFlow *flow, const TqStep *step, const TqTask *task,
-		  const TqMove *move, bool repairs)
+pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+		  const TqStep *step, const TqTask *task, const TqMove *move,
+		  bool repairs)
 {
 	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
 					  .to = move->to};
@@ -99,7 +103,12 @@ pass_gate(const TqFlow *flow, const TqStep *step, const TqTask *task,
 	if (!repairs)
 		kind = tq_stop_counts_as_finished(flow, &end) ? TQ_GATE_END
 													  : TQ_GATE_FAILURE;
-	return tq_gate_pass(flow, step, kind, !move->no_wait);
+	if (!tq_gate_pass(call, flow, step, kind, !move->no_wait))
+		return false;
+	/* its own with them */
+	if (call->keys_ahead != NIL)
+		tq_key_lock_task(call, queue, task);
+	return true;
 }
 
 /* One that has finished: before its key and its row are locked. */
@@ -111,7 +120,7 @@ returning(TqCall *call, const TqTask *task)
 
 	step = tq_flow_step_of(task, &flow);
 	if (step != NULL)
-		(void) tq_gate_pass(&flow, step, TQ_GATE_REPAIR, true);
+		(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR, true);
 }
 
 static void

@@ -192,7 +192,7 @@ extern Jsonb *tq_decide_branches(const TqStep *step,
 extern void tq_flow_explain_init(void);
 
 /* gate.c */
-extern bool tq_gate_pass(const TqFlow *flow, const TqStep *step,
+extern bool tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
 						 TqGateKind kind, bool wait);
 extern void tq_gate_pass_all(TqCall *call, const int64 *ids,
 							 const int64 *tokens, const TqGateKind *kinds,

@@ -31,6 +31,7 @@
 
 #include "base/catalog.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/role.h"
 #include "core/step.h"
 #include "core/xact.h"
@@ -70,8 +71,12 @@ static uint64 shared_epoch = 0;
 static int    shared_count = 0;
 
 static bool  is_any(void);
-static void  add_gates(Gates *gates, const TqFlow *flow, const TqStep *step,
-					   TqGateKind kind);
+static void  add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
+					   const TqStep *step, TqGateKind kind);
+static void  note_keys(TqCall       *call, const TqTemplate *template,
+					   const TqStep *step, bool all);
+static void  note_behind(const TqTemplate *template, const TqStep *step,
+						 bool *behind);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
 static int64 around(int64 workflow_id);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
@@ -85,13 +90,13 @@ static int   compare(const void *a, const void *b);
  * somebody else would have to be waited for.
  */
 bool
-tq_gate_pass(const TqFlow *flow, const TqStep *step, TqGateKind kind,
-			 bool wait)
+tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
+			 TqGateKind kind, bool wait)
 {
 	Gates gates = {0};
 	bool  passed;
 
-	add_gates(&gates, flow, step, kind);
+	add_gates(call, &gates, flow, step, kind);
 	passed = pass(&gates, wait);
 	pfree(gates.all);
 	return passed;
@@ -134,7 +139,7 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
 			MemoryContextSwitchTo(caller);
-			add_gates(&gates, &flow, step, kinds[i]);
+			add_gates(call, &gates, &flow, step, kinds[i]);
 		}
 		MemoryContextSwitchTo(caller);
 	}
@@ -167,12 +172,15 @@ is_any(void)
 
 /* That of the instance, and of those around it. */
 static void
-add_gates(Gates *gates, const TqFlow *flow, const TqStep *step,
+add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 		  TqGateKind kind)
 {
 	int64 workflow_id = flow->workflow_id;
+	bool  keys = tq_queue_any_ordered();
 
 	add(gates, workflow_id, is_alone(flow, step, kind));
+	if (keys)
+		note_keys(call, flow->template, step, is_alone(flow, step, kind));
 	/* who cancels a step that waits for an instance cancels that */
 	if (kind == TQ_GATE_FAILURE && step != NULL &&
 		step->type == TQ_STEP_WORKFLOW)
@@ -186,9 +194,66 @@ add_gates(Gates *gates, const TqFlow *flow, const TqStep *step,
 		if (workflow_id == 0)
 			break;
 		/* it may fail by that */
-		if (kind == TQ_GATE_FAILURE || kind == TQ_GATE_ALONE)
-			alone = tq_flow_read(workflow_id, &outer) && tq_stop_is(&outer);
+		if ((keys || kind == TQ_GATE_FAILURE || kind == TQ_GATE_ALONE) &&
+			tq_flow_read(workflow_id, &outer))
+		{
+			alone = alone || (kind != TQ_GATE_END && tq_stop_is(&outer));
+			if (keys)
+				note_keys(call, outer.template, NULL, true);
+		}
 		add(gates, workflow_id, alone);
+	}
+}
+
+/*
+ * The keys of what may begin, or be cancelled, by the move of a step, or of
+ * all steps: whoever waits for a key later may have what others wait for.
+ */
+static void
+note_keys(TqCall *call, const TqTemplate *template, const TqStep *step,
+		  bool all)
+{
+	bool *behind;
+
+	if (!template->any_key)
+		return;
+	behind = palloc0(sizeof(bool) * (template->step_count + 1));
+	if (!all && step != NULL)
+		note_behind(template, step, behind);
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *one = &template->steps[i];
+		TqQueue      *queue;
+
+		if (one->key != NULL && (all || behind[i]) &&
+			(queue = tq_queue_find(one->queue)) != NULL &&
+			tq_key_is_ordered(queue))
+			tq_key_note(call, queue->queue_id, one->key);
+	}
+	pfree(behind);
+}
+
+/* Its children, and those of children that may end as soon as they begin. */
+static void
+note_behind(const TqTemplate *template, const TqStep *step, bool *behind)
+{
+	const TqStepList *lists[] = {&step->children, &step->joins};
+
+	for (int i = 0; i < lengthof(lists); i++)
+	{
+		for (int j = 0; j < lists[i]->count; j++)
+		{
+			int           place = lists[i]->places[j];
+			const TqStep *child = &template->steps[place];
+
+			if (behind[place])
+				continue;
+			behind[place] = true;
+			if (child->when != NULL || child->branch_count > 0 ||
+				child->wait != NULL || step->type == TQ_STEP_DECISION ||
+				step->type == TQ_STEP_BATCH)
+				note_behind(template, child, behind);
+		}
 	}
 }
 

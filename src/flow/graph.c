@@ -58,6 +58,9 @@ tq_graph_check(TqTemplate *template, TqProblems *problems)
 	find_regions(&graph);
 	find_joins(&graph);
 	find_ends(&graph);
+	for (int i = 0; i < template->step_count; i++)
+		template->any_key = template->any_key ||
+							template->steps[i].key != NULL;
 }
 
 static void

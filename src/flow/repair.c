@@ -16,8 +16,8 @@
  * and what depends on it.
  *
  * Whoever repairs has passed the gate of the instance alone (gate.c): no step
- * of it ends meanwhile, so that nobody has relied on edges being gone that come
- * back.  But steps are claimed: the rows of children are changed, or locked,
+ * of it ends meanwhile, so that nobody relies on edges that come back being
+ * gone.  But steps are claimed: the rows of children are changed, or locked,
  * before edges are added.
  *
  * Copyright (c) 2026, the taskq developers

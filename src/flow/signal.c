@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/role.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
@@ -99,7 +100,8 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
 	check_rights(&flow, &steps);
 	check_payload(&flow, &steps, payload);
-	(void) tq_gate_pass(&flow, NULL, TQ_GATE_ALONE, true);
+	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE, true);
+	tq_key_lock_names(&call, NULL, 0);
 	call.gated = true;
 	tq_call_snapshot();
 	if (!tq_flow_read(workflow_id, &flow))

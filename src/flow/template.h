@@ -164,7 +164,8 @@ typedef struct TqTemplate
 	int32       defined_by; /* role */
 	int         step_count;
 	TqStep     *steps;
-	int        *order; /* places; parents before their children */
+	int        *order;   /* places; parents before their children */
+	bool        any_key; /* some step has one */
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;
