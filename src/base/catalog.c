@@ -177,6 +177,7 @@ catalog_load(void)
 	found.key = relation_oid(found.schema, "key");
 	found.key_pkey = relation_oid(found.schema, "key_pkey");
 	found.workflow = relation_oid(found.schema, "workflow");
+	found.template = relation_oid(found.schema, "template");
 	found.edge = relation_oid(found.schema, "edge");
 	found.edge_pkey = relation_oid(found.schema, "edge_pkey");
 	found.task_workflow = relation_oid(found.schema, "task_workflow_idx");

@@ -229,7 +229,7 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 	if (count == 0)
 		tq_flow_no_template(space, name, version);
 	for (int i = 0; i < count; i++)
-		LockDatabaseObject(tq_catalog()->workflow, (Oid) versions[i], 0,
+		LockDatabaseObject(tq_catalog()->template, (Oid) versions[i], 0,
 						   AccessExclusiveLock);
 	for (int i = 0; i < count; i++)
 		undefine(versions[i]);
@@ -308,7 +308,7 @@ tq_template_find(const char *space, const char *name, const char *version)
 			return NULL;
 		if (template_id == locked)
 			break;
-		LockDatabaseObject(tq_catalog()->workflow, (Oid) template_id, 0,
+		LockDatabaseObject(tq_catalog()->template, (Oid) template_id, 0,
 						   RowExclusiveLock);
 		locked = template_id;
 	}
