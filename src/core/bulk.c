@@ -457,7 +457,13 @@ decide_all(TqCall *call, EntryList *list)
 static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
-	Size   room = list->count + 1;
+	/* what is filtered may have been asked to stop, and then fails */
+	static const TqGateKind gates[] = {[TQ_OUTCOME_COMPLETE] = TQ_GATE_END,
+									   [TQ_OUTCOME_FAIL] = TQ_GATE_FAILURE,
+									   [TQ_OUTCOME_FILTER] = TQ_GATE_FAILURE,
+									   [TQ_OUTCOME_RELEASE] = TQ_GATE_NONE,
+									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_NONE};
+	Size                    room = list->count + 1;
 	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	TqGateKind *kinds =
@@ -467,12 +473,11 @@ lock_ahead(TqCall *call, const EntryList *list)
 	{
 		ids[i] = list->items[i].task_id;
 		tokens[i] = list->items[i].token;
-		kinds[i] = list->items[i].decision->outcome != TQ_OUTCOME_COMPLETE
-					   ? TQ_GATE_FAILURE
-					   : TQ_GATE_END;
+		kinds[i] = gates[list->items[i].decision->outcome];
 	}
-	tq_step_hooks.moving_all(call, ids, tokens, kinds, list->count,
-							 TQ_RIGHT_WORK);
+	if (list->count > 1)
+		tq_step_hooks.moving_all(call, ids, tokens, kinds, list->count,
+								 TQ_RIGHT_WORK);
 	pfree(kinds);
 	tq_key_lock_tasks(call, ids, tokens, list->count, TQ_RIGHT_WORK);
 	pfree(tokens);

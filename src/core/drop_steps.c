@@ -16,7 +16,9 @@
 
 #include "base/spi.h"
 #include "core/drop_steps.h"
+#include "core/key.h"
 #include "core/manage.h"
+#include "core/step.h"
 
 static TqStmt stmt_steps = {
 	"SELECT task_id FROM taskq.task"
@@ -35,16 +37,22 @@ static int  wait_no_longer(int patience_ms);
 void
 tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 {
-	int    level = wait_no_longer(patience_ms);
-	Datum  arg = Int32GetDatum(queue_id);
-	int64 *ids;
-	uint64 rows;
-	TqSpi  spi;
+	int         level = wait_no_longer(patience_ms);
+	Datum       arg = Int32GetDatum(queue_id);
+	int64      *ids;
+	TqGateKind *kinds;
+	uint64      rows;
+	TqSpi       spi;
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
+	kinds = palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < rows; i++)
+		kinds[i] = TQ_GATE_FAILURE;
+	tq_step_hooks.moving_all(call, ids, NULL, kinds, (int) rows, 0);
+	tq_key_lock_names(call, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -52,6 +60,7 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	}
 	tq_call_advance(call);
 	AtEOXact_GUC(true, level);
+	pfree(kinds);
 	pfree(ids);
 }
 

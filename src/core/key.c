@@ -327,7 +327,9 @@ names_of_task(const TqQueue *queue, const TqTask *task, TqKeyName *names)
 		return 0;
 	if (tq_key_is_ordered(queue))
 		names[count++].queue_id = queue->queue_id;
-	if (queue->options.dead_letter_queue != NULL)
+	/* a step leaves none */
+	if (queue->options.dead_letter_queue != NULL &&
+		task->isnull[TQ_COL_WORKFLOW_ID])
 		copies = tq_queue_find(queue->options.dead_letter_queue);
 	if (copies != NULL && copies != queue && tq_key_is_ordered(copies))
 		names[count++].queue_id = copies->queue_id;

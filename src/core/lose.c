@@ -108,7 +108,10 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 
 	for (int i = 0; i < count; i++)
 		kinds[i] = TQ_GATE_FAILURE;
-	tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
+	/* those of another worker may have been before */
+	call->gated = false;
+	if (count > 1)
+		tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
 	pfree(kinds);
 	tq_key_lock_tasks(call, ids, NULL, count, 0);
 }
@@ -188,11 +191,6 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
-		if (busy != NULL)
-		{
-			*busy = true;
-			return false;
-		}
 		tq_call_snapshot();
 	}
 }

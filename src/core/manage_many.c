@@ -171,6 +171,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
 	TqGateKind *kinds =
 		palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	bool may_move = action == TQ_ACTION_CANCEL || action == TQ_ACTION_RETRY ||
+					action == TQ_ACTION_RESOLVE || action == TQ_ACTION_HOLD;
 	int named = 0;
 	int step_count = 0;
 
@@ -184,7 +186,7 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 			names[named].queue_id = tq_spi_int4(i, 2, 0);
 			names[named++].key = DatumGetTextPCopy(key);
 		}
-		if (tq_spi_bool(i, 4))
+		if (may_move && tq_spi_bool(i, 4))
 		{
 			kinds[step_count] = action == TQ_ACTION_CANCEL ? TQ_GATE_FAILURE
 														   : TQ_GATE_REPAIR;
@@ -193,8 +195,9 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 	}
 	MemoryContextSwitchTo(mine);
 	tq_spi_leave(spi);
-	tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
-							 TQ_RIGHT_MANAGE);
+	if (step_count > 0)
+		tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
+								 TQ_RIGHT_MANAGE);
 	if (tq_queue_any_ordered())
 		lock_keys(call, names, named);
 	pfree(kinds);

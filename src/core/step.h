@@ -26,6 +26,7 @@ typedef enum TqCarryColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqGateKind
 {
+	TQ_GATE_NONE,    /* nothing, unless it was asked to stop */
 	TQ_GATE_END,     /* a step ends, well as far as is known */
 	TQ_GATE_FAILURE, /* or not */
 	TQ_GATE_ALONE,   /* a signal comes, or the instance is cancelled */

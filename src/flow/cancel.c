@@ -58,7 +58,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
-	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE, true);
+	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);

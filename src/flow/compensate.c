@@ -12,11 +12,9 @@
  * of the task.
  *
  * From then on the steps stay as they are: none of them is brought back or
- * resolved.  Who does that locks repairs of the instance (edge.c), and so does
- * who begins to compensate, and judges once more since: so none goes on
- * beside its own compensation.  A step that has succeeded is not tried again
- * once another one has failed: whoever does that waits for ends of others, and
- * these would wait for him here.
+ * resolved, which nobody does beside an end (gate.c): so none goes on beside
+ * its own compensation.  A step that has succeeded is not tried again once
+ * another one has failed: it is what would be taken back.
  *
  * A compensation that dies, or is cancelled, ends the instance.  When it is
  * brought back, or resolved, the rest of the list follows.

@@ -88,7 +88,7 @@ may_be_held_back(TqState from, const TqMove *move)
 		   !move->released && !move->in_line;
 }
 
-/* False: somebody is at the instance, and is not to be waited for. */
+/* False: that had to be waited for, and the step has to be read again. */
 static bool
 pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		  const TqStep *step, const TqTask *task, const TqMove *move,
@@ -96,18 +96,19 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 {
 	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
 					  .to = move->to};
-	TqGateKind kind = TQ_GATE_REPAIR;
+	TqGateKind kind = TQ_GATE_END;
 
-	if (!repairs && TQ_STEP_COMPENSATES(end.step_id))
-		return true;
-	if (!repairs)
-		kind = tq_stop_counts_as_finished(flow, &end) ? TQ_GATE_END
-													  : TQ_GATE_FAILURE;
-	if (!tq_gate_pass(call, flow, step, kind, !move->no_wait))
+	if (repairs)
+		kind = TQ_GATE_REPAIR;
+	else if (TQ_STEP_COMPENSATES(end.step_id) ||
+			 !tq_stop_counts_as_finished(flow, &end))
+		kind = TQ_GATE_FAILURE;
+	if (tq_gate_pass(call, flow, step, kind))
 		return false;
-	/* its own with them */
-	if (call->keys_ahead != NIL)
+	/* its own with them; who waits for nobody comes to them later */
+	if (call->keys_ahead != NIL && !move->no_wait)
 		tq_key_lock_task(call, queue, task);
+	call->keys_ahead = NIL;
 	return true;
 }
 
@@ -120,15 +121,14 @@ returning(TqCall *call, const TqTask *task)
 
 	step = tq_flow_step_of(task, &flow);
 	if (step != NULL)
-		(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR, true);
+		(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR);
 }
 
+/* From now on, until other ones are. */
 static void
 moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		   const TqGateKind *kinds, int count, int right)
 {
-	if (count < 2)
-		return;
 	tq_gate_pass_all(call, ids, tokens, kinds, count, right);
 	call->gated = true;
 }

@@ -193,7 +193,7 @@ extern void tq_flow_explain_init(void);
 
 /* gate.c */
 extern bool tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
-						 TqGateKind kind, bool wait);
+						 TqGateKind kind);
 extern void tq_gate_pass_all(TqCall *call, const int64 *ids,
 							 const int64 *tokens, const TqGateKind *kinds,
 							 int count, int right);

@@ -25,21 +25,23 @@
 #include "base/compat.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lock.h"
 
 #include "base/catalog.h"
 #include "base/spi.h"
+#include "core/failure.h"
 #include "core/key.h"
 #include "core/role.h"
 #include "core/step.h"
-#include "core/xact.h"
 #include "flow/advance.h"
 #include "flow/flow.h"
 
 /* A transaction passes so many gates together with others. */
-#define MAX_SHARED 1000
+#define MAX_SHARED 100
 
 /* The number of no instance: that of all. */
 #define ALL_INSTANCES 0
@@ -55,8 +57,10 @@ typedef struct Gates
 	int   count;
 	int   room;
 	Gate *all;
-	bool  any_alone; /* or what follows will be */
 	int   shared;
+	bool  any_alone;
+	bool  waited;
+	int32 noted; /* template of which all keys were noted last */
 } Gates;
 
 static TqStmt stmt_around = {
@@ -67,39 +71,40 @@ static TqStmt stmt_around = {
 	true};
 
 /* What the transaction has passed together with others. */
-static uint64 shared_epoch = 0;
-static int    shared_count = 0;
+static TransactionId shared_by = InvalidTransactionId;
+static int           shared_count = 0;
 
 static bool  is_any(void);
 static void  add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
 					   const TqStep *step, TqGateKind kind);
-static void  note_keys(TqCall       *call, const TqTemplate *template,
+static void  note_keys(TqCall *call, Gates *gates, const TqTemplate *template,
 					   const TqStep *step, bool all);
 static void  note_behind(const TqTemplate *template, const TqStep *step,
 						 bool *behind);
+static bool  chooses(const TqStep *step);
+static bool  chooses_behind(const TqTemplate *template, const TqStep *step);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
 static int64 around(int64 workflow_id);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
-static bool  pass(Gates *gates, bool wait);
+static void  pass(Gates *gates);
 static void  merge(Gates *gates);
-static bool  lock(int64 workflow_id, LOCKMODE mode, bool wait);
+static bool  lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
 static int   compare(const void *a, const void *b);
 
 /*
- * For a move of a step (or of none: NULL) of an instance.  Without wait false:
- * somebody else would have to be waited for.
+ * For a move of a step (or of none: NULL) of an instance.  True: somebody had
+ * to be waited for, and what was read before may not be so any more.
  */
 bool
 tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
-			 TqGateKind kind, bool wait)
+			 TqGateKind kind)
 {
 	Gates gates = {0};
-	bool  passed;
 
 	add_gates(call, &gates, flow, step, kind);
-	passed = pass(&gates, wait);
+	pass(&gates);
 	pfree(gates.all);
-	return passed;
+	return gates.waited;
 }
 
 /*
@@ -112,14 +117,17 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 				 const TqGateKind *kinds, int count, int right)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext one =
-		AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
-	Gates gates = {0};
+	MemoryContext one;
+	Gates         gates = {0};
 
 	if (!is_any())
 		return;
+	/* what others have claimed since must not be passed over */
+	tq_call_snapshot();
+	one = AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < count; i++)
 	{
+		TqGateKind    kind = kinds[i];
 		TqTask        task;
 		TqFlow        flow;
 		const TqStep *step;
@@ -129,30 +137,38 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		MemoryContextReset(one);
 		MemoryContextSwitchTo(one);
 		if ((tq_row_find(call, ids[i], &task) ||
-			 (kinds[i] == TQ_GATE_REPAIR &&
+			 (kind == TQ_GATE_REPAIR &&
 			  tq_row_find_archived(ids[i], &task))) &&
 			tq_step_is(&task) &&
 			(tokens == NULL || (task.f.state == TQ_STATE_RUNNING &&
 								task.f.token == tokens[i])) &&
 			(queue = tq_queue_by_id(task.f.queue_id)) != NULL &&
 			(right == 0 || (tq_role_rights(queue) & right) != 0) &&
+			(kind != TQ_GATE_NONE || tq_failure_stop_asked(&task)) &&
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
+			/* also one whose choice is refused */
+			if (kind == TQ_GATE_NONE || (kind == TQ_GATE_END && chooses(step)))
+				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
-			add_gates(call, &gates, &flow, step, kinds[i]);
+			add_gates(call, &gates, &flow, step, kind);
 		}
 		MemoryContextSwitchTo(caller);
 	}
 	MemoryContextDelete(one);
-	(void) pass(&gates, true);
+	pass(&gates);
+	if (gates.waited)
+		tq_call_snapshot();
 }
 
 /* One inside of another one, of which the gate was passed before. */
 void
 tq_gate_alone(int64 workflow_id)
 {
-	(void) lock(ALL_INSTANCES, RowExclusiveLock, true);
-	(void) lock(workflow_id, ExclusiveLock, true);
+	Gates gates = {0};
+
+	(void) lock(&gates, ALL_INSTANCES, RowExclusiveLock);
+	(void) lock(&gates, workflow_id, ExclusiveLock);
 }
 
 /* Has anybody started a workflow?  Otherwise nothing is a step. */
@@ -178,28 +194,27 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 	int64 workflow_id = flow->workflow_id;
 	bool  keys = tq_queue_any_ordered();
 
-	add(gates, workflow_id, is_alone(flow, step, kind));
+	bool alone = is_alone(flow, step, kind);
+
+	add(gates, workflow_id, alone);
 	if (keys)
-		note_keys(call, flow->template, step, is_alone(flow, step, kind));
-	/* who cancels a step that waits for an instance cancels that */
-	if (kind == TQ_GATE_FAILURE && step != NULL &&
-		step->type == TQ_STEP_WORKFLOW)
-		gates->any_alone = true;
+		note_keys(call, gates, flow->template, step, alone);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
+		bool   ends = kind != TQ_GATE_END || step == NULL || step->ends;
 		TqFlow outer;
-		bool   alone = kind == TQ_GATE_REPAIR;
 
 		workflow_id = around(workflow_id);
 		if (workflow_id == 0)
 			break;
-		/* it may fail by that */
-		if ((keys || kind == TQ_GATE_FAILURE || kind == TQ_GATE_ALONE) &&
+		alone = kind == TQ_GATE_REPAIR;
+		if (((keys && ends) || kind != TQ_GATE_END) &&
 			tq_flow_read(workflow_id, &outer))
 		{
+			/* it may fail by that */
 			alone = alone || (kind != TQ_GATE_END && tq_stop_is(&outer));
 			if (keys)
-				note_keys(call, outer.template, NULL, true);
+				note_keys(call, gates, outer.template, NULL, true);
 		}
 		add(gates, workflow_id, alone);
 	}
@@ -210,13 +225,15 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
  * all steps: whoever waits for a key later may have what others wait for.
  */
 static void
-note_keys(TqCall *call, const TqTemplate *template, const TqStep *step,
-		  bool all)
+note_keys(TqCall *call, Gates *gates, const TqTemplate *template,
+		  const TqStep *step, bool all)
 {
 	bool *behind;
 
-	if (!template->any_key)
+	if (!template->any_key || (all && gates->noted == template->template_id))
 		return;
+	if (all)
+		gates->noted = template->template_id;
 	behind = palloc0(sizeof(bool) * (template->step_count + 1));
 	if (!all && step != NULL)
 		note_behind(template, step, behind);
@@ -233,28 +250,44 @@ note_keys(TqCall *call, const TqTemplate *template, const TqStep *step,
 	pfree(behind);
 }
 
-/* Its children, and those of children that may end as soon as they begin. */
+/*
+ * Its children, those of children that may end as soon as they begin, and
+ * everything below a choice, which makes whatever has its parents.
+ */
 static void
 note_behind(const TqTemplate *template, const TqStep *step, bool *behind)
 {
 	const TqStepList *lists[] = {&step->children, &step->joins};
 
+	check_stack_depth();
+	if (chooses(step))
+	{
+		bool *below = tq_plan_below(template, (int) (step - template->steps));
+
+		for (int i = 0; i < template->step_count; i++)
+			behind[i] = behind[i] || below[i];
+		pfree(below);
+	}
 	for (int i = 0; i < lengthof(lists); i++)
 	{
 		for (int j = 0; j < lists[i]->count; j++)
 		{
 			int           place = lists[i]->places[j];
 			const TqStep *child = &template->steps[place];
+			bool          seen = behind[place];
 
-			if (behind[place])
-				continue;
 			behind[place] = true;
-			if (child->when != NULL || child->branch_count > 0 ||
-				child->wait != NULL || step->type == TQ_STEP_DECISION ||
-				step->type == TQ_STEP_BATCH)
+			if (!seen && (child->when != NULL || child->branch_count > 0 ||
+						  child->wait != NULL))
 				note_behind(template, child, behind);
 		}
 	}
+}
+
+static bool
+chooses(const TqStep *step)
+{
+	return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH;
 }
 
 /* Must others not see it halfway? */
@@ -264,17 +297,29 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 	switch (kind)
 	{
 		case TQ_GATE_END:
-			return tq_stop_is(flow) && step != NULL &&
-				   (step->type == TQ_STEP_DECISION ||
-					step->type == TQ_STEP_BATCH);
+			return tq_stop_is(flow) && chooses_behind(flow->template, step);
 		case TQ_GATE_FAILURE:
-			return tq_stop_is(flow) ||
-				   (step != NULL && tq_stop_ends_batch(flow->template, step));
+			/* who cancels one that waits for an instance cancels that */
+			return tq_stop_is(flow) || step->type == TQ_STEP_WORKFLOW ||
+				   tq_stop_ends_batch(flow->template, step);
+		case TQ_GATE_NONE:
 		case TQ_GATE_ALONE:
 		case TQ_GATE_REPAIR:
 			break;
 	}
 	return true;
+}
+
+/* Or itself. */
+static bool
+chooses_behind(const TqTemplate *template, const TqStep *step)
+{
+	for (int i = 0; i < step->children.count; i++)
+	{
+		if (template->steps[step->children.places[i]].branch_count > 0)
+			return true;
+	}
+	return chooses(step);
 }
 
 /* The instance in which one waits for this one; 0: none. */
@@ -307,40 +352,34 @@ add(Gates *gates, int64 workflow_id, bool alone)
 	gates->all[gates->count++].alone = alone;
 }
 
-static bool
-pass(Gates *gates, bool wait)
+static void
+pass(Gates *gates)
 {
 	LOCKMODE of_all = NoLock;
 	bool     too_many;
 
 	merge(gates);
-	if (shared_epoch != tq_xact_epoch())
+	/* it has a number when it has passed one and moved something */
+	if (!TransactionIdIsValid(shared_by) ||
+		shared_by != GetTopTransactionIdIfAny())
 		shared_count = 0;
-	shared_epoch = tq_xact_epoch();
+	shared_by = GetTopTransactionIdIfAny();
 	too_many = shared_count + gates->shared > MAX_SHARED;
 	if (too_many)
 		of_all = gates->any_alone ? ExclusiveLock : ShareLock;
 	else if (gates->any_alone)
 		of_all = RowExclusiveLock;
-	if (of_all != NoLock && !lock(ALL_INSTANCES, of_all, wait))
-		return false;
+	if (of_all != NoLock)
+		(void) lock(gates, ALL_INSTANCES, of_all);
 	for (int i = 0; i < gates->count; i++)
 	{
 		const Gate *gate = &gates->all[i];
 
 		if (gate->alone)
-		{
-			if (!lock(gate->workflow_id, ExclusiveLock, wait))
-				return false;
-		}
-		else if (!too_many)
-		{
-			if (!lock(gate->workflow_id, ShareLock, wait))
-				return false;
+			(void) lock(gates, gate->workflow_id, ExclusiveLock);
+		else if (!too_many && lock(gates, gate->workflow_id, ShareLock))
 			shared_count++;
-		}
 	}
-	return true;
 }
 
 /* Each instance once, alone if anything needs that. */
@@ -363,21 +402,23 @@ merge(Gates *gates)
 	gates->count = kept;
 }
 
-/* Without wait false: somebody has it. */
+/* To the end of the transaction; false: it had it already. */
 static bool
-lock(int64 workflow_id, LOCKMODE mode, bool wait)
+lock(Gates *gates, int64 workflow_id, LOCKMODE mode)
 {
-	LOCKTAG tag;
+	LockAcquireResult result;
+	LOCKTAG           tag;
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
-	if (LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	if (!wait)
-		return false;
-	tq_step_may_wait();
-	(void) LockAcquire(&tag, mode, false, false);
-	return true;
+	result = LockAcquire(&tag, mode, false, true);
+	if (result == LOCKACQUIRE_NOT_AVAIL)
+	{
+		tq_step_may_wait();
+		result = LockAcquire(&tag, mode, false, false);
+		gates->waited = true;
+	}
+	return result == LOCKACQUIRE_OK;
 }
 
 static int

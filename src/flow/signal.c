@@ -100,7 +100,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
 	check_rights(&flow, &steps);
 	check_payload(&flow, &steps, payload);
-	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE, true);
+	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
 	call.gated = true;
 	tq_call_snapshot();
