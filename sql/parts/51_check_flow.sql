@@ -124,7 +124,7 @@ SELECT 'failure is noted of a step that has not failed',
        pg_catalog.concat('workflow ', e.workflow_id, ', step ', e.parent)
   FROM edge e
   LEFT JOIN step s ON s.workflow_id OPERATOR(pg_catalog.=) e.workflow_id AND s.step_id OPERATOR(pg_catalog.=) e.parent AND s.failed
- WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL
+ WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL AND e.flow_state OPERATOR(pg_catalog.<>) 4
 UNION ALL
 SELECT 'failure of a step is not noted', pg_catalog.concat('task ', s.task_id)
   FROM step s

@@ -58,9 +58,7 @@ typedef struct Advance
 	TransactionId other;   /* for whom */
 	int64         busy;    /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
-	bool          busy_key;   /* what is waited for is its key */
-	bool          busy_order; /* or failures and choices of others */
-	bool          ordered;    /* these wait for this one */
+	bool          busy_key; /* what is waited for is its key */
 	int64         urgent; /* one that was busy before: now it is waited for */
 	bool          not_there; /* a child that has nothing to wait for */
 	List         *children;  /* steps that begin to wait for an instance */
@@ -82,7 +80,6 @@ static void go_on(Advance *a);
 static bool round_of(Advance *a);
 static bool has_failed(const Advance *a);
 static void see_to_other_instances(Advance *a);
-static bool keep_order(Advance *a, bool wait);
 static bool see_to_choices(Advance *a);
 static bool make_choices(Advance *a);
 static bool make_choice(Advance *a, const TqMoved *end);
@@ -94,8 +91,6 @@ static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
 static void begin_ready(Advance *a, TqLooks *ready);
-static bool order_ready(Advance *a, const TqLooks *ready);
-static bool needs_order(Advance *a, int32 step_id);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
 static bool is_made(Advance *a, int32 step_id);
@@ -294,12 +289,11 @@ round_of(Advance *a)
 {
 	bool done = true;
 
-	(void) keep_order(a, true);
 	tq_edge_lock(a->flow.workflow_id);
 	tq_call_snapshot();
 	do
 	{
-		if (!keep_order(a, false) || !see_to_choices(a))
+		if (!see_to_choices(a))
 		{
 			done = false;
 			break;
@@ -317,29 +311,6 @@ round_of(Advance *a)
 	a->judged = a->judged && !a->left_to_others;
 	tq_edge_unlock(a->flow.workflow_id);
 	return done && a->later.count == 0;
-}
-
-/*
- * Where a failure holds up what others would do, one comes after the other:
- * who fails sees what a choice has made, and who chooses, or repairs, sees
- * what has failed.  False: that had to be waited for.
- */
-static bool
-keep_order(Advance *a, bool wait)
-{
-	ListCell *cell;
-
-	if (a->ordered)
-		return true;
-	foreach (cell, a->ends)
-	{
-		if (!tq_stop_needs_order(&a->flow, lfirst(cell)))
-			continue;
-		a->ordered = tq_edge_lock_order(a->flow.workflow_id, wait);
-		a->busy_order = !a->ordered;
-		return a->ordered;
-	}
-	return true;
 }
 
 /*
@@ -570,7 +541,6 @@ begin_ready(Advance *a, TqLooks *ready)
 			ready->all[i].task_id = task.f.task_id;
 	}
 	tq_pending_sort_tasks(ready);
-	busy = !order_ready(a, ready);
 	for (int i = 0; i < ready->count; i++)
 	{
 		busy = busy || !let_go(a, ready->all[i].child);
@@ -581,48 +551,6 @@ begin_ready(Advance *a, TqLooks *ready)
 	if (a->not_there)
 		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
 	a->not_there = false;
-}
-
-/*
- * What ends as soon as it begins may hold up others, or choose: what that
- * needs is taken before the row of any of them, for which one may be waiting
- * who has it.  False: somebody has it.
- */
-static bool
-order_ready(Advance *a, const TqLooks *ready)
-{
-	for (int i = 0; i < ready->count && !a->ordered; i++)
-	{
-		if (!needs_order(a, ready->all[i].child))
-			continue;
-		a->ordered = tq_edge_lock_order(a->flow.workflow_id, false);
-		a->busy_order = !a->ordered;
-		return a->ordered;
-	}
-	return true;
-}
-
-static bool
-needs_order(Advance *a, int32 step_id)
-{
-	const TqTemplate *template = a->flow.template;
-	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
-	TqMoved       end = {.step_id = step_id};
-	TqMove        move = {0};
-	TqTask        task;
-	TqQueue      *queue;
-
-	if ((!tq_stop_is(&a->flow) && !tq_stop_ends_batch(template, step)) ||
-		(step->when == NULL && step->payload == NULL &&
-		 step->branch_count == 0 && step->wait == NULL))
-		return false;
-	tq_call_snapshot();
-	if (!find_step(a, step_id, &task) || task.f.state != TQ_STATE_BLOCKED ||
-		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
-		return false;
-	tq_make_begin(&a->flow, step, queue, &task, &move);
-	end.to = move.to;
-	return tq_stop_needs_order(&a->flow, &end);
 }
 
 /*
@@ -752,16 +680,11 @@ wait_for_others(Advance *a)
 	tq_step_may_wait();
 	a->looks = a->later;
 	memset(&a->later, 0, sizeof(a->later));
-	if (a->busy_order)
-	{
-		/* the round has not got to what it was to wait for */
-		a->ordered = tq_edge_lock_order(a->flow.workflow_id, true);
-		a->busy_order = false;
-	}
-	else if (a->busy == 0)
-		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 	if (a->busy == 0)
+	{
+		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 		return;
+	}
 	tq_call_snapshot();
 	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
 	{

@@ -32,7 +32,6 @@ extern void tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id,
 
 /* stop.c */
 extern bool tq_stop_is(const TqFlow *flow);
-extern bool tq_stop_needs_order(const TqFlow *flow, const TqMoved *end);
 extern bool tq_stop_ends_batch(const TqTemplate *template, const TqStep *step);
 extern bool tq_stop_counts_as_finished(const TqFlow *flow, const TqMoved *end);
 extern bool tq_stop_has_failed(const TqFlow *flow);

@@ -88,23 +88,6 @@ lock_tag(int64 workflow_id, LOCKTAG *tag)
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
-/*
- * To the end of the transaction, and before the edges of the instance are
- * locked: of those whose failures hold up others, one comes after the other.
- * Without wait false: somebody has it.
- */
-bool
-tq_edge_lock_order(int64 workflow_id, bool wait)
-{
-	LOCKTAG tag;
-
-	/* of a table: REINDEX CONCURRENTLY gives an index another number */
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->archive,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) !=
-		   LOCKACQUIRE_NOT_AVAIL;
-}
-
 void
 tq_edge_begin(TqEdges *edges)
 {

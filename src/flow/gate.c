@@ -310,16 +310,19 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 	return true;
 }
 
-/* Or itself. */
+/* It does, or what ends by itself when it has ended. */
 static bool
 chooses_behind(const TqTemplate *template, const TqStep *step)
 {
-	for (int i = 0; i < step->children.count; i++)
-	{
-		if (template->steps[step->children.places[i]].branch_count > 0)
-			return true;
-	}
-	return chooses(step);
+	bool *behind = palloc0(sizeof(bool) * (template->step_count + 1));
+	bool  any = chooses(step);
+
+	if (!any)
+		note_behind(template, step, behind);
+	for (int i = 0; i < template->step_count && !any; i++)
+		any = behind[i] && template->steps[i].branch_count > 0;
+	pfree(behind);
+	return any;
 }
 
 /* The instance in which one waits for this one; 0: none. */

@@ -7,8 +7,8 @@
  * members of a batch that ends with the first one that dies are cancelled as
  * well.  All of that comes when no failure is left.
  *
- * There failures, choices and repairs come one after the other (advance.c):
- * each sees what those before it have done.
+ * There failures, choices and repairs come one after the other (gate.c): each
+ * sees what those before it have done.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -47,22 +47,6 @@ bool
 tq_stop_is(const TqFlow *flow)
 {
 	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
-}
-
-/* Must failures, choices and repairs of others not be seen halfway? */
-bool
-tq_stop_needs_order(const TqFlow *flow, const TqMoved *end)
-{
-	const TqTemplate *template = flow->template;
-	const TqStep *step = &template->steps[TQ_STEP_PLACE(end->step_id)];
-
-	if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
-		return false;
-	if (tq_stop_is(flow))
-		return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH ||
-			   !tq_stop_counts_as_finished(flow, end);
-	return tq_stop_ends_batch(template, step) &&
-		   !tq_stop_counts_as_finished(flow, end);
 }
 
 /* A member of a batch that ends with the first one that dies. */

@@ -255,5 +255,9 @@ UPDATE taskq.workflow SET finished_at = finished_at - interval '59 min' WHERE wo
 SELECT wr.said('SELECT taskq_start_workflow(''window'', key => ''k'')');
 UPDATE taskq.workflow SET finished_at = finished_at - interval '2 min' WHERE workflow_id = :w;
 SELECT taskq_start_workflow('window', key => 'k') > :w AS free, wr.all();
+-- a step that is resolved when its instance has been cancelled changes nothing of that
+SELECT taskq_start_workflow('join', key => 'm') AS w \gset
+SELECT wr.fail(), taskq_cancel_workflow(:w), wr.seen(:w);
+SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'a'))), wr.seen(:w);
 SELECT * FROM taskq_check();
 DROP SCHEMA wr CASCADE;
