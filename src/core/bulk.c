@@ -461,8 +461,8 @@ lock_ahead(TqCall *call, const EntryList *list)
 	static const TqGateKind gates[] = {[TQ_OUTCOME_COMPLETE] = TQ_GATE_END,
 									   [TQ_OUTCOME_FAIL] = TQ_GATE_FAILURE,
 									   [TQ_OUTCOME_FILTER] = TQ_GATE_FAILURE,
-									   [TQ_OUTCOME_RELEASE] = TQ_GATE_NONE,
-									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_NONE};
+									   [TQ_OUTCOME_RELEASE] = TQ_GATE_BACK,
+									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_BACK};
 	Size                    room = list->count + 1;
 	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);

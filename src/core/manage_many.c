@@ -171,8 +171,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
 	TqGateKind *kinds =
 		palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
-	bool may_move = action == TQ_ACTION_CANCEL || action == TQ_ACTION_RETRY ||
-					action == TQ_ACTION_RESOLVE || action == TQ_ACTION_HOLD;
+	bool may_move = action != TQ_ACTION_RECREATE &&
+					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
 	int named = 0;
 	int step_count = 0;
 
@@ -188,8 +188,10 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		}
 		if (may_move && tq_spi_bool(i, 4))
 		{
-			kinds[step_count] = action == TQ_ACTION_CANCEL ? TQ_GATE_FAILURE
-														   : TQ_GATE_REPAIR;
+			kinds[step_count] = action == TQ_ACTION_CANCEL ||
+										action == TQ_ACTION_POISON
+									? TQ_GATE_FAILURE
+									: TQ_GATE_REPAIR;
 			steps[step_count++] = tq_spi_int8(i, 1, 0);
 		}
 	}

@@ -26,7 +26,7 @@ typedef enum TqCarryColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqGateKind
 {
-	TQ_GATE_NONE,    /* nothing, unless it was asked to stop */
+	TQ_GATE_BACK,    /* a step goes back, or fails if asked to stop */
 	TQ_GATE_END,     /* a step ends, well as far as is known */
 	TQ_GATE_FAILURE, /* or not */
 	TQ_GATE_ALONE,   /* a signal comes, or the instance is cancelled */
@@ -40,7 +40,7 @@ typedef struct TqStepHooks
 {
 	/* one that has finished is about to be taken out of the archive */
 	void (*returning)(TqCall *call, const TqTask *task);
-	/* so are some of a list of tasks */
+	/* some of a list of tasks may be steps, and are about to be moved */
 	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
 					   const TqGateKind *kinds, int count, int right);
 	/* a step is about to be moved: where to may be changed, or refused when

@@ -104,7 +104,7 @@ tq_advance(TqCall *call)
 	pairingheap *moves = tq_pending_moves();
 	bool         gated = call->gated;
 
-	/* what follows passes no gates: they were passed before what it follows */
+	/* what follows passes no gates: they were passed before */
 	call->gated = true;
 	while (tq_pending_move(call, moves) != NULL)
 		advance_one(call, moves);

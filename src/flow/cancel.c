@@ -60,6 +60,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
 	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
+	call.gated = true;
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)

@@ -302,8 +302,8 @@ end(TqFlow *flow, TqReason reason)
 }
 
 /*
- * A step or compensation that has ended is about to be moved, while repairs
- * are locked.  TQ005 when its instance does not allow that any more.
+ * A step or compensation that has ended is about to be moved.  TQ005 when its
+ * instance does not allow that any more.
  */
 void
 tq_compensate_check(const TqFlow *flow, const TqTask *task, const TqMove *move)

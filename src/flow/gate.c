@@ -83,6 +83,9 @@ static void  note_behind(const TqTemplate *template, const TqStep *step,
 						 bool *behind);
 static bool  chooses(const TqStep *step);
 static bool  chooses_behind(const TqTemplate *template, const TqStep *step);
+static bool  may_end(const TqTemplate *template, const TqStep *step,
+					 TqGateKind kind);
+static bool  any_branches(const TqTemplate *template);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
 static int64 around(int64 workflow_id);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
@@ -144,11 +147,11 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 								task.f.token == tokens[i])) &&
 			(queue = tq_queue_by_id(task.f.queue_id)) != NULL &&
 			(right == 0 || (tq_role_rights(queue) & right) != 0) &&
-			(kind != TQ_GATE_NONE || tq_failure_stop_asked(&task)) &&
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
 			/* also one whose choice is refused */
-			if (kind == TQ_GATE_NONE || (kind == TQ_GATE_END && chooses(step)))
+			if ((kind == TQ_GATE_BACK && tq_failure_stop_asked(&task)) ||
+				(kind == TQ_GATE_END && chooses(step)))
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, &gates, &flow, step, kind);
@@ -193,26 +196,26 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 {
 	int64 workflow_id = flow->workflow_id;
 	bool  keys = tq_queue_any_ordered();
-
-	bool alone = is_alone(flow, step, kind);
+	bool  alone = is_alone(flow, step, kind);
+	bool  ends = flow->depth > 0 && may_end(flow->template, step, kind);
 
 	add(gates, workflow_id, alone);
 	if (keys)
 		note_keys(call, gates, flow->template, step, alone);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
-		bool   ends = kind != TQ_GATE_END || step == NULL || step->ends;
 		TqFlow outer;
 
 		workflow_id = around(workflow_id);
 		if (workflow_id == 0)
 			break;
 		alone = kind == TQ_GATE_REPAIR;
-		if (((keys && ends) || kind != TQ_GATE_END) &&
-			tq_flow_read(workflow_id, &outer))
+		if (ends && tq_flow_read(workflow_id, &outer))
 		{
-			/* it may fail by that */
-			alone = alone || (kind != TQ_GATE_END && tq_stop_is(&outer));
+			/* it may fail by that, or the engine choose */
+			alone = alone ||
+					(tq_stop_is(&outer) &&
+					 (kind != TQ_GATE_END || any_branches(outer.template)));
 			if (keys)
 				note_keys(call, gates, outer.template, NULL, true);
 		}
@@ -302,7 +305,8 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 			/* who cancels one that waits for an instance cancels that */
 			return tq_stop_is(flow) || step->type == TQ_STEP_WORKFLOW ||
 				   tq_stop_ends_batch(flow->template, step);
-		case TQ_GATE_NONE:
+		case TQ_GATE_BACK:
+			return false;
 		case TQ_GATE_ALONE:
 		case TQ_GATE_REPAIR:
 			break;
@@ -323,6 +327,36 @@ chooses_behind(const TqTemplate *template, const TqStep *step)
 		any = behind[i] && template->steps[i].branch_count > 0;
 	pfree(behind);
 	return any;
+}
+
+/* Can the instance end by that?  What has failed before is not asked for. */
+static bool
+may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
+{
+	bool *behind;
+	bool  any = false;
+
+	if (kind == TQ_GATE_BACK)
+		return false;
+	if (kind != TQ_GATE_END || step == NULL || step->ends || chooses(step))
+		return true;
+	behind = palloc0(sizeof(bool) * (template->step_count + 1));
+	note_behind(template, step, behind);
+	for (int i = 0; i < template->step_count && !any; i++)
+		any = behind[i] && template->steps[i].ends;
+	pfree(behind);
+	return any;
+}
+
+static bool
+any_branches(const TqTemplate *template)
+{
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (template->steps[i].branch_count > 0)
+			return true;
+	}
+	return false;
 }
 
 /* The instance in which one waits for this one; 0: none. */
