@@ -23,8 +23,8 @@
 #include "base/spi.h"
 #include "core/key.h"
 #include "core/manage.h"
-#include "core/step.h"
 #include "core/role.h"
+#include "core/step.h"
 
 PG_FUNCTION_INFO_V1(taskq_manage_many);
 

@@ -711,5 +711,5 @@ is_choosing(const Advance *a, int32 step_id)
 {
 	TqStepType type = a->flow.template->steps[TQ_STEP_PLACE(step_id)].type;
 
-	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
+	return tq_step_chooses(type);
 }

@@ -143,7 +143,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	Jsonb   *result = NULL;
 	char    *wrong;
 
-	if (step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH)
+	if (!tq_step_chooses(step->type))
 		return;
 	/* it has chosen nothing, and that was seen to */
 	if (task->f.state == TQ_STATE_FILTERED)

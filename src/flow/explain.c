@@ -230,8 +230,7 @@ find_choice(const TqSight *sight, const bool *places)
 		int place = template->order[i];
 
 		if (places[place] && !sight->ended[place] &&
-			(template->steps[place].type == TQ_STEP_DECISION ||
-			 template->steps[place].type == TQ_STEP_BATCH))
+			tq_step_chooses(template->steps[place].type))
 			return place;
 	}
 	return -1;

@@ -81,7 +81,6 @@ static void  note_keys(TqCall *call, Gates *gates, const TqTemplate *template,
 					   const TqStep *step, bool all);
 static void  note_behind(const TqTemplate *template, const TqStep *step,
 						 bool *behind);
-static bool  chooses(const TqStep *step);
 static bool  chooses_behind(const TqTemplate *template, const TqStep *step);
 static bool  may_end(const TqTemplate *template, const TqStep *step,
 					 TqGateKind kind);
@@ -151,7 +150,7 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		{
 			/* also one whose choice is refused */
 			if ((kind == TQ_GATE_BACK && tq_failure_stop_asked(&task)) ||
-				(kind == TQ_GATE_END && chooses(step)))
+				(kind == TQ_GATE_END && tq_step_chooses(step->type)))
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, &gates, &flow, step, kind);
@@ -263,7 +262,7 @@ note_behind(const TqTemplate *template, const TqStep *step, bool *behind)
 	const TqStepList *lists[] = {&step->children, &step->joins};
 
 	check_stack_depth();
-	if (chooses(step))
+	if (tq_step_chooses(step->type))
 	{
 		bool *below = tq_plan_below(template, (int) (step - template->steps));
 
@@ -285,12 +284,6 @@ note_behind(const TqTemplate *template, const TqStep *step, bool *behind)
 				note_behind(template, child, behind);
 		}
 	}
-}
-
-static bool
-chooses(const TqStep *step)
-{
-	return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH;
 }
 
 /* Must others not see it halfway? */
@@ -319,7 +312,7 @@ static bool
 chooses_behind(const TqTemplate *template, const TqStep *step)
 {
 	bool *behind = palloc0(sizeof(bool) * (template->step_count + 1));
-	bool  any = chooses(step);
+	bool  any = tq_step_chooses(step->type);
 
 	if (!any)
 		note_behind(template, step, behind);
@@ -338,7 +331,8 @@ may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
 
 	if (kind == TQ_GATE_BACK)
 		return false;
-	if (kind != TQ_GATE_END || step == NULL || step->ends || chooses(step))
+	if (kind != TQ_GATE_END || step == NULL || step->ends ||
+		tq_step_chooses(step->type))
 		return true;
 	behind = palloc0(sizeof(bool) * (template->step_count + 1));
 	note_behind(template, step, behind);

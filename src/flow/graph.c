@@ -43,7 +43,6 @@ static void check_types(Graph *graph);
 static void check_decision(Graph *graph, int place);
 static void check_batch(Graph *graph, int place);
 static void check_member_names(Graph *graph);
-static bool is_decided(TqStepType type);
 static bool contains(const TqStepList *list, int place);
 
 void
@@ -165,12 +164,6 @@ name_cycle(Graph *graph)
 		&names, template->steps[list_nth_int(way, list_length(way) - 1)].name);
 	tq_problem(graph->problems, psprintf("steps[%d].depends_on", at),
 			   "is part of a cycle: %s", names.data);
-}
-
-static bool
-is_decided(TqStepType type)
-{
-	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
 }
 
 static void
@@ -371,7 +364,7 @@ region_of_deferred(Graph *graph, int place)
 		one = one &&
 			  template->steps[parent].region ==
 				  template->steps[step->parents.places[0]].region &&
-			  !is_decided(template->steps[parent].type);
+			  !tq_step_chooses(template->steps[parent].type);
 		common =
 			common_region(template, common, template->steps[parent].region);
 	}
@@ -386,8 +379,8 @@ region_by_parent(Graph *graph, int parent, int child)
 {
 	TqStep *step = &graph->template->steps[parent];
 
-	return is_decided(step->type) ? add_region(graph, parent, child)
-								  : step->region;
+	return tq_step_chooses(step->type) ? add_region(graph, parent, child)
+									   : step->region;
 }
 
 static int
@@ -498,7 +491,7 @@ find_ends(Graph *graph)
 			sure = sure || child->type == TQ_STEP_DEFERRED ||
 				   child->region == step->region;
 		}
-		step->ends = is_decided(step->type) || !sure;
+		step->ends = tq_step_chooses(step->type) || !sure;
 	}
 }
 

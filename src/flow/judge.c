@@ -314,7 +314,7 @@ note_held(const TqFlow *flow, const TqMade *made, const bool *exists,
 	TqChoice      choice;
 	Jsonb        *result;
 
-	if (step->type != TQ_STEP_DECISION && step->type != TQ_STEP_BATCH)
+	if (!tq_step_chooses(step->type))
 		return;
 	for (int i = 0; i < step->children.count; i++)
 	{

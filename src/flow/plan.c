@@ -37,7 +37,6 @@ static bool is_known(const Planning *planning, const TqStep *step, int parent);
 static void add_step(Planning *planning, int place);
 static void add_members(Planning *planning, int place);
 static void add(Planning *planning, int32 step_id, Jsonb *payload);
-static bool is_choosing(TqStepType type);
 
 /* What an instance begins with. */
 void
@@ -84,7 +83,7 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 	/* one that is not committed cannot be seen, and has not seen this one */
 	for (int i = 0; i < template->step_count; i++)
 	{
-		if (is_choosing(template->steps[i].type) && planning.exists[i] &&
+		if (tq_step_chooses(template->steps[i].type) && planning.exists[i] &&
 			!planning.ended[i] &&
 			tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other) ==
 				TQ_LEFT_PASSING)
@@ -177,7 +176,7 @@ consider(Planning *planning, int place)
 	{
 		int parent = step->parents.places[i];
 
-		if (!is_choosing(planning->template->steps[parent].type))
+		if (!tq_step_chooses(planning->template->steps[parent].type))
 			continue;
 		/* chosen by this one, or made when another one chose */
 		if (parent != planning->place || !is_chosen(planning, place))
@@ -301,10 +300,4 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 		tq_edge_note(&plan->edges, step->children.places[i], step_id);
 	if (step->ends)
 		tq_edge_note(&plan->edges, TQ_EDGE_END, step_id);
-}
-
-static bool
-is_choosing(TqStepType type)
-{
-	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
 }

@@ -78,7 +78,6 @@ static void send_back(Return *r, int32 child);
 static bool send_back_row(Return *r, int32 child, TqTask *task);
 static bool has_begun(const TqStep *step, const TqTask *task);
 static void refuse(const Return *r) pg_attribute_noreturn();
-static bool is_choosing(const TqStep *step);
 
 /* The door is about to move a step that has finished. */
 void
@@ -215,7 +214,7 @@ walk(Return *r)
 		const TqStep *step = &template->steps[TQ_STEP_PLACE(parent)];
 
 		CHECK_FOR_INTERRUPTS();
-		if (is_choosing(step))
+		if (tq_step_chooses(step->type))
 			check_choice(r, TQ_STEP_PLACE(parent));
 		for (int j = 0; j < step->children.count; j++)
 		{
@@ -355,10 +354,4 @@ refuse(const Return *r)
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 					   r->task->f.task_id, state),
 			 errhint("A step that depends on it has begun.")));
-}
-
-static bool
-is_choosing(const TqStep *step)
-{
-	return step->type == TQ_STEP_DECISION || step->type == TQ_STEP_BATCH;
 }

@@ -177,6 +177,13 @@ tq_step_waits(TqStepType type)
 	return type >= TQ_STEP_WORKFLOW;
 }
 
+/* Does its result say what else there will be? */
+static inline bool
+tq_step_chooses(TqStepType type)
+{
+	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
+}
+
 extern const char *tq_step_type_name(TqStepType type);
 extern TqTemplate *tq_template_get(int32 template_id);
 extern TqTemplate *tq_template_find(const char *space, const char *name,

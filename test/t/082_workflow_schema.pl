@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
-my $COUNT = $ENV{LONG} ? 20000 : 5000;
+my $COUNT = $ENV{LONG} ? 20000 : 8000;
 my $top = "$FindBin::Bin/../..";
 
 # Debian's package belongs to Debian's Python.
