@@ -27,6 +27,9 @@ UNBUILT_MEMBERS = {"template.max_duration", "template.stale_after",
                    "step.publishes", "step.stale_after"}
 # end of what is left out
 
+# What is nested deeply can come to stand in something else that is.
+sys.setrecursionlimit(20_000)
+
 NEEDED = 20     # times that each kind of member is valid, and invalid
 
 NOT_OF_A_SCHEMA = [re.compile(words) for words in (
