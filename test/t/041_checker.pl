@@ -538,6 +538,20 @@ my @inner = (start('f', 17, 0, 5, name => 'outer'), outbox('f'), step(17, 'in', 
 sub outer { my ($time) = @_; return (@inner, done(17, 'b', 19, $time, $in, '{"in":{"n":2}}', '{"n":3}'), flow(17, 'f', 'done', name => 'outer', result => '{"n":3}')); }
 clean('an instance inside of another one', outer(40));
 reports('the outer one does not wait for the inner one', '25', outer(20));
+# f and g have one key: a (28) of the instance inside of f fails and f with it, before g is started; it is retried when g has ended
+my @with_key = (name => 'outer', key => 'k');
+my @has_key = (start('f', 17, 0, 5, @with_key), outbox('f'), step(17, 'in', 16, 'done', attempt => 0, result => '{"n":2}'),
+	flow(27, 'i', 'done', parent => 17, via => 16, result => '{"n":2}'), done(27, 'b', 29, 100, '{"key":"i"}', '{"a":{"n":1}}', '{"n":2}'),
+	done(17, 'b', 19, 120, $in, '{"in":{"n":2}}', '{"n":3}'), flow(17, 'f', 'done', @with_key, result => '{"n":3}'));
+my @gets_key = (start('g', 37, 30, 35, @with_key), outbox('g'), step(37, 'in', 36, 'done', attempt => 0, result => '{"n":2}'),
+	flow(47, 'j', 'done', parent => 37, via => 36, result => '{"n":2}'), done(47, 'a', 48, 40, '{"key":"j"}', '{}', '{"n":1}'),
+	done(47, 'b', 49, 52, '{"key":"j"}', '{"a":{"n":1}}', '{"n":2}'), done(37, 'b', 39, 64, '{"key":"g"}', '{"in":{"n":2}}', '{"n":3}'),
+	flow(37, 'g', 'done', @with_key, result => '{"n":3}'));
+my @inner_retried = (claim('w', 10, 14, [ [ 28, 1, 1, 0, 'w27/a' ] ]), answer('fail', 'w', 28, 1, 20, 25, 'ok -', retryable => 0, retry_in => -1),
+	by_hand('retry', 'id=28 flow=27', 80, 84), claim('v', 86, 90, [ [ 28, 2, 1, 0, 'w27/a' ] ]),
+	answer('complete', 'v', 28, 2, 92, 95, 'ok -', effect => 1, end => 'commit', result => '{"n":1}'), effect(28, 2), step(27, 'a', 28, 'done', result => '{"n":1}'));
+clean('brought back by a retry inside of it, when the other one had ended', @has_key, @inner_retried, @gets_key);
+reports('two with one key, and instances inside', '22', @has_key, done(27, 'a', 28, 10, '{"key":"i"}', '{}', '{"n":1}'), @gets_key);
 reports('the outer one is not told of the end', '23', (map { s/^T id=16 .*\n//r } @inner), step(17, 'in', 16, 'dead', reason => 'dependency_failed'),
 	step(17, 'b', 19, 'blocked', attempt => 0), flow(17, 'f', 'error', name => 'outer'));
 

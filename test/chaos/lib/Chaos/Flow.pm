@@ -116,17 +116,37 @@ sub in_order { return sort { $a <=> $b } @_; }
 
 # --- rules
 
+# The instances inside of an instance, itself first
+sub within
+{
+	my ($h, $flow) = @_;
+	my @within = ($flow);
+
+	if (!$h->{inside})
+	{
+		$h->{inside} = {};
+		push @{ $h->{inside}{ $_->{parent} } }, $_->{id} for values %{ $h->{flows} };
+	}
+	for (my $i = 0; $i < @within; $i++)
+	{
+		push @within, @{ $h->{inside}{ $within[$i] } // [] };
+	}
+	return @within;
+}
+
 # Two instances of one name and key: was the one surely live all the time in
-# which the other one was started?  Not once it may have been brought back.
+# which the other one was started?  Not once it may have been brought back: who
+# retries a step of an instance inside of it does that as well.
 sub surely_live
 {
 	my ($h, $flow, $from, $till) = @_;
 	my $start = ($h->{starts}{ $flow->{in} } // return 0)->{op};
 
 	return 0 unless ok($start) && $start->{t1} < $from;
-	return 0 if any { maybe($_) } calls($h, $flow->{id}, 'cancel');
+	my @within = within($h, $flow->{id});
+	return 0 if any { maybe($_) } map { calls($h, $_, 'cancel') } @within;
+	return 0 if any { $h->hands_on($_->{id}) } map { map { @$_ } values %{ $h->{steps}{$_} // {} } } @within;
 	my @tasks = map { @$_ } values %{ $h->{steps}{ $flow->{id} } // {} };
-	return 0 if any { $h->hands_on($_->{id}) } @tasks;
 	return any { ok($_) && $_->{t0} > $till } map { @{ $h->{completions}{ $_->{id} } // [] } } @tasks;
 }
 
