@@ -74,9 +74,10 @@ ok($node->poll_query_until('postgres', 'SELECT 1 = 1'), 'poll_query_until');
 ok($node->poll_query_until('postgres', 'SELECT 7', '7'), 'with an answer of its own');
 my $begun = "SELECT clock_timestamp() > '" . $node->safe_psql('postgres', 'SELECT clock_timestamp()') . "'::timestamptz + '300 ms'";
 ok($node->poll_query_until('postgres', $begun), 'asks until it is so');
-is_deeply([ $node->psql('none', 'SELECT 1') ], [ $node->psql('none', 'SELECT 1', extra_params => []) ], 'a database that is not there');
+# psql, which ends without reading, is given nothing to read: who writes to it would get a broken pipe now and then
+is_deeply([ $node->psql('none', 'SELECT 1') ], [ $node->psql('none', '', extra_params => []) ], 'a database that is not there');
 ok(TaskqClient::accepts($node), 'the server accepts connections');
 $node->stop('fast');
 ok(!TaskqClient::accepts($node), 'and then not');
-is_deeply([ $node->psql('postgres', 'SELECT 1') ], [ $node->psql('postgres', 'SELECT 1', extra_params => []) ], 'a server that is not there');
+is_deeply([ $node->psql('postgres', 'SELECT 1') ], [ $node->psql('postgres', '', extra_params => []) ], 'a server that is not there');
 done_testing();
