@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "utils/array.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -22,6 +23,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
+#include "base/order.h"
 #include "base/spi.h"
 #include "core/failure.h"
 #include "core/key.h"
@@ -31,12 +33,13 @@
 #include "shared/station.h"
 
 static TqStmt stmt_held_by = {
-	"SELECT task_id, token FROM taskq.task"
-	" WHERE worker_id = $1 AND state = 3 ORDER BY task_id",
+	"SELECT task_id, token, worker_id FROM taskq.task"
+	" WHERE worker_id = ANY ($1) AND state = 3 ORDER BY task_id",
 	1,
-	{INT4OID},
+	{INT4ARRAYOID},
 	NULL};
 
+static int  held_by(List *workers, TqRunning **found);
 static void lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens,
 					   int count);
 static bool lose_alone(TqCall *call, void *arg);
@@ -46,57 +49,80 @@ static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
 
 /*
- * The tasks of a registration that has ended go back at once; returns how
+ * The tasks of registrations that have ended go back at once; returns how
  * many.  free_of_charge: the attempt does not count.
  */
 int64
-tq_lose_held_by(TqCall *call, int32 worker_id, bool free_of_charge)
+tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge)
 {
 	TimestampTz now = tq_clock_dispatch();
-	Datum       arg = Int32GetDatum(worker_id);
+	TqRunning  *found;
+	int         count;
 	int64      *ids;
 	int64      *tokens;
-	uint64      rows;
 	int64       returned = 0;
-	TqSpi       spi;
 
-	/* Rows are read from end to end only if the registry may miss some. */
-	if (tq_registry_complete())
+	if (workers == NIL)
+		return 0;
+	count = held_by(workers, &found);
+	ids = palloc(sizeof(int64) * (count + 1));
+	tokens = palloc(sizeof(int64) * (count + 1));
+	for (int i = 0; i < count; i++)
 	{
-		TqRunning *found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-		int count = tq_registry_of_workers(&worker_id, 1, found, TQ_MAX_CLAIM);
-
-		qsort(found, count, sizeof(TqRunning), tq_lose_compare);
-		ids = palloc(sizeof(int64) * (count + 1));
-		tokens = palloc(sizeof(int64) * (count + 1));
-		for (int i = 0; i < count; i++)
-		{
-			ids[i] = found[i].task_id;
-			tokens[i] = found[i].token;
-		}
-		lock_ahead(call, ids, tokens, count);
-		for (int i = 0; i < count; i++)
-		{
-			if (lose(call, found[i].task_id, found[i].token, worker_id, now,
-					 free_of_charge, NULL))
-				returned++;
-		}
-		pfree(found);
-		return returned;
+		ids[i] = found[i].task_id;
+		tokens[i] = found[i].token;
 	}
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tokens = tq_spi_ids(&spi, rows, 2);
-	tq_spi_leave(&spi);
-	lock_ahead(call, ids, tokens, (int) rows);
-	for (uint64 i = 0; i < rows; i++)
+	lock_ahead(call, ids, tokens, count);
+	for (int i = 0; i < count; i++)
 	{
-		if (lose(call, ids[i], tokens[i], worker_id, now, free_of_charge,
-				 NULL))
+		if (lose(call, ids[i], tokens[i], found[i].worker_id, now,
+				 free_of_charge, NULL))
 			returned++;
 	}
 	return returned;
+}
+
+/*
+ * In the order of the tasks.  Rows are read from end to end only if the
+ * registry may miss some.
+ */
+static int
+held_by(List *workers, TqRunning **found)
+{
+	int    count = list_length(workers);
+	int32 *sorted = palloc(sizeof(int32) * count);
+	uint64 rows;
+	Datum *ids;
+	Datum  arg;
+	TqSpi  spi;
+
+	for (int i = 0; i < count; i++)
+		sorted[i] = list_nth_int(workers, i);
+	if (tq_registry_complete())
+	{
+		qsort(sorted, count, sizeof(int32), tq_order_int32);
+		*found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
+		count = tq_registry_of_workers(sorted, count, *found, TQ_MAX_CLAIM);
+		qsort(*found, count, sizeof(TqRunning), tq_lose_compare);
+		return count;
+	}
+	ids = palloc(sizeof(Datum) * count);
+	for (int i = 0; i < count; i++)
+		ids[i] = Int32GetDatum(sorted[i]);
+	arg = PointerGetDatum(
+		construct_array(ids, count, INT4OID, sizeof(int32), true, 'i'));
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
+	*found =
+		MemoryContextAllocHuge(spi.caller, sizeof(TqRunning) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		(*found)[i].task_id = tq_spi_int8(i, 1, 0);
+		(*found)[i].token = tq_spi_int8(i, 2, 0);
+		(*found)[i].worker_id = tq_spi_int4(i, 3, 0);
+	}
+	tq_spi_leave(&spi);
+	return (int) rows;
 }
 
 /* All instances of workflows, then all keys, before all tasks. */

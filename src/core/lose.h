@@ -7,6 +7,8 @@
 #ifndef TQ_LOSE_H
 #define TQ_LOSE_H
 
+#include "nodes/pg_list.h"
+
 #include "core/state.h"
 #include "shared/registry.h"
 
@@ -20,8 +22,7 @@ typedef struct TqLoss
 } TqLoss;
 
 extern bool  tq_lose_try(TqCall *call, TqLoss *loss);
-extern int64 tq_lose_held_by(TqCall *call, int32 worker_id,
-							 bool free_of_charge);
+extern int64 tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge);
 extern int   tq_lose_scan(TimestampTz now, bool settled, TqRunning *found,
 						  int max, TimestampTz *next);
 extern int   tq_lose_compare(const void *a, const void *b);

@@ -126,7 +126,8 @@ taskq_register(PG_FUNCTION_ARGS)
 	TqWorker     former;
 	bool         bound;
 	bool         keep;
-	int64        returned = 0;
+	List        *ended = NIL;
+	int64        returned;
 	int32        worker_id;
 
 	if (!PG_ARGISNULL(1))
@@ -172,7 +173,7 @@ taskq_register(PG_FUNCTION_ARGS)
 				break;
 			}
 			tq_worker_end(former.worker_id, TQ_WORKER_GONE);
-			returned += tq_lose_held_by(&call, former.worker_id, false);
+			ended = lappend_int(ended, former.worker_id);
 		}
 		worker_id = add_row(name, &registration);
 		if (worker_id != 0)
@@ -187,6 +188,8 @@ taskq_register(PG_FUNCTION_ARGS)
 	/* if this rolls back, the former worker's next beat makes it a slot */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_slot_remove(former.worker_id);
+	/* those of all at once: keys and tasks have one order */
+	returned = tq_lose_held_by(&call, ended, false);
 	if (!tq_sign_alive(worker_id))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many registered workers"),
@@ -234,7 +237,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	/* declared dead, or registered anew, at this very moment */
 	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
-	returned = tq_lose_held_by(&call, worker_id, true);
+	returned = tq_lose_held_by(&call, list_make1_int(worker_id), true);
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);

@@ -90,6 +90,7 @@ static void take_failure_back(Advance *a, const TqMoved *end);
 static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
+static void put_off(Advance *a, const TqLooks *ready);
 static void begin_ready(Advance *a, TqLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
 static bool find_step(Advance *a, int32 step_id, TqTask *task);
@@ -517,7 +518,21 @@ see_to_children(Advance *a)
 		else if (left == TQ_LEFT_NONE)
 			tq_pending_add(&ready, child, near);
 	}
-	begin_ready(a, &ready);
+	if (a->later.count > 0 && tq_stop_is(&a->flow))
+		put_off(a, &ready);
+	else
+		begin_ready(a, &ready);
+}
+
+/*
+ * Whoever fails cancels what has not begun, and waits for those at it: who
+ * may wait for him has begun nothing.
+ */
+static void
+put_off(Advance *a, const TqLooks *ready)
+{
+	for (int i = 0; i < ready->count; i++)
+		tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
 }
 
 /*

@@ -19,6 +19,7 @@
 #include "base/spi.h"
 #include "core/key.h"
 #include "core/manage.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 
 PG_FUNCTION_INFO_V1(taskq_cancel_workflow);
@@ -59,6 +60,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
 	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
+	tq_ahead_note_cancel(&call, &flow);
 	tq_key_lock_names(&call, NULL, 0);
 	call.gated = true;
 	if (!tq_flow_read(workflow_id, &flow))

@@ -13,6 +13,7 @@
 #include "core/large.h"
 #include "core/step.h"
 #include "flow/advance.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
 
@@ -105,6 +106,8 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		kind = TQ_GATE_FAILURE;
 	if (tq_gate_pass(call, flow, step, kind))
 		return false;
+	if (move->to == TQ_STATE_CANCELLED && step->type == TQ_STEP_WORKFLOW)
+		tq_ahead_note_child(call, task->f.task_id);
 	/* its own with them; who waits for nobody comes to them later */
 	if (call->keys_ahead != NIL && !move->no_wait)
 		tq_key_lock_task(call, queue, task);

@@ -38,6 +38,7 @@
 #include "core/role.h"
 #include "core/step.h"
 #include "flow/advance.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 
 /* A transaction passes so many gates together with others. */
@@ -60,7 +61,9 @@ typedef struct Gates
 	int   shared;
 	bool  any_alone;
 	bool  waited;
-	int32 noted; /* template of which all keys were noted last */
+
+	TqAhead ahead;
+	List   *children; /* tasks that wait for instances, to be cancelled */
 } Gates;
 
 static TqStmt stmt_around = {
@@ -77,17 +80,14 @@ static int           shared_count = 0;
 static bool  is_any(void);
 static void  add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
 					   const TqStep *step, TqGateKind kind);
-static void  note_keys(TqCall *call, Gates *gates, const TqTemplate *template,
-					   const TqStep *step, bool all);
-static void  note_behind(const TqTemplate *template, const TqStep *step,
-						 bool *behind);
-static bool  chooses_behind(const TqTemplate *template, const TqStep *step);
+static bool  goes_far(const TqTemplate *template, const TqStep *step);
+static bool  any_join(const TqTemplate *template, const TqStep *step);
 static bool  may_end(const TqTemplate *template, const TqStep *step,
 					 TqGateKind kind);
-static bool  any_branches(const TqTemplate *template);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
 static int64 around(int64 workflow_id);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
+static void  add_child(Gates *gates, int64 task_id);
 static void  pass(Gates *gates);
 static void  merge(Gates *gates);
 static bool  lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
@@ -121,6 +121,7 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one;
 	Gates         gates = {0};
+	ListCell     *cell;
 
 	if (!is_any())
 		return;
@@ -154,6 +155,8 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, &gates, &flow, step, kind);
+			if (kind == TQ_GATE_FAILURE && step->type == TQ_STEP_WORKFLOW)
+				add_child(&gates, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);
 	}
@@ -161,6 +164,8 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 	pass(&gates);
 	if (gates.waited)
 		tq_call_snapshot();
+	foreach (cell, gates.children)
+		tq_ahead_note_child(call, *(int64 *) lfirst(cell));
 }
 
 /* One inside of another one, of which the gate was passed before. */
@@ -200,7 +205,8 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 
 	add(gates, workflow_id, alone);
 	if (keys)
-		note_keys(call, gates, flow->template, step, alone);
+		tq_ahead_note(call, &gates->ahead, flow->template,
+					  alone ? NULL : step);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
 		TqFlow outer;
@@ -214,75 +220,11 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 			/* it may fail by that, or the engine choose */
 			alone = alone ||
 					(tq_stop_is(&outer) &&
-					 (kind != TQ_GATE_END || any_branches(outer.template)));
+					 (kind != TQ_GATE_END || goes_far(outer.template, NULL)));
 			if (keys)
-				note_keys(call, gates, outer.template, NULL, true);
+				tq_ahead_note(call, &gates->ahead, outer.template, NULL);
 		}
 		add(gates, workflow_id, alone);
-	}
-}
-
-/*
- * The keys of what may begin, or be cancelled, by the move of a step, or of
- * all steps: whoever waits for a key later may have what others wait for.
- */
-static void
-note_keys(TqCall *call, Gates *gates, const TqTemplate *template,
-		  const TqStep *step, bool all)
-{
-	bool *behind;
-
-	if (!template->any_key || (all && gates->noted == template->template_id))
-		return;
-	if (all)
-		gates->noted = template->template_id;
-	behind = palloc0(sizeof(bool) * (template->step_count + 1));
-	if (!all && step != NULL)
-		note_behind(template, step, behind);
-	for (int i = 0; i < template->step_count; i++)
-	{
-		const TqStep *one = &template->steps[i];
-		TqQueue      *queue;
-
-		if (one->key != NULL && (all || behind[i]) &&
-			(queue = tq_queue_find(one->queue)) != NULL &&
-			tq_key_is_ordered(queue))
-			tq_key_note(call, queue->queue_id, one->key);
-	}
-	pfree(behind);
-}
-
-/*
- * Its children, those of children that may end as soon as they begin, and
- * everything below a choice, which makes whatever has its parents.
- */
-static void
-note_behind(const TqTemplate *template, const TqStep *step, bool *behind)
-{
-	const TqStepList *lists[] = {&step->children, &step->joins};
-
-	check_stack_depth();
-	if (tq_step_chooses(step->type))
-	{
-		bool *below = tq_plan_below(template, (int) (step - template->steps));
-
-		for (int i = 0; i < template->step_count; i++)
-			behind[i] = behind[i] || below[i];
-		pfree(below);
-	}
-	for (int i = 0; i < lengthof(lists); i++)
-	{
-		for (int j = 0; j < lists[i]->count; j++)
-		{
-			int           place = lists[i]->places[j];
-			const TqStep *child = &template->steps[place];
-			bool          seen = behind[place];
-
-			behind[place] = true;
-			if (!seen && (child->when != NULL || child->branch_count > 0 ||
-						  child->wait != NULL))
-				note_behind(template, child, behind);
-		}
 	}
 }
 
@@ -293,7 +235,7 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 	switch (kind)
 	{
 		case TQ_GATE_END:
-			return tq_stop_is(flow) && chooses_behind(flow->template, step);
+			return tq_stop_is(flow) && goes_far(flow->template, step);
 		case TQ_GATE_FAILURE:
 			/* who cancels one that waits for an instance cancels that */
 			return tq_stop_is(flow) || step->type == TQ_STEP_WORKFLOW ||
@@ -307,19 +249,42 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 	return true;
 }
 
-/* It does, or what ends by itself when it has ended. */
+/*
+ * By its end, or by that of any step (NULL), the engine may choose, or may have
+ * begun something when it waits for another end of the instance.
+ */
 static bool
-chooses_behind(const TqTemplate *template, const TqStep *step)
+goes_far(const TqTemplate *template, const TqStep *step)
 {
-	bool *behind = palloc0(sizeof(bool) * (template->step_count + 1));
-	bool  any = tq_step_chooses(step->type);
+	bool *behind = step == NULL ? NULL : tq_ahead_behind(template, step);
+	bool  any = step != NULL && tq_step_chooses(step->type);
 
-	if (!any)
-		note_behind(template, step, behind);
 	for (int i = 0; i < template->step_count && !any; i++)
-		any = behind[i] && template->steps[i].branch_count > 0;
-	pfree(behind);
+	{
+		const TqStep *one = &template->steps[i];
+
+		any = (behind == NULL || behind[i]) &&
+			  (one->branch_count > 0 ||
+			   (tq_ahead_ends_at_once(one) && any_join(template, one)));
+	}
+	if (behind != NULL)
+		pfree(behind);
 	return any;
+}
+
+/* Does a child of it wait for other steps, or other members, as well? */
+static bool
+any_join(const TqTemplate *template, const TqStep *step)
+{
+	if (step->joins.count > 0)
+		return true;
+	for (int i = 0; i < step->children.count; i++)
+	{
+		if (step->type == TQ_STEP_BATCH_WORKER ||
+			template->steps[step->children.places[i]].parents.count > 1)
+			return true;
+	}
+	return false;
 }
 
 /* Can the instance end by that?  What has failed before is not asked for. */
@@ -334,23 +299,11 @@ may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
 	if (kind != TQ_GATE_END || step == NULL || step->ends ||
 		tq_step_chooses(step->type))
 		return true;
-	behind = palloc0(sizeof(bool) * (template->step_count + 1));
-	note_behind(template, step, behind);
+	behind = tq_ahead_behind(template, step);
 	for (int i = 0; i < template->step_count && !any; i++)
 		any = behind[i] && template->steps[i].ends;
 	pfree(behind);
 	return any;
-}
-
-static bool
-any_branches(const TqTemplate *template)
-{
-	for (int i = 0; i < template->step_count; i++)
-	{
-		if (template->steps[i].branch_count > 0)
-			return true;
-	}
-	return false;
 }
 
 /* The instance in which one waits for this one; 0: none. */
@@ -381,6 +334,15 @@ add(Gates *gates, int64 workflow_id, bool alone)
 	}
 	gates->all[gates->count].workflow_id = workflow_id;
 	gates->all[gates->count++].alone = alone;
+}
+
+static void
+add_child(Gates *gates, int64 task_id)
+{
+	int64 *one = palloc(sizeof(int64));
+
+	*one = task_id;
+	gates->children = lappend(gates->children, one);
 }
 
 static void

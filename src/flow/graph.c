@@ -58,8 +58,13 @@ tq_graph_check(TqTemplate *template, TqProblems *problems)
 	find_joins(&graph);
 	find_ends(&graph);
 	for (int i = 0; i < template->step_count; i++)
-		template->any_key = template->any_key ||
-							template->steps[i].key != NULL;
+	{
+		const TqStep *step = &template->steps[i];
+
+		template->any_key = template->any_key || step->key != NULL;
+		template->any_inner = template->any_inner ||
+							  step->type == TQ_STEP_WORKFLOW;
+	}
 }
 
 static void

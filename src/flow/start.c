@@ -30,6 +30,7 @@
 #include "core/role.h"
 #include "core/submission.h"
 #include "flow/definition.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 
 PG_FUNCTION_INFO_V1(taskq_start_workflow);
@@ -119,6 +120,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		flow.template->identity == TQ_IDENTITY_KEY)
 		tq_error_required("key");
 	flow.started_by = tq_role_intern(GetUserId());
+	tq_ahead_note_begin(&call, flow.template);
 	holder = tq_start(&call, &flow, &start.beginning);
 	tq_call_end(&call);
 	if (holder == 0)

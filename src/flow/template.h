@@ -164,8 +164,9 @@ typedef struct TqTemplate
 	int32       defined_by; /* role */
 	int         step_count;
 	TqStep     *steps;
-	int        *order;   /* places; parents before their children */
-	bool        any_key; /* some step has one */
+	int        *order;     /* places; parents before their children */
+	bool        any_key;   /* some step has one */
+	bool        any_inner; /* some step waits for another instance */
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;

@@ -1,0 +1,27 @@
+/*
+ * ahead.h
+ *		What may follow from the move of a step.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_AHEAD_H
+#define TQ_AHEAD_H
+
+#include "flow/flow.h"
+
+/* Templates of which all keys have been noted. */
+typedef struct TqAhead
+{
+	List *all;
+	List *begun; /* that begin inside of another one */
+} TqAhead;
+
+extern bool *tq_ahead_behind(const TqTemplate *template, const TqStep *step);
+extern bool  tq_ahead_ends_at_once(const TqStep *step);
+extern void  tq_ahead_note(TqCall *call, TqAhead                    *ahead,
+						   const TqTemplate *template, const TqStep *step);
+extern void  tq_ahead_note_begin(TqCall *call, const TqTemplate *template);
+extern void  tq_ahead_note_cancel(TqCall *call, const TqFlow *flow);
+extern void  tq_ahead_note_child(TqCall *call, int64 task_id);
+
+#endif /* TQ_AHEAD_H */
