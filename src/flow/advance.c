@@ -372,11 +372,7 @@ make_choice(Advance *a, const TqMoved *end)
 						   tq_results_of_step(end->task_id), &choice);
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-				 errmsg("the result of step \"%s\" cannot be used: %s",
-						a->flow.template->steps[place].name, wrong),
-				 errdetail("{\"task_id\": " INT64_FORMAT "}", end->task_id)));
+		tq_decide_refuse(&a->flow.template->steps[place], end->task_id, wrong);
 	if (!tq_plan_after(&a->flow, &a->edges, place, &choice, &plan, &a->other))
 		return false;
 	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
@@ -697,7 +693,8 @@ wait_for_others(Advance *a)
 	memset(&a->later, 0, sizeof(a->later));
 	if (a->busy == 0)
 	{
-		XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		if (TransactionIdIsValid(a->other))
+			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 		return;
 	}
 	tq_call_snapshot();

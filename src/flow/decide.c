@@ -45,6 +45,16 @@ tq_decide_read(const TqTemplate *template, int place, Jsonb *result,
 			   : read_batches(result, choice);
 }
 
+/* TQ005: what was said by hand, or is not allowed any more. */
+void
+tq_decide_refuse(const TqStep *step, int64 task_id, const char *wrong)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
+					errmsg("the result of step \"%s\" cannot be used: %s",
+						   step->name, wrong),
+					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
+}
+
 static char *
 read_create(const TqTemplate *template, int place, Jsonb *result,
 			TqChoice *choice)

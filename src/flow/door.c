@@ -136,7 +136,10 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 	call->gated = true;
 }
 
-/* A decision or batch that does not say what it should is rejected. */
+/*
+ * A decision or batch that does not say what it should is rejected, but not
+ * what somebody says by hand: he is told.
+ */
 static void
 check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 			 TqMove *move)
@@ -164,6 +167,8 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 								 &choice);
 	if (wrong == NULL)
 		return;
+	if (move->reason == TQ_REASON_MANUAL)
+		tq_decide_refuse(step, task->f.task_id, wrong);
 	tq_failure_add_error(task, wrong, NULL, NULL);
 	tq_large_drop(task, TQ_COL_RESULT);
 	move->to = TQ_STATE_DEAD;

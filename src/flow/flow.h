@@ -184,6 +184,8 @@ extern bool *tq_plan_above(const TqTemplate *template, int place);
 /* decide.c */
 extern char  *tq_decide_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
+extern void   tq_decide_refuse(const TqStep *step, int64 task_id,
+							   const char *wrong) pg_attribute_noreturn();
 extern Jsonb *tq_decide_branches(const TqStep *step,
 								 const TqTemplate *template, Jsonb *document,
 								 char **wrong);

@@ -140,8 +140,7 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		MemoryContextReset(one);
 		MemoryContextSwitchTo(one);
 		if ((tq_row_find(call, ids[i], &task) ||
-			 (kind == TQ_GATE_REPAIR &&
-			  tq_row_find_archived(ids[i], &task))) &&
+			 (tokens == NULL && tq_row_find_archived(ids[i], &task))) &&
 			tq_step_is(&task) &&
 			(tokens == NULL || (task.f.state == TQ_STATE_RUNNING &&
 								task.f.token == tokens[i])) &&
@@ -250,8 +249,8 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 }
 
 /*
- * By its end, or by that of any step (NULL), the engine may choose, or may have
- * begun something when it waits for another end of the instance.
+ * By its end, or by that of any step (NULL), the engine may choose, or may
+ * have begun something when it waits for another end of the instance.
  */
 static bool
 goes_far(const TqTemplate *template, const TqStep *step)

@@ -22,6 +22,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -611,7 +612,8 @@ goes_on(const TqFlow *flow, const TqTask *task, bool all)
 
 /*
  * A row that another transaction (writer) is about to change or take away
- * goes on, unless that transaction has already looked.
+ * goes on, unless that transaction has already looked.  If it has ended since
+ * the row was read, nothing is known: neither the row nor the edges are there.
  */
 static TqGoing
 judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
@@ -626,12 +628,14 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 		return TQ_GOING_NOT;
 	if (!TransactionIdIsValid(writer))
 		return TQ_GOING_ON;
+	TQ_DEBUG_POINT("judge_row_read");
 	if (step->children.count > 0)
 		child = step->children.places[0];
 	if (tq_edge_one(edges, flow->workflow_id, child, step_id, &passing) !=
 			TQ_LEFT_PASSING &&
 		tq_edge_one(edges, flow->workflow_id, TQ_EDGE_FAILURE, step_id,
-					&passing) == TQ_LEFT_NONE)
+					&passing) == TQ_LEFT_NONE &&
+		TransactionIdIsInProgress(writer))
 		return TQ_GOING_ON;
 	if (all && waits_for_me(flow, edges, step, step_id))
 		return TQ_GOING_ON;

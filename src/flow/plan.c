@@ -13,6 +13,9 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
+
+#include "base/debug.h"
 #include "base/error.h"
 #include "flow/flow.h"
 
@@ -56,7 +59,8 @@ tq_plan_start(TqFlow *flow, TqPlan *plan)
 /*
  * What follows from the choice of a step that has ended.  What is there is
  * not made again.  False: another transaction is about to end a choice on
- * which this one depends, and has to be waited for.
+ * which this one depends, and has to be waited for (other), or has just done
+ * so (none).
  */
 bool
 tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
@@ -80,14 +84,24 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 							 made[i].state == TQ_STATE_FILTERED;
 	}
 	planning.ended[place] = true;
+	TQ_DEBUG_POINT("plan_steps_read");
 	/* one that is not committed cannot be seen, and has not seen this one */
 	for (int i = 0; i < template->step_count; i++)
 	{
-		if (tq_step_chooses(template->steps[i].type) && planning.exists[i] &&
-			!planning.ended[i] &&
-			tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other) ==
-				TQ_LEFT_PASSING)
-			return false;
+		TqLeft left;
+
+		if (!tq_step_chooses(template->steps[i].type) || !planning.exists[i] ||
+			planning.ended[i])
+			continue;
+		left = tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other);
+		if (left == TQ_LEFT_OPEN)
+			continue;
+		/* it has been committed since the steps were read */
+		if (left == TQ_LEFT_NONE && IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		if (left == TQ_LEFT_NONE)
+			*other = InvalidTransactionId;
+		return false;
 	}
 	for (int i = 0; i < template->step_count; i++)
 	{

@@ -89,6 +89,15 @@ SELECT wm.seen(:w);
 SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.work(), wm.seen(:w);
 
+-- a choice by hand that cannot be used is refused, and the instance stays as it is
+SELECT taskq_define_workflow('{"name": "by hand", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}]}');
+SELECT taskq_start_workflow('by hand') AS w \gset
+SELECT wm.work('{"create": ["nobody"]}'), wm.seen(:w);
+SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["nobody"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT wm.seen(:w);
+SELECT taskq_resolve(task_id, '{"create": ["x"]}') FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT wm.seen(:w), wm.work(), wm.seen(:w);
+
 -- input that must fit
 SELECT taskq_define_workflow('{"name": "strict", "version": "1", "queue": "wm", "input_schema": {"type": "object", "required": ["n", "s"],
   "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"type": ["string", "null"], "pattern": "^a"}, "e": {"enum": [1, {"x": 2}]},
