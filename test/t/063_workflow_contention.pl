@@ -1,0 +1,149 @@
+# Ten clients start workflows of a few kinds, end their steps well and badly, one
+# by one and in lists, give signals, retry, resolve and cancel, all on the few
+# instances that are there: sub-workflows, keys of few values, choices, batches,
+# failures that hold up others.  Nobody meets an error that is none of the
+# contract, no instance is left behind, and hardly anybody waits in a ring.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $CLIENTS = 10;
+my $SECONDS = $ENV{LONG} ? 300 : 12;
+my $seed    = $ENV{SEED} || int(rand(1_000_000)) + 1;
+my $node    = start_node('contention', 'fsync' => 'off', 'deadlock_timeout' => "'200ms'");
+my $sql     = sub { $node->safe_psql('postgres', shift) };
+
+diag("SEED=$seed");
+
+$sql->(<<'SQL');
+SELECT taskq_create_queue('free', '{"max_attempts": 1}'), taskq_create_queue('serial', '{"max_attempts": 1, "key_policy": "serial"}');
+
+CREATE FUNCTION define(name text, on_failure text, steps jsonb) RETURNS void LANGUAGE sql AS $$
+    SELECT FROM taskq_define_workflow(jsonb_build_object('name', name, 'version', '1', 'queue', 'free', 'on_failure', on_failure, 'steps', steps)) $$;
+
+-- a path that cannot be followed, conditions that are not true, joins behind both
+SELECT define('behind ' || how, how, '[{"name": "a"}, {"name": "b"}, {"name": "h"}, {"name": "z", "depends_on": ["h"]},
+    {"name": "c", "depends_on": ["a"], "when": "$.input.n + 1"}, {"name": "d", "depends_on": ["b"]},
+    {"name": "f", "depends_on": ["b"], "when": "$.input.n == 99"}, {"name": "g", "depends_on": ["f", "a"]}, {"name": "e", "depends_on": ["a", "b", "h"]}]')
+  FROM unnest(array['stop', 'continue']) how;
+
+-- keys beside and behind each other
+SELECT define('keys ' || how, how, '[{"name": "a", "queue": "serial", "key": "k1"}, {"name": "b", "queue": "serial", "key": "k2"},
+    {"name": "c", "queue": "serial", "key": "k2", "depends_on": ["a"]}, {"name": "d", "queue": "serial", "key": "k1", "depends_on": ["b"]},
+    {"name": "e", "queue": "serial", "key": "k3", "depends_on": ["a", "b"]}]')
+  FROM unnest(array['stop', 'continue']) how;
+
+-- choices by workers and by the engine, members that end their batch
+SELECT define('chooses ' || how, how, '[{"name": "a", "type": "decision"}, {"name": "p", "depends_on": ["a"], "queue": "serial", "key": "k1"}, {"name": "q", "depends_on": ["a"]},
+    {"name": "x"}, {"name": "y", "type": "decision", "depends_on": ["x"], "branches": [{"when": "$.input.n == \"x\"", "steps": ["r"]}, {"steps": ["s"]}]},
+    {"name": "r", "depends_on": ["y"]}, {"name": "s", "depends_on": ["y"]},
+    {"name": "both", "type": "deferred", "depends_on": ["p", "q", "r"]},
+    {"name": "split", "type": "batch"}, {"name": "member", "type": "batch_worker", "depends_on": ["split"]},
+    {"name": "join", "type": "deferred", "depends_on": ["member"]}, {"name": "end", "depends_on": ["both", "join"]}]')
+  FROM unnest(array['stop', 'continue']) how;
+
+-- around these, beside steps, signals and keys
+SELECT define('around ' || how, how, ('[{"name": "w1", "type": "workflow", "workflow": {"name": "keys ' || how || '"}}, {"name": "w2", "type": "workflow", "workflow": {"name": "behind ' || other || '"}},
+    {"name": "a", "queue": "serial", "key": "k2"}, {"name": "w3", "type": "workflow", "workflow": {"name": "chooses ' || how || '"}, "depends_on": ["a"]},
+    {"name": "g", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]}, {"name": "b", "depends_on": ["a", "w1"]},
+    {"name": "c", "queue": "serial", "key": "k1", "depends_on": ["w2", "g"]}, {"name": "d", "depends_on": ["w1", "w2", "w3"]}]')::jsonb)
+  FROM (VALUES ('stop', 'continue'), ('continue', 'stop')) h (how, other);
+SELECT define('outside ' || how, how, ('[{"name": "v1", "type": "workflow", "workflow": {"name": "around ' || other || '"}}, {"name": "a"},
+    {"name": "b", "depends_on": ["v1", "a"]}, {"name": "v2", "type": "workflow", "workflow": {"name": "keys stop"}, "depends_on": ["a"]}]')::jsonb)
+  FROM (VALUES ('stop', 'continue'), ('continue', 'stop')) h (how, other);
+
+CREATE TABLE met (call text, code text, detail text);
+
+-- one call of the extension
+CREATE FUNCTION try(call text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    words text;
+BEGIN
+    EXECUTE 'SELECT count(*) FROM ' || call;
+    INSERT INTO met VALUES (left(call, strpos(call, '(') - 1), 'ok');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS words = PG_EXCEPTION_DETAIL;
+    INSERT INTO met VALUES (left(call, strpos(call, '(') - 1), SQLSTATE, concat_ws(': ', call, SQLERRM, words));
+END $$;
+
+CREATE FUNCTION live_workflow(kind text) RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce((SELECT workflow_id FROM taskq.workflow JOIN taskq.template USING (template_id) WHERE state = 0 AND (kind = '' OR name LIKE kind || '%') ORDER BY random() LIMIT 1), 999999999) $$;
+
+-- one that waits, or has failed
+CREATE FUNCTION live_step() RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce((SELECT task_id FROM taskq.task WHERE workflow_id IS NOT NULL ORDER BY random() LIMIT 1), 999999999) $$;
+CREATE FUNCTION failed_step() RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce((SELECT task_id FROM (SELECT task_id FROM taskq.archive_keep WHERE state IN (6, 7) ORDER BY task_id DESC LIMIT 50) s ORDER BY random() LIMIT 1), 999999999) $$;
+
+-- what a worker says in the end of one task, or of several
+CREATE FUNCTION finish(ids bigint[], tokens bigint[], steps text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    results jsonb[] := array(SELECT CASE s WHEN 'a' THEN '{"create": ["p", "q"]}' WHEN 'split' THEN '{"batches": [{"n": 1}, {"n": 2}, {"n": 3}]}' ELSE '1' END::jsonb FROM unnest(steps) s);
+    dice float := random();
+BEGIN
+    IF cardinality(ids) = 0 THEN
+        RETURN;
+    ELSIF cardinality(ids) > 1 THEN
+        IF dice < 0.7 THEN
+            PERFORM try(format('taskq_decide_many(%L::jsonb, false)', (SELECT jsonb_agg(jsonb_build_object('task_id', i, 'token', t) || CASE WHEN random() < 0.8 THEN jsonb_build_object('outcome', 'complete', 'result', r) WHEN random() < 0.5 THEN '{"outcome": "fail", "error": "no"}' ELSE '{"outcome": "release"}' END ORDER BY random()) FROM unnest(ids, tokens, results) u (i, t, r))));
+        ELSE
+            PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[], %L::jsonb[])', ids, tokens, results));
+        END IF;
+    ELSIF dice < 0.8 THEN
+        PERFORM try(format('taskq_complete(%s, %s, %L)', ids[1], tokens[1], results[1]));
+    ELSIF dice < 0.95 THEN
+        PERFORM try(format('taskq_fail(%s, %s, %L)', ids[1], tokens[1], 'no'));
+    ELSE
+        PERFORM try(format('taskq_release(%s, %s)', ids[1], tokens[1]));
+    END IF;
+END $$;
+
+CREATE FUNCTION by_hand(dice float) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF dice < 0.3 THEN
+        IF (SELECT count(*) FROM taskq.workflow WHERE state = 0) < 25 THEN
+            PERFORM try(format('taskq_start_workflow(%L, %L)', (SELECT name FROM taskq.template ORDER BY random() LIMIT 1), '{"n": "x"}'));
+        END IF;
+    ELSIF dice < 0.5 THEN
+        PERFORM try(format('taskq_signal(%s, %L)', live_workflow('around'), 'go'));
+    ELSIF dice < 0.53 THEN
+        PERFORM try(format('taskq_cancel_workflow(%s)', live_workflow('')));
+    ELSIF dice < 0.58 THEN
+        PERFORM try(format('taskq_cancel(%s)', live_step()));
+    ELSIF dice < 0.7 THEN
+        PERFORM try(format('taskq_retry(%s)', failed_step()));
+    ELSIF dice < 0.8 THEN
+        PERFORM try(format('taskq_resolve(%s, %L)', failed_step(), '{"create": ["p"]}'));
+    ELSIF dice < 0.92 THEN
+        PERFORM try(format('taskq_manage_many(%L, array[%s, %s, %s])', (array['cancel', 'retry'])[1 + (random() < 0.5)::int], live_step(), failed_step(), live_step()));
+    ELSE
+        PERFORM try(format('taskq_submit(%L, key => %L)', 'serial', 'k' || ceil(random() * 3)));
+    END IF;
+END $$;
+SQL
+
+my $file = "$PostgreSQL::Test::Utils::tmp_check/contention.sql";
+append_to_file($file, <<'SQL');
+\set many random(1, 4)
+SELECT by_hand(random());
+SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('free', max_tasks => :many) \gset
+SELECT finish(:ids, :tokens, :steps);
+SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('serial', max_tasks => :many) \gset
+SELECT finish(:ids, :tokens, :steps);
+SQL
+$node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'no client ends before');
+
+diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
+is($sql->("SELECT detail FROM met WHERE code NOT IN ('ok', '40P01') AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only');
+cmp_ok($sql->("SELECT count(*) FROM met WHERE code = '40P01'"), '<=', $sql->('SELECT count(*) / 100 FROM met'), 'hardly a deadlock')
+  or diag($sql->("SELECT detail FROM met WHERE code = '40P01'"));
+cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state IN (1, 2)"), '>', 0, 'some have ended well');
+cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state = 3"), '>', 0, 'and some in error');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+$node->stop;
+done_testing();
