@@ -123,7 +123,7 @@ static void
 begin(TqCall *call, TqAhead *ahead, const TqPassive *wait)
 {
 	TqTemplate *template =
-		tq_template_find(wait->space, wait->name, wait->version);
+		tq_template_look(wait->space, wait->name, wait->version);
 
 	check_stack_depth();
 	if (template == NULL ||

@@ -123,10 +123,11 @@ static TqStmt stmt_read = {"SELECT definition, defined_by FROM taskq.template"
 static HTAB *cache = NULL;
 static Size  cache_size = 0;
 
-static Jsonb      *definition_arg(FunctionCallInfo fcinfo);
-static void        undefine(int32 template_id);
-static int32      *read_versions(char *space, char *name, char *version,
-								 int *count);
+static Jsonb *definition_arg(FunctionCallInfo fcinfo);
+static void   undefine(int32 template_id);
+static int32 *read_versions(char *space, char *name, char *version,
+							int *count);
+static int32 find_id(const char *space, const char *name, const char *version);
 static TqTemplate *read_template(int32 template_id);
 static void        trim_cache(XactEvent event, void *arg);
 
@@ -287,32 +288,47 @@ read_versions(char *space, char *name, char *version, int *count)
 TqTemplate *
 tq_template_find(const char *space, const char *name, const char *version)
 {
+	int32 locked = 0;
+	int32 template_id;
+
+	while ((template_id = find_id(space, name, version)) != locked)
+	{
+		if (template_id == 0)
+			return NULL;
+		LockDatabaseObject(tq_catalog()->template, (Oid) template_id, 0,
+						   RowExclusiveLock);
+		locked = template_id;
+	}
+	return locked == 0 ? NULL : tq_template_get(locked);
+}
+
+/* The same, not locked: waits for nobody. */
+TqTemplate *
+tq_template_look(const char *space, const char *name, const char *version)
+{
+	int32 template_id = find_id(space, name, version);
+
+	return template_id == 0 ? NULL : tq_template_get(template_id);
+}
+
+/* 0: there is none. */
+static int32
+find_id(const char *space, const char *name, const char *version)
+{
 	Datum args[3];
 	int32 template_id = 0;
-	int32 locked = 0;
 	TqSpi spi;
 
 	args[0] = CStringGetTextDatum(space);
 	args[1] = CStringGetTextDatum(name);
 	if (version != NULL)
 		args[2] = CStringGetTextDatum(version);
-	for (;;)
-	{
-		template_id = 0;
-		tq_spi_enter(&spi);
-		if (tq_spi_look(version == NULL ? &stmt_latest : &stmt_version, args,
-						NULL, 1) > 0)
-			template_id = tq_spi_int4(0, 1, 0);
-		tq_spi_leave(&spi);
-		if (template_id == 0)
-			return NULL;
-		if (template_id == locked)
-			break;
-		LockDatabaseObject(tq_catalog()->template, (Oid) template_id, 0,
-						   RowExclusiveLock);
-		locked = template_id;
-	}
-	return tq_template_get(template_id);
+	tq_spi_enter(&spi);
+	if (tq_spi_look(version == NULL ? &stmt_latest : &stmt_version, args, NULL,
+					1) > 0)
+		template_id = tq_spi_int4(0, 1, 0);
+	tq_spi_leave(&spi);
+	return template_id;
 }
 
 /* A template by its number, until the transaction ends. */

@@ -189,6 +189,8 @@ extern const char *tq_step_type_name(TqStepType type);
 extern TqTemplate *tq_template_get(int32 template_id);
 extern TqTemplate *tq_template_find(const char *space, const char *name,
 									const char *version);
+extern TqTemplate *tq_template_look(const char *space, const char *name,
+									const char *version);
 extern int tq_template_step(const TqTemplate *template, const char *name,
 							int length);
 
