@@ -64,6 +64,7 @@ typedef struct Advance
 	List         *children;  /* steps that begin to wait for an instance */
 	bool          failed;    /* a step has, in this call */
 	Bitmapset    *batches;   /* that end by that, by places of their members */
+	Bitmapset    *to_come;   /* choices that are still to be made, by places */
 	int32         near;      /* a step that has ended */
 	bool          revived;   /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
@@ -82,6 +83,8 @@ static bool has_failed(const Advance *a);
 static void see_to_other_instances(Advance *a);
 static bool see_to_choices(Advance *a);
 static bool make_choices(Advance *a);
+static void note_choice(Advance *a, const TqMoved *end);
+static bool is_choice(const Advance *a, const TqMoved *end);
 static bool make_choice(Advance *a, const TqMoved *end);
 static void see_to_ends(Advance *a);
 static void pass_on(Advance *a, const TqMoved *end);
@@ -97,7 +100,6 @@ static bool find_step(Advance *a, int32 step_id, TqTask *task);
 static bool is_made(Advance *a, int32 step_id);
 static void set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys);
 static void wait_for_others(Advance *a);
-static bool is_choosing(const Advance *a, int32 step_id);
 
 void
 tq_advance(TqCall *call)
@@ -326,38 +328,60 @@ see_to_choices(Advance *a)
 	if (tq_stop_is(&a->flow) && is_repaired(a) && !make_choices(a))
 		return false;
 	foreach (cell, a->ends)
+		note_choice(a, lfirst(cell));
+	foreach (cell, a->ends)
 	{
-		TqMoved *end = lfirst(cell);
-
-		if ((end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
-			is_choosing(a, end->step_id) && !make_choice(a, end))
+		if (!make_choice(a, lfirst(cell)))
 			return false;
 	}
 	return true;
+}
+
+static void
+note_choice(Advance *a, const TqMoved *end)
+{
+	if (is_choice(a, end))
+		a->to_come = bms_add_member(a->to_come, TQ_STEP_PLACE(end->step_id));
+}
+
+static bool
+is_choice(const Advance *a, const TqMoved *end)
+{
+	TqStepType type =
+		a->flow.template->steps[TQ_STEP_PLACE(end->step_id)].type;
+
+	return (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
+		   tq_step_chooses(type);
 }
 
 /* Those that made nothing, since something had failed. */
 static bool
 make_choices(Advance *a)
 {
-	TqMade *made;
-	int     count = tq_flow_steps(&a->flow, &made);
+	TqMade  *made;
+	int      count = tq_flow_steps(&a->flow, &made);
+	TqMoved *ends = palloc0(sizeof(TqMoved) * (count + 1));
 
 	for (int i = 0; i < count; i++)
 	{
-		TqMoved end = {.workflow_id = a->flow.workflow_id,
-					   .task_id = made[i].task_id,
-					   .step_id = made[i].step_id};
-
-		if ((made[i].state == TQ_STATE_DONE ||
-			 made[i].state == TQ_STATE_FILTERED) &&
-			is_choosing(a, end.step_id) && !make_choice(a, &end))
+		ends[i].workflow_id = a->flow.workflow_id;
+		ends[i].task_id = made[i].task_id;
+		ends[i].step_id = made[i].step_id;
+		ends[i].to = made[i].state;
+		note_choice(a, &ends[i]);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		if (!make_choice(a, &ends[i]))
 			return false;
 	}
 	return true;
 }
 
-/* What is there already is not made again. */
+/*
+ * If it is one.  What is there already is not made again.  Of several that end
+ * in one call each one takes those after it as not made yet.
+ */
 static bool
 make_choice(Advance *a, const TqMoved *end)
 {
@@ -366,6 +390,9 @@ make_choice(Advance *a, const TqMoved *end)
 	int      place = TQ_STEP_PLACE(end->step_id);
 	char    *wrong;
 
+	if (!is_choice(a, end))
+		return true;
+	a->to_come = bms_del_member(a->to_come, place);
 	if (tq_stop_is(&a->flow) && tq_stop_has_failed(&a->flow))
 		return true;
 	wrong = tq_decide_read(a->flow.template, place,
@@ -373,7 +400,8 @@ make_choice(Advance *a, const TqMoved *end)
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
 		tq_decide_refuse(&a->flow.template->steps[place], end->task_id, wrong);
-	if (!tq_plan_after(&a->flow, &a->edges, place, &choice, &plan, &a->other))
+	if (!tq_plan_after(&a->flow, &a->edges, place, &choice, a->to_come, &plan,
+					   &a->other))
 		return false;
 	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
@@ -716,12 +744,4 @@ wait_for_others(Advance *a)
 	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
 	a->busy_key = false;
-}
-
-static bool
-is_choosing(const Advance *a, int32 step_id)
-{
-	TqStepType type = a->flow.template->steps[TQ_STEP_PLACE(step_id)].type;
-
-	return tq_step_chooses(type);
 }

@@ -7,6 +7,8 @@
 #ifndef TQ_FLOW_H
 #define TQ_FLOW_H
 
+#include "nodes/bitmapset.h"
+
 #include "core/row.h"
 #include "core/state.h"
 #include "core/step.h"
@@ -175,8 +177,8 @@ extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 /* plan.c */
 extern void tq_plan_start(TqFlow *flow, TqPlan *plan);
 extern bool tq_plan_after(TqFlow *flow, TqEdges *edges, int place,
-						  const TqChoice *choice, TqPlan *plan,
-						  TransactionId *other);
+						  const TqChoice *choice, const Bitmapset *to_come,
+						  TqPlan *plan, TransactionId *other);
 
 extern bool *tq_plan_below(const TqTemplate *template, int place);
 extern bool *tq_plan_above(const TqTemplate *template, int place);

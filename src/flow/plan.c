@@ -58,13 +58,14 @@ tq_plan_start(TqFlow *flow, TqPlan *plan)
 
 /*
  * What follows from the choice of a step that has ended.  What is there is
- * not made again.  False: another transaction is about to end a choice on
- * which this one depends, and has to be waited for (other), or has just done
- * so (none).
+ * not made again.  to_come: places of choices that have ended, and of which
+ * what follows will be made after this.  False: another transaction is about
+ * to end a choice on which this one depends, and has to be waited for (other),
+ * or has just done so (none).
  */
 bool
 tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
-			  TqPlan *plan, TransactionId *other)
+			  const Bitmapset *to_come, TqPlan *plan, TransactionId *other)
 {
 	TqTemplate *template = flow->template;
 	Planning planning = {0};
@@ -80,8 +81,9 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 		int at = TQ_STEP_PLACE(made[i].step_id);
 
 		planning.exists[at] = true;
-		planning.ended[at] = made[i].state == TQ_STATE_DONE ||
-							 made[i].state == TQ_STATE_FILTERED;
+		planning.ended[at] = (made[i].state == TQ_STATE_DONE ||
+							  made[i].state == TQ_STATE_FILTERED) &&
+							 !bms_is_member(at, to_come);
 	}
 	planning.ended[place] = true;
 	TQ_DEBUG_POINT("plan_steps_read");
@@ -91,7 +93,7 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 		TqLeft left;
 
 		if (!tq_step_chooses(template->steps[i].type) || !planning.exists[i] ||
-			planning.ended[i])
+			planning.ended[i] || bms_is_member(i, to_come))
 			continue;
 		left = tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other);
 		if (left == TQ_LEFT_OPEN)

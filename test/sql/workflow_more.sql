@@ -89,6 +89,18 @@ SELECT wm.seen(:w);
 SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.work(), wm.seen(:w);
 
+-- two decisions in one call: what the second one makes is not taken for missing when the first one is seen to
+SELECT taskq_define_workflow('{"name": "together", "version": "1", "queue": "wm", "steps": [{"name": "d1", "type": "decision"}, {"name": "d2", "type": "decision"},
+  {"name": "x", "depends_on": ["d1"]}, {"name": "y", "depends_on": ["d2"]}, {"name": "j", "type": "deferred", "depends_on": ["x"]}, {"name": "k", "depends_on": ["j", "y"]},
+  {"name": "z", "type": "decision", "depends_on": ["k"]}, {"name": "u", "depends_on": ["z"]}, {"name": "v", "type": "deferred", "depends_on": ["u"]}, {"name": "t", "type": "deferred", "depends_on": ["v", "j"]}]}');
+SELECT taskq_start_workflow('together') AS w \gset
+SELECT count(*) FROM taskq_claim('wm', max_tasks => 2);
+SELECT step, ok FROM (SELECT array_agg(task_id ORDER BY task_id) AS ids, array_agg(token ORDER BY task_id) AS tokens FROM taskq.task WHERE workflow_id = :w AND state = 3) h,
+  taskq_complete_many(ids, tokens, array['{"create": ["x"]}', '{"create": ["y"]}']::jsonb[]) c JOIN taskq.workflow_steps s ON s.task_id = c.task_id ORDER BY step;
+SELECT wm.seen(:w);
+SELECT wm.work(), wm.work(), wm.work(), wm.work(), wm.seen(:w);
+SELECT wm.work('{"create": ["u"]}'), wm.seen(:w), wm.work(), wm.work(), wm.work(), wm.seen(:w);
+
 -- a choice by hand that cannot be used is refused, and the instance stays as it is
 SELECT taskq_define_workflow('{"name": "by hand", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}]}');
 SELECT taskq_start_workflow('by hand') AS w \gset
