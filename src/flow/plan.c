@@ -13,8 +13,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-
 #include "base/debug.h"
 #include "base/error.h"
 #include "flow/flow.h"
@@ -99,8 +97,6 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 		if (left == TQ_LEFT_OPEN)
 			continue;
 		/* it has been committed since the steps were read */
-		if (left == TQ_LEFT_NONE && IsolationUsesXactSnapshot())
-			tq_error_serialization();
 		if (left == TQ_LEFT_NONE)
 			*other = InvalidTransactionId;
 		return false;

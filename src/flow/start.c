@@ -29,8 +29,8 @@
 #include "core/queue.h"
 #include "core/role.h"
 #include "core/submission.h"
-#include "flow/definition.h"
 #include "flow/ahead.h"
+#include "flow/definition.h"
 #include "flow/flow.h"
 
 PG_FUNCTION_INFO_V1(taskq_start_workflow);
