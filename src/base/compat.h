@@ -12,7 +12,7 @@
  *		get_eclass_for_sort_expr without nullable_relids, since a Var says
  *		itself which outer joins make it null
  *	 17	RestrictSearchPath in place of PushOverrideSearchPath; MyProcNumber and
- *		PGPROC.vxid, when backend ids went; fdw_restrictinfo
+ *		PGPROC.vxid, ProcNumberGetProc, when backend ids went; fdw_restrictinfo
  *	 18	compact attributes of a TupleDesc;
  *		explain_format.h and explain_state.h; pg_noreturn; logLockFailure of
  *		ConditionalLockTuple; tupleid of ExecCheckIndexConstraints; instrument
@@ -36,6 +36,9 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -251,6 +254,20 @@ tq_compat_oldest_transaction(Oid database, TimestampTz limit)
 #else
 #define TQ_MY_PROC_NUMBER (MyProc->pgprocno)
 #endif
+
+/* The process of a virtual transaction; 0: it has ended. */
+#if PG_VERSION_NUM >= 170000
+#define TQ_VXID_PROC(vxid) ProcNumberGetProc((vxid).procNumber)
+#else
+#define TQ_VXID_PROC(vxid) BackendIdGetProc((vxid).backendId)
+#endif
+static inline int
+tq_compat_vxid_pid(VirtualTransactionId vxid)
+{
+	PGPROC *proc = TQ_VXID_PROC(vxid);
+
+	return proc == NULL ? 0 : proc->pid;
+}
 
 /*
  * The server's own set of what a session waits for: its client's socket, its

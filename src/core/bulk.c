@@ -457,12 +457,12 @@ decide_all(TqCall *call, EntryList *list)
 static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
-	/* what is filtered may have been asked to stop, and then fails */
+	/* whoever is asked to stop, and does not complete, fails */
 	static const TqGateKind gates[] = {[TQ_OUTCOME_COMPLETE] = TQ_GATE_END,
 									   [TQ_OUTCOME_FAIL] = TQ_GATE_FAILURE,
 									   [TQ_OUTCOME_FILTER] = TQ_GATE_FAILURE,
-									   [TQ_OUTCOME_RELEASE] = TQ_GATE_BACK,
-									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_BACK};
+									   [TQ_OUTCOME_RELEASE] = TQ_GATE_FAILURE,
+									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_FAILURE};
 	Size                    room = list->count + 1;
 	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);

@@ -118,8 +118,7 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 
 	tq_rows_begin(fcinfo);
 	tq_call_begin_look(&call);
-	if (!tq_row_find(&call, task_id, &task) &&
-		!tq_row_find_archived(task_id, &task))
+	if (!tq_row_find_any(&call, task_id, &task))
 		tq_error_no_such_task(task_id);
 	tq_look_require(tq_queue_by_id(task.f.queue_id), task_id, TQ_RIGHT_READ);
 	tq_spi_enter(&spi);

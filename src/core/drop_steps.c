@@ -50,7 +50,7 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	tq_spi_leave(&spi);
 	kinds = palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	for (uint64 i = 0; i < rows; i++)
-		kinds[i] = TQ_GATE_FAILURE;
+		kinds[i] = TQ_GATE_ALONE;
 	tq_step_hooks.moving_all(call, ids, NULL, kinds, (int) rows, 0);
 	tq_key_lock_names(call, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)

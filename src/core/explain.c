@@ -204,16 +204,10 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 {
 	TqQueue *queue;
 	int      rights;
-	bool     found = false;
 
-	for (int i = 0; i < 2 && !found; i++)
-	{
-		if (i > 0)
-			tq_call_snapshot();
-		found = tq_row_find(&e->call, task_id, task) ||
-				tq_row_find_archived(task_id, task);
-	}
-	queue = found ? tq_queue_by_id(task->f.queue_id) : NULL;
+	queue = tq_row_find_any(&e->call, task_id, task)
+				? tq_queue_by_id(task->f.queue_id)
+				: NULL;
 	if (queue == NULL)
 		tq_error_no_such_task(task_id);
 	rights = tq_role_rights(queue);

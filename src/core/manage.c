@@ -210,8 +210,7 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 {
 	TqQueue *queue;
 
-	if (!tq_row_find(call, task_id, task) &&
-		!tq_row_find_archived(task_id, task))
+	if (!tq_row_find_any(call, task_id, task))
 		tq_error_no_such_task(task_id);
 	queue = tq_queue_by_id(task->f.queue_id);
 	tq_look_require(queue, task_id, TQ_RIGHT_MANAGE);

@@ -41,6 +41,7 @@ typedef struct Act
 {
 	int64  task_id;
 	TqWish wish;
+	bool   gated; /* as a part of a list */
 } Act;
 
 /* Which tasks of a list there are. */
@@ -63,7 +64,7 @@ static void note_unknown(uint64 rows, Entry *entries, int count);
 static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
 static void lock_keys(TqCall *call, TqKeyName *names, int count);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
-static void     act_guarded(Entry *entry, const TqWish *wanted);
+static void     act_guarded(Entry *entry, const TqWish *wanted, bool gated);
 static void     act_on(void *arg);
 static bool     is_problem_of_task(int sqlstate);
 static int      compare_entries(const void *a, const void *b);
@@ -103,7 +104,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 		if (i > 0 && entries[i].task_id == entries[i - 1].task_id)
 			entries[i].problem = entries[i - 1].problem;
 		if (entries[i].problem == 0)
-			act_guarded(&entries[i], &wanted);
+			act_guarded(&entries[i], &wanted, count > 1);
 		places[entries[i].place] = i;
 	}
 	for (int i = 0; i < count; i++)
@@ -188,9 +189,10 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		}
 		if (may_move && tq_spi_bool(i, 4))
 		{
+			/* ends let steps go in another order than this one */
 			kinds[step_count] = action == TQ_ACTION_CANCEL ||
 										action == TQ_ACTION_POISON
-									? TQ_GATE_FAILURE
+									? TQ_GATE_ALONE
 									: TQ_GATE_REPAIR;
 			steps[step_count++] = tq_spi_int8(i, 1, 0);
 		}
@@ -248,12 +250,12 @@ read_action(FunctionCallInfo fcinfo, int n)
 
 /* In a savepoint, so that what is wrong with one task ends only that. */
 static void
-act_guarded(Entry *entry, const TqWish *wanted)
+act_guarded(Entry *entry, const TqWish *wanted, bool gated)
 {
 	MemoryContext one = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
 	MemoryContext mine = MemoryContextSwitchTo(one);
-	Act           act = {entry->task_id, *wanted};
+	Act           act = {entry->task_id, *wanted, gated};
 	ErrorData    *error = tq_guard(act_on, &act);
 
 	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
@@ -271,6 +273,7 @@ act_on(void *arg)
 	TqCall call;
 
 	tq_call_begin(&call, "taskq_manage_many()");
+	call.gated = act->gated;
 	tq_queue_lock_insertions();
 	tq_call_snapshot();
 	tq_manage_act(&call, act->task_id, &act->wish);

@@ -483,6 +483,23 @@ tq_row_find_archived(int64 task_id, TqTask *task)
 	return read_archived(&stmt_find_archived, task_id, 0, SPI_OK_SELECT, task);
 }
 
+/*
+ * Live or finished.  One that comes back between both looks is nowhere, so
+ * there is a second try.
+ */
+bool
+tq_row_find_any(TqCall *call, int64 task_id, TqTask *task)
+{
+	if (tq_row_find(call, task_id, task))
+		return true;
+	TQ_DEBUG_POINT("row_not_live");
+	if (tq_row_find_archived(task_id, task))
+		return true;
+	tq_call_snapshot();
+	return tq_row_find(call, task_id, task) ||
+		   tq_row_find_archived(task_id, task);
+}
+
 static bool
 read_archived(TqStmt *stmt, int64 task_id, int64 version, int expected,
 			  TqTask *task)

@@ -82,5 +82,6 @@ extern bool tq_row_is_busy(TqCall *call, TqTask *task);
 extern bool tq_row_is_written(TupleTableSlot *slot, TransactionId *writer);
 extern bool tq_row_is_others(TqCall *call, ItemPointer tid);
 extern bool tq_row_find_archived(int64 task_id, TqTask *task);
+extern bool tq_row_find_any(TqCall *call, int64 task_id, TqTask *task);
 
 #endif /* TQ_ROW_H */

@@ -26,10 +26,9 @@ typedef enum TqCarryColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqGateKind
 {
-	TQ_GATE_BACK,    /* a step goes back, or fails if asked to stop */
 	TQ_GATE_END,     /* a step ends, well as far as is known */
-	TQ_GATE_FAILURE, /* or not */
-	TQ_GATE_ALONE,   /* a signal comes, or the instance is cancelled */
+	TQ_GATE_FAILURE, /* or not, also one that goes back if not asked to stop */
+	TQ_GATE_ALONE,   /* a signal comes, the instance or a list is cancelled */
 	TQ_GATE_REPAIR   /* what has failed goes on, in those around as well */
 } TqGateKind;
 

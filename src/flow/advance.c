@@ -13,7 +13,12 @@
  * (a condition that is not true, a decision that the engine makes), that is
  * one more end: a loop, until nothing follows.  Then the lock is given back.
  * What could only be done by waiting for another transaction is waited for
- * after that, and looked at again.
+ * without the lock, and looked at again, with all that was left to others:
+ * meanwhile these leave everything to this one (edge.c).
+ *
+ * Instances come one after the other, those inside first, and each is left
+ * only when nothing of it is waited for.  So whoever is waited for in an
+ * instance has seen to it, and waits, if at all, in one that comes later.
  *
  * A step that dies leaves its edges, and one that says so (TQ_EDGE_FAILURE);
  * judge.c tells when that ends the instance.
@@ -54,7 +59,9 @@ typedef struct Advance
 	IndexScanDesc by_step; /* tasks by instance and step */
 	List         *ends;    /* of TqMoved, that have still to be seen to */
 	TqLooks       looks;   /* children that are to be looked at */
-	TqLooks       later;   /* and those for which somebody is waited for */
+	TqLooks       later;   /* those for which somebody is waited for */
+	List *elsewhere;       /* of those one that was put elsewhere meanwhile */
+	bool  choices;         /* of before a wait, that are looked at again */
 	TransactionId other;   /* for whom */
 	int64         busy;    /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
@@ -100,6 +107,7 @@ static bool find_step(Advance *a, int32 step_id, TqTask *task);
 static bool is_made(Advance *a, int32 step_id);
 static void set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys);
 static void wait_for_others(Advance *a);
+static void look_again(Advance *a);
 
 void
 tq_advance(TqCall *call)
@@ -242,15 +250,19 @@ tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 static void
 go_on(Advance *a)
 {
-	bool waits;
+	int64 workflow_id = a->flow.workflow_id;
 
-	do
+	tq_edge_lock(workflow_id);
+	while (!round_of(a))
 	{
-		waits = !round_of(a);
-		if (waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others))
-			wait_for_others(a);
-		waits = waits || (a->going == TQ_GOING_UNKNOWN && !a->left_to_others);
-	} while (waits);
+		tq_edge_wait(workflow_id);
+		tq_edge_unlock(workflow_id);
+		wait_for_others(a);
+		tq_edge_lock(workflow_id);
+		tq_edge_go_on(workflow_id);
+		look_again(a);
+	}
+	tq_edge_unlock(workflow_id);
 	if (a->failed)
 		tq_judge_failed(a->call, &a->flow, a->batches);
 	if (has_failed(a) &&
@@ -290,17 +302,11 @@ see_to_other_instances(Advance *a)
 static bool
 round_of(Advance *a)
 {
-	bool done = true;
-
-	tq_edge_lock(a->flow.workflow_id);
 	tq_call_snapshot();
 	do
 	{
 		if (!see_to_choices(a))
-		{
-			done = false;
-			break;
-		}
+			return false;
 		see_to_ends(a);
 		see_to_children(a);
 	} while (take_ends(a) || a->looks.count > 0);
@@ -312,8 +318,8 @@ round_of(Advance *a)
 			tq_judge_look(a->call, &a->flow, &a->edges, a->near, &a->other);
 	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
 	a->judged = a->judged && !a->left_to_others;
-	tq_edge_unlock(a->flow.workflow_id);
-	return done && a->later.count == 0;
+	return a->later.count == 0 &&
+		   (a->going != TQ_GOING_UNKNOWN || a->left_to_others);
 }
 
 /*
@@ -325,8 +331,10 @@ see_to_choices(Advance *a)
 {
 	ListCell *cell;
 
-	if (tq_stop_is(&a->flow) && is_repaired(a) && !make_choices(a))
+	if ((a->choices || (tq_stop_is(&a->flow) && is_repaired(a))) &&
+		!make_choices(a))
 		return false;
+	a->choices = false;
 	foreach (cell, a->ends)
 		note_choice(a, lfirst(cell));
 	foreach (cell, a->ends)
@@ -354,7 +362,7 @@ is_choice(const Advance *a, const TqMoved *end)
 		   tq_step_chooses(type);
 }
 
-/* Those that made nothing, since something had failed. */
+/* All that were made: one may have made nothing, or not all that follows. */
 static bool
 make_choices(Advance *a)
 {
@@ -717,8 +725,9 @@ wait_for_others(Advance *a)
 
 	CHECK_FOR_INTERRUPTS();
 	tq_step_may_wait();
-	a->looks = a->later;
-	memset(&a->later, 0, sizeof(a->later));
+	for (int i = 0; i < a->later.count; i++)
+		tq_pending_add(&a->looks, a->later.all[i].child, a->later.all[i].near);
+	a->later.count = 0;
 	if (a->busy == 0)
 	{
 		if (TransactionIdIsValid(a->other))
@@ -740,8 +749,35 @@ wait_for_others(Advance *a)
 	{
 		tq_pending_drop(&a->looks, a->busy_step);
 		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
+		a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
 	}
 	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
 	a->busy_key = false;
+}
+
+/*
+ * Under the lock: whoever has come meanwhile has left to this transaction
+ * whatever waits for a step that it has ended, in this call or before.
+ */
+static void
+look_again(Advance *a)
+{
+	const TqStep *steps = a->flow.template->steps;
+	TqNewEdges    mine = {0};
+
+	tq_edge_mine(&a->edges, a->flow.workflow_id, &mine);
+	for (int i = 0; i < mine.count; i++)
+	{
+		int32 parent = mine.parents[i];
+
+		if (mine.children[i] == TQ_EDGE_FAILURE ||
+			list_member_int(a->elsewhere, mine.children[i]))
+			continue;
+		tq_pending_add(&a->looks, mine.children[i], parent);
+		a->choices = a->choices ||
+					 (mine.children[i] == TQ_EDGE_END &&
+					  tq_step_chooses(steps[TQ_STEP_PLACE(parent)].type));
+	}
+	a->left_to_others = false;
 }

@@ -24,6 +24,12 @@ static void note_keys(TqCall     *call, const TqTemplate *template,
 static void begin(TqCall *call, TqAhead *ahead, const TqPassive *wait);
 static void begin_inside(TqCall *call, TqAhead *ahead,
 						 const TqTemplate *template);
+static void remember(const TqTemplate *template);
+
+/* Templates that may begin without a version, the last one that was looked
+ * for first, and the transaction that has looked. */
+static List              *latest = NIL;
+static LocalTransactionId latest_by = InvalidLocalTransactionId;
 
 /*
  * The children of a step, by their places, those of children that may end as
@@ -129,9 +135,53 @@ begin(TqCall *call, TqAhead *ahead, const TqPassive *wait)
 	if (template == NULL ||
 		list_member_int(ahead->begun, template->template_id))
 		return;
+	if (wait->version == NULL)
+		remember(template);
 	ahead->begun = lappend_int(ahead->begun, template->template_id);
 	note_keys(call, template, NULL);
 	begin_inside(call, ahead, template);
+}
+
+/* To the end of the transaction, as the latest one of its name. */
+static void
+remember(const TqTemplate *template)
+{
+	MemoryContext mine = MemoryContextSwitchTo(TopTransactionContext);
+
+	if (latest_by != TQ_MY_LXID)
+		latest = NIL;
+	latest_by = TQ_MY_LXID;
+	if (!list_member_int(latest, template->template_id))
+		latest = lcons_int(template->template_id, latest);
+	MemoryContextSwitchTo(mine);
+}
+
+/*
+ * The template of an instance that begins inside of another one: the latest
+ * one when the keys of its steps were noted, if they were.  NULL: none.
+ */
+TqTemplate *
+tq_ahead_template(const TqPassive *wait)
+{
+	const char *version = wait->version;
+	TqTemplate *template;
+	ListCell *cell;
+
+	if (latest_by != TQ_MY_LXID || !tq_queue_any_ordered())
+		latest = NIL;
+	foreach (cell, latest)
+	{
+		const TqTemplate *one = tq_template_get(lfirst_int(cell));
+
+		if (version == NULL && one != NULL &&
+			strcmp(one->space, wait->space) == 0 &&
+			strcmp(one->name, wait->name) == 0)
+			version = one->version;
+	}
+	template = tq_template_find(wait->space, wait->name, version);
+	if (template == NULL && wait->version == NULL && version != NULL)
+		template = tq_template_find(wait->space, wait->name, NULL);
+	return template;
 }
 
 /* Those that wait for other instances, and may do so at once. */

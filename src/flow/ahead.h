@@ -23,5 +23,6 @@ extern void  tq_ahead_note(TqCall *call, TqAhead                    *ahead,
 extern void  tq_ahead_note_begin(TqCall *call, const TqTemplate *template);
 extern void  tq_ahead_note_cancel(TqCall *call, const TqFlow *flow);
 extern void  tq_ahead_note_child(TqCall *call, int64 task_id);
+extern TqTemplate *tq_ahead_template(const TqPassive *wait);
 
 #endif /* TQ_AHEAD_H */

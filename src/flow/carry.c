@@ -230,12 +230,11 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 	TqQueue      *queue;
 	TqCall        call;
 	TqTask        task;
-	bool          found;
 
 	tq_call_begin_look(&call);
-	found = tq_row_find(&call, task_id, &task) ||
-			tq_row_find_archived(task_id, &task);
-	queue = found ? tq_queue_by_id(task.f.queue_id) : NULL;
+	queue = tq_row_find_any(&call, task_id, &task)
+				? tq_queue_by_id(task.f.queue_id)
+				: NULL;
 	if (queue != NULL)
 		rights = tq_role_rights(queue);
 	if (rights == 0)

@@ -21,6 +21,7 @@
 #include "base/spi.h"
 #include "core/large.h"
 #include "core/role.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
 
@@ -172,7 +173,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (flow->depth >= TQ_MAX_NESTING)
 		return psprintf("workflows are nested more than %d deep",
 						TQ_MAX_NESTING);
-	child->template = tq_template_find(wait->space, wait->name, wait->version);
+	child->template = tq_ahead_template(wait);
 	if (child->template == NULL)
 		return psprintf("workflow \"%s\" is not defined", wait->name);
 	child->depth = flow->depth + 1;

@@ -23,6 +23,8 @@ static void moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 static void returning(TqCall *call, const TqTask *task);
 static bool leaves_its_wait(TqState from, const TqMove *move);
 static bool may_be_held_back(TqState from, const TqMove *move);
+static bool goes_back_with_key(const TqQueue *queue, const TqTask *task,
+							   const TqMove *move);
 static bool pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 					  const TqStep *step, const TqTask *task,
 					  const TqMove *move, bool repairs);
@@ -49,7 +51,8 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 	TqState from = (TqState) task->f.state;
 	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
 				   may_be_held_back(from, move);
-	bool passes = !call->gated && (repairs || !TQ_STATE_IS_LIVE(move->to));
+	bool passes = !call->gated && (repairs || !TQ_STATE_IS_LIVE(move->to) ||
+								   goes_back_with_key(queue, task, move));
 	const TqStep *step = NULL;
 	TqFlow        flow;
 
@@ -87,6 +90,18 @@ may_be_held_back(TqState from, const TqMove *move)
 {
 	return move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
 		   !move->released && !move->in_line;
+}
+
+/*
+ * Its key will be locked.  It may be asked to stop at that moment, and then it
+ * ends, which is seen only when its row is.
+ */
+static bool
+goes_back_with_key(const TqQueue *queue, const TqTask *task,
+				   const TqMove *move)
+{
+	return task->f.state == TQ_STATE_RUNNING && TQ_STATE_IS_LIVE(move->to) &&
+		   !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
 }
 
 /* False: that had to be waited for, and the step has to be read again. */

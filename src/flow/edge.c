@@ -14,13 +14,19 @@
  * left, or none but such as transactions take away that have not ended, then
  * whoever took those away saw this one stand: so there is just one that has to
  * wait for them, and looks again.  Ends of siblings wait for nobody as long
- * as some other parent is open, and no two of them for each other.
+ * as some other parent is open.
+ *
+ * Whoever waits says so, with a lock that he has as long (tq_edge_wait), and
+ * looks again at all that waits for what he has taken away (tq_edge_mine).
+ * So nobody waits for him meanwhile, but leaves it to him.  A wait is for one
+ * who has seen to the instance, and who waits for nobody in it any more.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "access/relscan.h"
+#include "access/subtrans.h"
 #include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -52,6 +58,8 @@ static TqStmt stmt_add = {
 	true};
 
 static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
+static void   wait_tag(int64 workflow_id, LOCKTAG *tag);
+static bool   waits(int64 workflow_id, TransactionId xid);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -85,6 +93,57 @@ static void
 lock_tag(int64 workflow_id, LOCKTAG *tag)
 {
 	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+}
+
+/*
+ * Under the lock: this transaction is about to wait for another one, and will
+ * look again at all that concerns it in this instance.
+ */
+void
+tq_edge_wait(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	wait_tag(workflow_id, &tag);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+}
+
+/* Under the lock: it has waited, and looks. */
+void
+tq_edge_go_on(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	wait_tag(workflow_id, &tag);
+	(void) LockRelease(&tag, ShareLock, false);
+}
+
+/* Under the lock: does that transaction, which goes on, wait in this way? */
+static bool
+waits(int64 workflow_id, TransactionId xid)
+{
+	int                   pid;
+	int                   count;
+	bool                  any = false;
+	VirtualTransactionId *who;
+	LOCKTAG               tag;
+
+	wait_tag(workflow_id, &tag);
+	who = GetLockConflicts(&tag, ExclusiveLock, &count);
+	pid = count == 0 ? 0
+					 : BackendXidGetPid(SubTransGetTopmostTransaction(xid));
+	for (int i = 0; i < count && pid != 0; i++)
+		any = any || tq_compat_vxid_pid(who[i]) == pid;
+	pfree(who);
+	return any;
+}
+
+/* Nobody waits for it: it says who has it. */
+static void
+wait_tag(int64 workflow_id, LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge_pkey,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
@@ -212,7 +271,8 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		}
 		if (!index_fetch_heap(edges->scan, edges->slot))
 			continue;
-		if (TransactionIdIsValid(dirty.xmax))
+		if (TransactionIdIsValid(dirty.xmax) &&
+			!waits(workflow_id, dirty.xmax))
 		{
 			left = TQ_LEFT_PASSING;
 			*other = dirty.xmax;
@@ -238,6 +298,41 @@ set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(child));
 	ScanKeyInit(&keys[2], 3, strategy, compare, Int32GetDatum(parent));
+}
+
+/* All that this transaction has taken away. */
+void
+tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine)
+{
+	ScanKeyData keys[3];
+
+	/* as many as in the other looks */
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	for (int i = 1; i < lengthof(keys); i++)
+		ScanKeyInit(&keys[i], (AttrNumber) (i + 1),
+					BTGreaterEqualStrategyNumber, F_INT4GE,
+					Int32GetDatum(PG_INT32_MIN));
+	edges->scan->xs_snapshot = SnapshotAny;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	while (index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot))
+	{
+		HeapTuple tuple;
+		bool      should_free;
+		bool      isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		tuple = ExecFetchSlotHeapTuple(edges->slot, false, &should_free);
+		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+			!HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) &&
+			TransactionIdIsCurrentTransactionId(
+				HeapTupleHeaderGetUpdateXid(tuple->t_data)))
+			tq_edge_note(mine,
+						 DatumGetInt32(slot_getattr(edges->slot, 2, &isnull)),
+						 DatumGetInt32(slot_getattr(edges->slot, 3, &isnull)));
+	}
+	ExecClearTuple(edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
 }
 
 /* Note an edge that is to be added. */

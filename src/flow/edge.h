@@ -17,7 +17,7 @@
 typedef enum TqLeft
 {
 	TQ_LEFT_NONE,
-	TQ_LEFT_OPEN,   /* one stands */
+	TQ_LEFT_OPEN,   /* one stands, or is taken away by who will look again */
 	TQ_LEFT_PASSING /* none but such as another transaction takes away */
 } TqLeft;
 
@@ -41,6 +41,8 @@ typedef struct TqNewEdges
 
 extern void   tq_edge_lock(int64 workflow_id);
 extern void   tq_edge_unlock(int64 workflow_id);
+extern void   tq_edge_wait(int64 workflow_id);
+extern void   tq_edge_go_on(int64 workflow_id);
 extern void   tq_edge_begin(TqEdges *edges);
 extern void   tq_edge_end(TqEdges *edges);
 extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
@@ -49,7 +51,8 @@ extern TqLeft tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child,
 						   int32 near, TransactionId *other);
 extern TqLeft tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child,
 						  int32 parent, TransactionId *other);
-extern void   tq_edge_note(TqNewEdges *added, int32 child, int32 parent);
-extern void   tq_edge_add(int64 workflow_id, const TqNewEdges *added);
+extern void tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine);
+extern void tq_edge_note(TqNewEdges *added, int32 child, int32 parent);
+extern void tq_edge_add(int64 workflow_id, const TqNewEdges *added);
 
 #endif /* TQ_EDGE_H */

@@ -33,7 +33,6 @@
 
 #include "base/catalog.h"
 #include "base/spi.h"
-#include "core/failure.h"
 #include "core/key.h"
 #include "core/role.h"
 #include "core/step.h"
@@ -139,8 +138,8 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(one);
 		MemoryContextSwitchTo(one);
-		if ((tq_row_find(call, ids[i], &task) ||
-			 (tokens == NULL && tq_row_find_archived(ids[i], &task))) &&
+		if ((tokens == NULL ? tq_row_find_any(call, ids[i], &task)
+							: tq_row_find(call, ids[i], &task)) &&
 			tq_step_is(&task) &&
 			(tokens == NULL || (task.f.state == TQ_STATE_RUNNING &&
 								task.f.token == tokens[i])) &&
@@ -149,12 +148,12 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
 			/* also one whose choice is refused */
-			if ((kind == TQ_GATE_BACK && tq_failure_stop_asked(&task)) ||
-				(kind == TQ_GATE_END && tq_step_chooses(step->type)))
+			if (kind == TQ_GATE_END && tq_step_chooses(step->type))
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, &gates, &flow, step, kind);
-			if (kind == TQ_GATE_FAILURE && step->type == TQ_STEP_WORKFLOW)
+			if (kind != TQ_GATE_END && kind != TQ_GATE_REPAIR &&
+				step->type == TQ_STEP_WORKFLOW)
 				add_child(&gates, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);
@@ -239,8 +238,6 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 			/* who cancels one that waits for an instance cancels that */
 			return tq_stop_is(flow) || step->type == TQ_STEP_WORKFLOW ||
 				   tq_stop_ends_batch(flow->template, step);
-		case TQ_GATE_BACK:
-			return false;
 		case TQ_GATE_ALONE:
 		case TQ_GATE_REPAIR:
 			break;
@@ -293,8 +290,6 @@ may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
 	bool *behind;
 	bool  any = false;
 
-	if (kind == TQ_GATE_BACK)
-		return false;
 	if (kind != TQ_GATE_END || step == NULL || step->ends ||
 		tq_step_chooses(step->type))
 		return true;

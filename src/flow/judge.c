@@ -45,12 +45,6 @@ static TqStmt stmt_not_begun = {
 	{INT8OID, INT8OID},
 	NULL};
 
-static TqStmt stmt_maker = {"SELECT xmin FROM taskq.archive_keep"
-							" WHERE workflow_id = $1 AND step_id = $2",
-							2,
-							{INT8OID, INT4OID},
-							NULL};
-
 /* Rows of an instance, from a step on. */
 typedef struct Walk
 {
@@ -76,8 +70,6 @@ static bool    walk_on(Walk *walk, TupleTableSlot *slot);
 static bool    is_past(HeapTupleHeader version);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
-static bool    waits_for_me(const TqFlow *flow, TqEdges *edges,
-							const TqStep *step, int32 step_id);
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
@@ -637,45 +629,8 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 					&passing) == TQ_LEFT_NONE &&
 		TransactionIdIsInProgress(writer))
 		return TQ_GOING_ON;
-	if (all && waits_for_me(flow, edges, step, step_id))
-		return TQ_GOING_ON;
 	*other = writer;
 	return TQ_GOING_UNKNOWN;
-}
-
-/*
- * Who has ended a step finds a child of it that this transaction has ended
- * before: he waits for this one, and looks again.
- */
-static bool
-waits_for_me(const TqFlow *flow, TqEdges *edges, const TqStep *step,
-			 int32 step_id)
-{
-	Datum args[2] = {Int64GetDatum(flow->workflow_id)};
-
-	for (int i = 0; i < step->children.count; i++)
-	{
-		TransactionId maker = InvalidTransactionId;
-		TransactionId passing;
-		TqSpi         spi;
-
-		if (tq_edge_one(edges, flow->workflow_id, step->children.places[i],
-						step_id, &passing) != TQ_LEFT_PASSING)
-			continue;
-		args[1] = Int32GetDatum(step->children.places[i]);
-		tq_spi_enter(&spi);
-		if (tq_spi_look(&stmt_maker, args, NULL, 1) > 0)
-		{
-			bool isnull;
-
-			maker = DatumGetTransactionId(tq_spi_get(0, 1, &isnull));
-		}
-		tq_spi_leave(&spi);
-		if (TransactionIdIsValid(maker) &&
-			TransactionIdIsCurrentTransactionId(maker))
-			return true;
-	}
-	return false;
 }
 
 /* A step whose instance goes on has begun. */

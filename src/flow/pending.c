@@ -34,7 +34,10 @@ tq_pending_number(void)
 	return moves_noted++;
 }
 
-/* By instances, each in the order in which they were told. */
+/*
+ * By instances, those inside before those around, which have the smaller
+ * numbers; each in the order in which they were told.
+ */
 static int
 compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -42,7 +45,7 @@ compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	const TqMoved *y = pairingheap_const_container(TqMoved, node, b);
 
 	if (x->workflow_id != y->workflow_id)
-		return x->workflow_id < y->workflow_id ? 1 : -1;
+		return x->workflow_id > y->workflow_id ? 1 : -1;
 	return x->number < y->number ? 1 : -1;
 }
 

@@ -277,8 +277,7 @@ send_back(Return *r, int32 child)
 		if (task_id == 0)
 			return;
 		tq_call_snapshot();
-		if (!tq_row_find(r->call, task_id, &task) &&
-			!tq_row_find_archived(task_id, &task))
+		if (!tq_row_find_any(r->call, task_id, &task))
 		{
 			if (IsolationUsesXactSnapshot())
 				tq_error_serialization();

@@ -2,7 +2,7 @@
 # by one and in lists, give signals, retry, resolve and cancel, all on the few
 # instances that are there: sub-workflows, keys of few values, choices, batches,
 # failures that hold up others.  Nobody meets an error that is none of the
-# contract, no instance is left behind, and hardly anybody waits in a ring.
+# contract, no instance is left behind, and nobody waits in a ring.
 use strict;
 use warnings;
 use FindBin;
@@ -139,9 +139,7 @@ SQL
 $node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'no client ends before');
 
 diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
-is($sql->("SELECT detail FROM met WHERE code NOT IN ('ok', '40P01') AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only');
-cmp_ok($sql->("SELECT count(*) FROM met WHERE code = '40P01'"), '<=', $sql->('SELECT count(*) / 100 FROM met'), 'hardly a deadlock')
-  or diag($sql->("SELECT detail FROM met WHERE code = '40P01'"));
+is($sql->("SELECT detail FROM met WHERE code <> 'ok' AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only, and no deadlock');
 cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state IN (1, 2)"), '>', 0, 'some have ended well');
 cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state = 3"), '>', 0, 'and some in error');
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
