@@ -27,7 +27,7 @@ typedef enum TqCarryColumn
 typedef enum TqGateKind
 {
 	TQ_GATE_END,     /* a step ends, well as far as is known */
-	TQ_GATE_FAILURE, /* or not, also one that goes back if not asked to stop */
+	TQ_GATE_FAILURE, /* or not; or it goes back, and may be asked to stop */
 	TQ_GATE_ALONE,   /* a signal comes, the instance or a list is cancelled */
 	TQ_GATE_REPAIR   /* what has failed goes on, in those around as well */
 } TqGateKind;
