@@ -187,6 +187,8 @@ SELECT 'step waits for a workflow that does not go on', pg_catalog.concat('task 
   FROM step s
  WHERE s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0 AND s.type OPERATOR(pg_catalog.=) 'workflow'
    AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (0, 5))
+   AND NOT EXISTS (SELECT FROM taskq.timer r
+                    WHERE r.task_id OPERATOR(pg_catalog.=) s.task_id AND r.since OPERATOR(pg_catalog.=) s.suspended_at)
 UNION ALL
 SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w

@@ -180,6 +180,8 @@ catalog_load(void)
 	found.template = relation_oid(found.schema, "template");
 	found.edge = relation_oid(found.schema, "edge");
 	found.edge_pkey = relation_oid(found.schema, "edge_pkey");
+	found.workflow_identity =
+		relation_oid(found.schema, "workflow_identity_idx");
 	found.task_workflow = relation_oid(found.schema, "task_workflow_idx");
 	found.archive = relation_oid(found.schema, "archive");
 	for (int i = 0; i < TQ_LEAVES; i++)

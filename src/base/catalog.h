@@ -34,6 +34,7 @@ typedef struct TqCatalog
 	Oid key;
 	Oid key_pkey;
 	Oid workflow;
+	Oid workflow_identity;
 	Oid template;
 	Oid edge;
 	Oid edge_pkey;

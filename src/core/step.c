@@ -74,16 +74,28 @@ tq_step_alone(TqStepMove move, void *arg, bool *busy)
 	return false;
 }
 
-static void
-move_alone(void *arg)
+/*
+ * Waits for locks end with 55P03 after a moment, until AtEOXact_GUC of the
+ * level that is returned.
+ */
+int
+tq_step_wait_briefly(void)
 {
-	Alone *alone = arg;
-	int    level = NewGUCNestLevel();
-	TqCall call;
+	int level = NewGUCNestLevel();
 
 	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
 							 0, false);
+	return level;
+}
+
+static void
+move_alone(void *arg)
+{
+	Alone *alone = arg;
+	int    level = tq_step_wait_briefly();
+	TqCall call;
+
 	tq_call_begin(&call, "taskq duties");
 	alone->moved = alone->move(&call, alone->arg);
 	tq_call_end(&call);

@@ -79,5 +79,6 @@ typedef bool (*TqStepMove)(TqCall *call, void *arg);
 extern void tq_step_refuse(const TqTask *task, const char *wanted);
 extern bool tq_step_alone(TqStepMove move, void *arg, bool *busy);
 extern void tq_step_may_wait(void);
+extern int  tq_step_wait_briefly(void);
 
 #endif /* TQ_STEP_H */

@@ -211,14 +211,16 @@ begin_inside(TqCall *call, TqAhead *ahead, const TqTemplate *template)
 	pfree(at_once);
 }
 
-/* An instance is started: its own keys are locked when its steps are made. */
+/* An instance is started: its own keys, and those of what begins inside. */
 void
-tq_ahead_note_begin(TqCall *call, const TqTemplate *template)
+tq_ahead_note_start(TqCall *call, const TqTemplate *template)
 {
 	TqAhead ahead = {0};
 
-	if (tq_queue_any_ordered())
-		begin_inside(call, &ahead, template);
+	if (!tq_queue_any_ordered())
+		return;
+	note_keys(call, template, NULL);
+	begin_inside(call, &ahead, template);
 }
 
 /* An instance of which the gate is passed alone is cancelled. */

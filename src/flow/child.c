@@ -7,7 +7,9 @@
  * child that is revived makes it wait again, in the same transaction.
  *
  * Whoever ends both sees to the child first and then to the step around it,
- * so that nobody waits in a ring: also who cancels the step.
+ * so that nobody waits in a ring: also who cancels the step.  For the same
+ * reason a child is not waited for whose identity somebody else is just taking
+ * or giving up: its step waits without one until a duty has begun it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,11 +18,15 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "utils/guc.h"
 
+#include "base/debug.h"
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/spi.h"
 #include "core/large.h"
 #include "core/role.h"
+#include "core/step.h"
 #include "flow/ahead.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
@@ -33,8 +39,19 @@ static TqStmt stmt_newest = {
 	NULL,
 	true};
 
+/* A row that is to be added without waiting. */
+typedef struct Adding
+{
+	TqFlow            *child;
+	const TqBeginning *beginning;
+	int64              holder;
+} Adding;
+
 static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
-				   int64 task_id);
+				   const TqTask *task);
+static bool  add_row(TqFlow *child, const TqBeginning *beginning,
+					 int64 *holder);
+static void  add_alone(void *arg);
 static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 					 TqBeginning *beginning);
 static char *missing_right(const TqFlow *child);
@@ -62,7 +79,7 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
 	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
 		child.state == TQ_FLOW_CANCELLED)
-		start(call, flow, step, task_id);
+		start(call, flow, step, &task);
 	else if (tq_flow_has_ended(&child))
 		end_step(call, task_id, &child);
 }
@@ -140,8 +157,9 @@ tq_child_find(int64 task_id, TqFlow *child)
 }
 
 static void
-start(TqCall *call, TqFlow *flow, const TqStep *step, int64 task_id)
+start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 {
+	int64       task_id = task->f.task_id;
 	TqFlow      child = {0};
 	TqBeginning beginning = {0};
 	char       *wrong = prepare(flow, step, &child, &beginning);
@@ -152,14 +170,50 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, int64 task_id)
 
 		child.parent_task_id = task_id;
 		beginning.parent_id = flow->workflow_id;
-		holder = tq_start(call, &child, &beginning);
-		if (holder != 0)
+		if (!add_row(&child, &beginning, &holder))
+			tq_passive_again(task);
+		else if (holder == 0)
+			tq_start_steps(call, &child);
+		else
 			wrong = psprintf(
 				"workflow \"%s\" has been started already, as " INT64_FORMAT,
 				step->wait->name, holder);
 	}
 	if (wrong != NULL)
 		reject_step(call, task_id, wrong);
+}
+
+/* False: somebody is about to take its identity, or to give it up. */
+static bool
+add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
+{
+	Jsonb     *identity = tq_identity(child, beginning->key);
+	Adding     adding = {child, beginning, 0};
+	ErrorData *error;
+
+	if (identity == NULL)
+	{
+		*holder = tq_start_row(child, beginning);
+		return true;
+	}
+	if (tq_identity_is_busy(identity))
+		return false;
+	TQ_DEBUG_POINT("identity_free");
+	error = tq_guard(add_alone, &adding);
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	*holder = adding.holder;
+	return error == NULL;
+}
+
+static void
+add_alone(void *arg)
+{
+	Adding *adding = arg;
+	int     level = tq_step_wait_briefly();
+
+	adding->holder = tq_start_row(adding->child, adding->beginning);
+	AtEOXact_GUC(true, level);
 }
 
 /* NULL, or why it cannot be started: its step dies of that. */

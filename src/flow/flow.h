@@ -137,13 +137,17 @@ tq_flow_has_ended(const TqFlow *flow)
 }
 
 /* start.c */
-extern char  *tq_start_wrong_input(const TqFlow *flow);
-extern Jsonb *tq_start_identity(const TqFlow *flow, const char *key);
-extern int64  tq_start_holder(Jsonb *identity, int64 but);
-extern void   tq_start_exists(const char *name, int64 holder, const char *hint)
+extern char *tq_start_wrong_input(const TqFlow *flow);
+extern void  tq_start_exists(const char *name, int64 holder, const char *hint)
 	pg_attribute_noreturn();
-extern int64 tq_start(TqCall *call, TqFlow *flow,
-					  const TqBeginning *beginning);
+extern int64 tq_start_row(TqFlow *flow, const TqBeginning *beginning);
+extern void  tq_start_steps(TqCall *call, TqFlow *flow);
+
+/* identity.c */
+extern Jsonb *tq_identity(const TqFlow *flow, const char *key);
+extern Jsonb *tq_identity_of(const TqFlow *flow);
+extern int64  tq_identity_holder(Jsonb *identity, int64 but);
+extern bool   tq_identity_is_busy(Jsonb *identity);
 
 /* cancel.c */
 extern bool tq_cancel(TqCall *call, TqFlow *flow, char *message);

@@ -30,6 +30,8 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lock.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 
 #include "base/catalog.h"
 #include "base/spi.h"
@@ -45,6 +47,9 @@
 
 /* The number of no instance: that of all. */
 #define ALL_INSTANCES 0
+
+/* Part of taskq.template in tags of locks; 0 are the templates. */
+#define OF_IDENTITY 1
 
 typedef struct Gate
 {
@@ -62,7 +67,8 @@ typedef struct Gates
 	bool  waited;
 
 	TqAhead ahead;
-	List   *children; /* tasks that wait for instances, to be cancelled */
+	List   *children;   /* tasks that wait for instances, to be cancelled */
+	List   *identities; /* hashes, of instances that may have them again */
 } Gates;
 
 static TqStmt stmt_around = {
@@ -85,11 +91,14 @@ static bool  may_end(const TqTemplate *template, const TqStep *step,
 					 TqGateKind kind);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
 static int64 around(int64 workflow_id);
+static void  add_identity(Gates *gates, const TqFlow *flow);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
 static void  add_child(Gates *gates, int64 task_id);
 static void  pass(Gates *gates);
 static void  merge(Gates *gates);
 static bool  lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
+static void  lock_identity(Gates *gates, uint32 hash);
+static bool  acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode);
 static int   compare(const void *a, const void *b);
 
 /*
@@ -202,6 +211,8 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 	bool  ends = flow->depth > 0 && may_end(flow->template, step, kind);
 
 	add(gates, workflow_id, alone);
+	if (kind == TQ_GATE_REPAIR)
+		add_identity(gates, flow);
 	if (keys)
 		tq_ahead_note(call, &gates->ahead, flow->template,
 					  alone ? NULL : step);
@@ -219,6 +230,8 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 			alone = alone ||
 					(tq_stop_is(&outer) &&
 					 (kind != TQ_GATE_END || goes_far(outer.template, NULL)));
+			if (kind == TQ_GATE_REPAIR)
+				add_identity(gates, &outer);
 			if (keys)
 				tq_ahead_note(call, &gates->ahead, outer.template, NULL);
 		}
@@ -315,6 +328,21 @@ around(int64 workflow_id)
 	return outer;
 }
 
+/* One that has failed, or is about to: it goes on again, as what it was. */
+static void
+add_identity(Gates *gates, const TqFlow *flow)
+{
+	Jsonb *identity;
+
+	if (flow->state != TQ_FLOW_ERROR && flow->state != TQ_FLOW_LIVE)
+		return;
+	identity = tq_identity_of(flow);
+	if (identity != NULL)
+		gates->identities = list_append_unique_int(
+			gates->identities, DatumGetInt32(DirectFunctionCall1(
+								   jsonb_hash, JsonbPGetDatum(identity))));
+}
+
 static void
 add(Gates *gates, int64 workflow_id, bool alone)
 {
@@ -342,8 +370,9 @@ add_child(Gates *gates, int64 task_id)
 static void
 pass(Gates *gates)
 {
-	LOCKMODE of_all = NoLock;
-	bool     too_many;
+	LOCKMODE  of_all = NoLock;
+	ListCell *cell;
+	bool      too_many;
 
 	merge(gates);
 	/* it has a number when it has passed one and moved something */
@@ -367,6 +396,9 @@ pass(Gates *gates)
 		else if (!too_many && lock(gates, gate->workflow_id, ShareLock))
 			shared_count++;
 	}
+	list_sort(gates->identities, list_int_cmp);
+	foreach (cell, gates->identities)
+		lock_identity(gates, (uint32) lfirst_int(cell));
 }
 
 /* Each instance once, alone if anything needs that. */
@@ -393,16 +425,33 @@ merge(Gates *gates)
 static bool
 lock(Gates *gates, int64 workflow_id, LOCKMODE mode)
 {
-	LockAcquireResult result;
-	LOCKTAG           tag;
+	LOCKTAG tag;
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
-	result = LockAcquire(&tag, mode, false, true);
+	return acquire(gates, &tag, mode);
+}
+
+/* Against others that repair: of two lists each may bring back several. */
+static void
+lock_identity(Gates *gates, uint32 hash)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->template, hash,
+					   OF_IDENTITY);
+	(void) acquire(gates, &tag, ExclusiveLock);
+}
+
+static bool
+acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode)
+{
+	LockAcquireResult result = LockAcquire(tag, mode, false, true);
+
 	if (result == LOCKACQUIRE_NOT_AVAIL)
 	{
 		tq_step_may_wait();
-		result = LockAcquire(&tag, mode, false, false);
+		result = LockAcquire(tag, mode, false, false);
 		gates->waited = true;
 	}
 	return result == LOCKACQUIRE_OK;

@@ -284,7 +284,11 @@ say_child(StringInfo text, int64 task_id)
 
 	if (!find_child(task_id, &child))
 	{
-		appendStringInfoString(text, "waits for a workflow inside it");
+		appendStringInfoString(
+			text, tq_child_find(task_id, &child)
+					  ? "waits for a workflow inside it"
+					  : "waits for a workflow to begin inside it: an open "
+						"transaction is at one that is the same");
 		return;
 	}
 	count = tq_flow_steps(&child, &made);

@@ -84,6 +84,8 @@ static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
 static int64 ring_timers(int limit);
 static bool  ring(TqCall *call, void *arg);
+static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
+						 TqTask *task);
 static TimestampTz next_timer(void);
 
 void
@@ -136,6 +138,15 @@ tq_passive_begun(const TqTask *task, const TqMove *move)
 	(void) tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 	tq_xact_due(move->due_at);
+}
+
+/* An instance could not be begun for it: soon once more, by a duty. */
+void
+tq_passive_again(const TqTask *task)
+{
+	TqMove move = {.due_at = tq_clock_dispatch() + BUSY_PAUSE};
+
+	tq_passive_begun(task, &move);
 }
 
 /* The signal that a step waits for has come: its end. */
@@ -354,6 +365,8 @@ ring(TqCall *call, void *arg)
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
 		(step = tq_flow_step_of(&task, &flow)) == NULL || step->wait == NULL)
 		return true;
+	if (step->type == TQ_STEP_WORKFLOW)
+		return begin_child(call, &flow, step, &task);
 	move.no_wait = true;
 	move.wanted = "ended by its timer";
 	move.to = TQ_STATE_DONE;
@@ -365,4 +378,17 @@ ring(TqCall *call, void *arg)
 		move.reason = TQ_REASON_TIMEOUT;
 	}
 	return tq_state_enter(call, queue, &task, &move);
+}
+
+/* Beside nobody who moves the step; if it could not be begun before. */
+static bool
+begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task)
+{
+	int64 version = task->f.version;
+
+	if (tq_gate_pass(call, flow, step, TQ_GATE_END) ||
+		!tq_row_lock(call, task, false) || task->f.version != version)
+		return false;
+	tq_child_begin(call, flow, task->f.task_id);
+	return true;
 }

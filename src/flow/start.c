@@ -3,13 +3,13 @@
  *		taskq_start_workflow: an instance begins.
  *
  * The template is found and locked, the caller's right on each of its queues
- * checked, the input compared with its schema.  The row of the instance is
- * written first: its identity is unique by an index, so that of two that
- * start the same one waits for the other.  Then its steps and their edges are
- * written, each together (make.c).
+ * checked, the input compared with its schema, the keys of its steps locked.
+ * The row of the instance is written first: its identity is unique by an
+ * index, so that of two that start the same one waits for the other.  Then its
+ * steps and their edges are written, each together (make.c).
  *
- * An instance that a step of another one waits for begins in the same way
- * (child.c).
+ * An instance that a step of another one waits for begins in the same way, but
+ * waits for nobody (child.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/id.h"
+#include "core/key.h"
 #include "core/queue.h"
 #include "core/role.h"
 #include "core/submission.h"
@@ -77,22 +78,6 @@ static TqStmt stmt_add = {
 	NULL,
 	true};
 
-static TqStmt stmt_holder = {
-	"SELECT w.workflow_id, w.state IN (0, 5), w.finished_at, w.template_id"
-	"  FROM taskq.workflow w"
-	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
-	1,
-	{JSONBOID},
-	NULL};
-
-/* Unless it goes on again. */
-static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
-							  " WHERE workflow_id = $1"
-							  "   AND state NOT IN (0, 5)",
-							  1,
-							  {INT8OID},
-							  NULL};
-
 static void read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void require_queues(const TqTemplate *template);
 static void require_queue(const char *queue, const char **before);
@@ -120,8 +105,12 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		flow.template->identity == TQ_IDENTITY_KEY)
 		tq_error_required("key");
 	flow.started_by = tq_role_intern(GetUserId());
-	tq_ahead_note_begin(&call, flow.template);
-	holder = tq_start(&call, &flow, &start.beginning);
+	/* who has begun nothing yet may wait for a key, or for an identity */
+	tq_ahead_note_start(&call, flow.template);
+	tq_key_lock_names(&call, NULL, 0);
+	holder = tq_start_row(&flow, &start.beginning);
+	if (holder == 0)
+		tq_start_steps(&call, &flow);
 	tq_call_end(&call);
 	if (holder == 0)
 		PG_RETURN_INT64(flow.workflow_id);
@@ -141,12 +130,11 @@ tq_start_exists(const char *name, int64 holder, const char *hint)
 					hint == NULL ? 0 : errhint("%s", hint)));
 }
 
-/* Make the instance; the id of another one that has its identity, else 0. */
+/* The row of an instance; the id of another one with its identity, else 0. */
 int64
-tq_start(TqCall *call, TqFlow *flow, const TqBeginning *beginning)
+tq_start_row(TqFlow *flow, const TqBeginning *beginning)
 {
-	Jsonb *identity = tq_start_identity(flow, beginning->key);
-	TqPlan plan = {0};
+	Jsonb *identity = tq_identity(flow, beginning->key);
 	int64  holder;
 
 	flow->created_at = tq_clock_wall();
@@ -155,13 +143,19 @@ tq_start(TqCall *call, TqFlow *flow, const TqBeginning *beginning)
 		holder = 0;
 		flow->workflow_id = tq_id_next();
 	} while (!add_row(flow, beginning, identity) &&
-			 (holder = tq_start_holder(identity, 0)) == 0);
-	if (holder != 0)
-		return holder;
+			 (holder = tq_identity_holder(identity, 0)) == 0);
+	return holder;
+}
+
+/* Its steps. */
+void
+tq_start_steps(TqCall *call, TqFlow *flow)
+{
+	TqPlan plan = {0};
+
 	tq_plan_start(flow, &plan);
 	tq_make_steps(call, flow, plan.steps, plan.count, &plan.edges);
 	tq_advance_begin(call, flow, &plan);
-	return 0;
 }
 
 static void
@@ -266,48 +260,6 @@ tq_start_wrong_input(const TqFlow *flow)
 	return words.data;
 }
 
-/* What must not be there twice; NULL: anything may. */
-Jsonb *
-tq_start_identity(const TqFlow *flow, const char *key)
-{
-	JsonbParseState *state = NULL;
-	JsonbValue       value;
-	Jsonb           *input;
-
-	if (key == NULL && flow->template->identity == TQ_IDENTITY_UNIQUE)
-		return NULL;
-	(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
-	value.type = jbvString;
-	value.val.string.val = flow->template->space;
-	value.val.string.len = (int) strlen(flow->template->space);
-	(void) pushJsonbValue(&state, WJB_ELEM, &value);
-	value.val.string.val = flow->template->name;
-	value.val.string.len = (int) strlen(flow->template->name);
-	(void) pushJsonbValue(&state, WJB_ELEM, &value);
-	if (key != NULL)
-	{
-		value.val.string.val = (char *) key;
-		value.val.string.len = (int) strlen(key);
-		(void) pushJsonbValue(&state, WJB_ELEM, &value);
-	}
-	else
-	{
-		/* a list of one: no input is like a key */
-		(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
-		input = tq_value_canonical(flow->input);
-		if (!JB_ROOT_IS_SCALAR(input) ||
-			!JsonbExtractScalar(&input->root, &value))
-		{
-			value.type = jbvBinary;
-			value.val.binary.data = &input->root;
-			value.val.binary.len = VARSIZE_ANY_EXHDR(input);
-		}
-		(void) pushJsonbValue(&state, WJB_ELEM, &value);
-		(void) pushJsonbValue(&state, WJB_END_ARRAY, NULL);
-	}
-	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL));
-}
-
 /* False: an instance has the identity. */
 static bool
 add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
@@ -346,42 +298,4 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
 	tq_spi_leave(&spi);
 	return added;
-}
-
-/*
- * The instance, but one, that has the identity; 0: none any more.  One that
- * has ended keeps it for the time that its template says.
- */
-int64
-tq_start_holder(Jsonb *identity, int64 but)
-{
-	Datum       arg = JsonbPGetDatum(identity);
-	int64       holder = 0;
-	bool        live = false;
-	TimestampTz finished_at = 0;
-	int32       template_id = 0;
-	int64       window;
-	TqSpi       spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_holder, &arg, NULL, 1) > 0)
-	{
-		holder = tq_spi_int8(0, 1, 0);
-		live = tq_spi_bool(0, 2);
-		finished_at = tq_spi_time(0, 3, 0);
-		template_id = tq_spi_int4(0, 4, 0);
-	}
-	tq_spi_leave(&spi);
-	if (holder == but)
-		return 0;
-	if (holder == 0 || live)
-		return holder;
-	window = tq_template_get(template_id)->identity_window;
-	if (window == TQ_FOREVER || finished_at + window > tq_clock_wall())
-		return holder;
-	arg = Int64GetDatum(holder);
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_give_up, &arg, NULL, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
-	return 0;
 }

@@ -67,13 +67,6 @@ static TqStmt stmt_revive = {
 	{INT8OID, JSONBOID},
 	NULL};
 
-static TqStmt stmt_key = {
-	"SELECT key FROM taskq.workflow WHERE workflow_id = $1",
-	1,
-	{INT8OID},
-	NULL,
-	true};
-
 /* What revive() needs and tells. */
 typedef struct Revival
 {
@@ -102,10 +95,9 @@ static TqStmt stmt_steps = {
 	NULL,
 	true};
 
-static void  revive(void *arg);
-static char *key_of(int64 workflow_id);
-static bool  read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
-static int   read_steps(const TqFlow *flow, bool compensations, TqMade **made);
+static void revive(void *arg);
+static bool read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static int  read_steps(const TqFlow *flow, bool compensations, TqMade **made);
 static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
@@ -248,13 +240,13 @@ tq_flow_revive(TqFlow *flow)
 	ErrorData *error;
 	int64      holder;
 
-	revival.identity = tq_start_identity(flow, key_of(flow->workflow_id));
+	revival.identity = tq_identity_of(flow);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		holder = revival.identity == NULL
 					 ? 0
-					 : tq_start_holder(revival.identity, flow->workflow_id);
+					 : tq_identity_holder(revival.identity, flow->workflow_id);
 		if (holder != 0)
 			tq_start_exists(flow->template->name, holder, NULL);
 		/* somebody may take it at the same time */
@@ -284,21 +276,6 @@ revive(void *arg)
 	revival->done = tq_spi_run(&stmt_revive, args, nulls, SPI_OK_UPDATE, 0) ==
 					1;
 	tq_spi_leave(&spi);
-}
-
-/* What its starter has called it; NULL: nothing. */
-static char *
-key_of(int64 workflow_id)
-{
-	Datum arg = Int64GetDatum(workflow_id);
-	char *key = NULL;
-	TqSpi spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_key, &arg, NULL, 1) > 0)
-		key = tq_spi_text(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	return key;
 }
 
 /* As long as its template says, else as long as finished tasks. */

@@ -57,6 +57,15 @@ SELECT define('outside ' || how, how, ('[{"name": "v1", "type": "workflow", "wor
     {"name": "b", "depends_on": ["v1", "a"]}, {"name": "v2", "type": "workflow", "workflow": {"name": "keys stop"}, "depends_on": ["a"]}]')::jsonb)
   FROM (VALUES ('stop', 'continue'), ('continue', 'stop')) h (how, other);
 
+-- instances inside of which there must not be two
+SELECT define('once ' || how, how, '[{"name": "a", "queue": "serial", "key": "k3"}, {"name": "i"}, {"name": "j", "depends_on": ["a", "i"]}]')
+  FROM unnest(array['stop', 'continue']) how;
+SELECT define('named ' || how, how, ('[{"name": "a"}, {"name": "b"}, {"name": "h"},
+    {"name": "w1", "type": "workflow", "workflow": {"name": "once ' || how || '", "key": "one"}, "depends_on": ["a"]},
+    {"name": "w2", "type": "workflow", "workflow": {"name": "once ' || how || '", "key": "two"}, "depends_on": ["b"]},
+    {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["w1", "w2"]}, {"name": "e", "depends_on": ["b", "h"]}]')::jsonb)
+  FROM unnest(array['stop', 'continue']) how;
+
 CREATE TABLE met (call text, code text, detail text);
 
 -- one call of the extension
@@ -107,7 +116,8 @@ CREATE FUNCTION by_hand(dice float) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF dice < 0.3 THEN
         IF (SELECT count(*) FROM taskq.workflow WHERE state = 0) < 25 THEN
-            PERFORM try(format('taskq_start_workflow(%L, %L)', (SELECT name FROM taskq.template ORDER BY random() LIMIT 1), '{"n": "x"}'));
+            PERFORM try(format('taskq_start_workflow(%L, %L, key => %L)', name, '{"n": "x"}', CASE WHEN name LIKE 'once%' THEN (array['one', 'two'])[1 + (random() < 0.5)::int] END))
+               FROM (SELECT name FROM taskq.template ORDER BY random() LIMIT 1) t;
         END IF;
     ELSIF dice < 0.5 THEN
         PERFORM try(format('taskq_signal(%s, %L)', live_workflow('around'), 'go'));
