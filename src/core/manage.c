@@ -247,8 +247,9 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
-	if (task->archived && tq_step_is(task) &&
-		wish->action != TQ_ACTION_POISON && wish->action != TQ_ACTION_UNPOISON)
+	/* one that has not finished may have by then */
+	if (tq_step_is(task) && !call->gated &&
+		(wish->action == TQ_ACTION_RETRY || wish->action == TQ_ACTION_RESOLVE))
 		tq_step_hooks.returning(call, task);
 	if (task->archived || wish->action == TQ_ACTION_RECREATE)
 		tq_key_lock_task(call, queue, task);

@@ -223,6 +223,16 @@ tq_ahead_note_start(TqCall *call, const TqTemplate *template)
 	begin_inside(call, &ahead, template);
 }
 
+/* The instance that a step waits for begins. */
+void
+tq_ahead_note_inside(TqCall *call, const TqStep *step)
+{
+	TqAhead ahead = {0};
+
+	if (tq_queue_any_ordered())
+		begin(call, &ahead, step->wait);
+}
+
 /* An instance of which the gate is passed alone is cancelled. */
 void
 tq_ahead_note_cancel(TqCall *call, const TqFlow *flow)

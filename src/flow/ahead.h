@@ -21,6 +21,7 @@ extern bool  tq_ahead_ends_at_once(const TqStep *step);
 extern void  tq_ahead_note(TqCall *call, TqAhead                    *ahead,
 						   const TqTemplate *template, const TqStep *step);
 extern void  tq_ahead_note_start(TqCall *call, const TqTemplate *template);
+extern void  tq_ahead_note_inside(TqCall *call, const TqStep *step);
 extern void  tq_ahead_note_cancel(TqCall *call, const TqFlow *flow);
 extern void  tq_ahead_note_child(TqCall *call, int64 task_id);
 extern TqTemplate *tq_ahead_template(const TqPassive *wait);

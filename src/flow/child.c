@@ -23,6 +23,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/guc.h"
 #include "base/spi.h"
 #include "core/large.h"
 #include "core/role.h"
@@ -39,14 +40,22 @@ static TqStmt stmt_newest = {
 	NULL,
 	true};
 
+static TqStmt stmt_leave = {"UPDATE taskq.workflow SET parent_task_id = NULL"
+							" WHERE workflow_id = $1",
+							1,
+							{INT8OID},
+							NULL};
+
 /* A row that is to be added without waiting. */
 typedef struct Adding
 {
 	TqFlow            *child;
 	const TqBeginning *beginning;
-	int64              holder;
+	Jsonb             *identity;
+	int64              holder; /* that has it */
 } Adding;
 
+static void  leave(int64 workflow_id);
 static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
 				   const TqTask *task);
 static bool  add_row(TqFlow *child, const TqBeginning *beginning,
@@ -62,7 +71,8 @@ static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
  * A step begins to wait, in this call.  A child that it has already goes on,
- * or has ended well; instead of one that has failed there is a new one.
+ * or has ended well; instead of one that has failed there is a new one, and
+ * whatever becomes of that one later is nothing to the step.
  */
 void
 tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
@@ -77,9 +87,13 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 	step =
 		&flow->template
 			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
-	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
-		child.state == TQ_FLOW_CANCELLED)
+	if (!tq_child_find(task_id, &child))
 		start(call, flow, step, &task);
+	else if (child.state == TQ_FLOW_ERROR || child.state == TQ_FLOW_CANCELLED)
+	{
+		leave(child.workflow_id);
+		start(call, flow, step, &task);
+	}
 	else if (tq_flow_has_ended(&child))
 		end_step(call, task_id, &child);
 }
@@ -157,6 +171,17 @@ tq_child_find(int64 task_id, TqFlow *child)
 }
 
 static void
+leave(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_leave, &arg, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+}
+
+static void
 start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 {
 	int64       task_id = task->f.task_id;
@@ -183,24 +208,28 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 		reject_step(call, task_id, wrong);
 }
 
-/* False: somebody is about to take its identity, or to give it up. */
+/*
+ * False: somebody is about to take its identity or to give it up, or to make
+ * a queue of its steps.
+ */
 static bool
 add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
 {
 	Jsonb     *identity = tq_identity(child, beginning->key);
-	Adding     adding = {child, beginning, 0};
+	Adding     adding = {child, beginning, identity, 0};
 	ErrorData *error;
 
-	if (identity == NULL)
+	if (identity == NULL && tq_start_missing_queue(child->template) == NULL)
 	{
-		*holder = tq_start_row(child, beginning);
+		*holder = tq_start_row(child, beginning, NULL);
 		return true;
 	}
-	if (tq_identity_is_busy(identity))
+	if (identity != NULL && tq_identity_is_busy(identity))
 		return false;
 	TQ_DEBUG_POINT("identity_free");
 	error = tq_guard(add_alone, &adding);
-	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+		error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
 		ReThrowError(error);
 	*holder = adding.holder;
 	return error == NULL;
@@ -212,7 +241,9 @@ add_alone(void *arg)
 	Adding *adding = arg;
 	int     level = tq_step_wait_briefly();
 
-	adding->holder = tq_start_row(adding->child, adding->beginning);
+	tq_start_queues(adding->child->template, true);
+	adding->holder =
+		tq_start_row(adding->child, adding->beginning, adding->identity);
 	AtEOXact_GUC(true, level);
 }
 
@@ -222,6 +253,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
 {
 	const TqPassive *wait = step->wait;
+	const char      *missing;
 	char            *wrong;
 
 	if (flow->depth >= TQ_MAX_NESTING)
@@ -241,6 +273,9 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	wrong = missing_right(child);
 	if (wrong != NULL)
 		return wrong;
+	missing = tq_start_missing_queue(child->template);
+	if (missing != NULL && !tq_guc_auto_create_queues)
+		return psprintf("queue \"%s\" does not exist", missing);
 	if (wait->input != NULL &&
 		!tq_make_fill(flow, step, wait->input, &child->input, &wrong))
 		return psprintf("input: %s", wrong);

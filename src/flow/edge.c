@@ -57,8 +57,7 @@ static TqStmt stmt_add = {
 	NULL,
 	true};
 
-static void   lock_tag(int64 workflow_id, LOCKTAG *tag);
-static void   wait_tag(int64 workflow_id, LOCKTAG *tag);
+static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
 static bool   waits(int64 workflow_id, TransactionId xid);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
@@ -76,7 +75,7 @@ tq_edge_lock(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	lock_tag(workflow_id, &tag);
+	set_tag(&tag, tq_catalog()->edge, workflow_id);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
@@ -85,15 +84,17 @@ tq_edge_unlock(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	lock_tag(workflow_id, &tag);
+	set_tag(&tag, tq_catalog()->edge, workflow_id);
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
+/* The table is the lock; its index says who has to wait, and for that nobody
+ * waits. */
 static void
-lock_tag(int64 workflow_id, LOCKTAG *tag)
+set_tag(LOCKTAG *tag, Oid class, int64 workflow_id)
 {
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, class, (uint32) workflow_id,
+					   (uint16) (workflow_id >> 32));
 }
 
 /*
@@ -105,7 +106,7 @@ tq_edge_wait(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	wait_tag(workflow_id, &tag);
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
 	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
@@ -115,7 +116,7 @@ tq_edge_go_on(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	wait_tag(workflow_id, &tag);
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
 	(void) LockRelease(&tag, ShareLock, false);
 }
 
@@ -129,7 +130,7 @@ waits(int64 workflow_id, TransactionId xid)
 	VirtualTransactionId *who;
 	LOCKTAG               tag;
 
-	wait_tag(workflow_id, &tag);
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
 	who = GetLockConflicts(&tag, ExclusiveLock, &count);
 	pid = count == 0 ? 0
 					 : BackendXidGetPid(SubTransGetTopmostTransaction(xid));
@@ -137,14 +138,6 @@ waits(int64 workflow_id, TransactionId xid)
 		any = any || tq_compat_vxid_pid(who[i]) == pid;
 	pfree(who);
 	return any;
-}
-
-/* Nobody waits for it: it says who has it. */
-static void
-wait_tag(int64 workflow_id, LOCKTAG *tag)
-{
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge_pkey,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
 void
@@ -253,6 +246,8 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 								  ? BackwardScanDirection
 								  : ForwardScanDirection;
 	TqLeft        left = TQ_LEFT_NONE;
+	TransactionId asked = InvalidTransactionId;
+	bool          asked_waits = false;
 	ScanKeyData   keys[3];
 	SnapshotData  dirty;
 
@@ -271,8 +266,13 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		}
 		if (!index_fetch_heap(edges->scan, edges->slot))
 			continue;
-		if (TransactionIdIsValid(dirty.xmax) &&
-			!waits(workflow_id, dirty.xmax))
+		/* most often one transaction takes many of them away */
+		if (dirty.xmax != asked && TransactionIdIsValid(dirty.xmax))
+		{
+			asked = dirty.xmax;
+			asked_waits = waits(workflow_id, asked);
+		}
+		if (TransactionIdIsValid(dirty.xmax) && !asked_waits)
 		{
 			left = TQ_LEFT_PASSING;
 			*other = dirty.xmax;

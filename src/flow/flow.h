@@ -140,8 +140,11 @@ tq_flow_has_ended(const TqFlow *flow)
 extern char *tq_start_wrong_input(const TqFlow *flow);
 extern void  tq_start_exists(const char *name, int64 holder, const char *hint)
 	pg_attribute_noreturn();
-extern int64 tq_start_row(TqFlow *flow, const TqBeginning *beginning);
-extern void  tq_start_steps(TqCall *call, TqFlow *flow);
+extern int64 tq_start_row(TqFlow *flow, const TqBeginning *beginning,
+						  Jsonb *identity);
+extern void  tq_start_queues(const TqTemplate *template, bool by_extension);
+extern const char *tq_start_missing_queue(const TqTemplate *template);
+extern void        tq_start_steps(TqCall *call, TqFlow *flow);
 
 /* identity.c */
 extern Jsonb *tq_identity(const TqFlow *flow, const char *key);

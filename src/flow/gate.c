@@ -90,6 +90,7 @@ static bool  any_join(const TqTemplate *template, const TqStep *step);
 static bool  may_end(const TqTemplate *template, const TqStep *step,
 					 TqGateKind kind);
 static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
+static bool  has_failed(int64 workflow_id);
 static int64 around(int64 workflow_id);
 static void  add_identity(Gates *gates, const TqFlow *flow);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
@@ -220,6 +221,12 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 	{
 		TqFlow outer;
 
+		/* it may be the last that goes on there, and the end is none well */
+		if (kind == TQ_GATE_END && has_failed(workflow_id))
+		{
+			kind = TQ_GATE_FAILURE;
+			ends = true;
+		}
 		workflow_id = around(workflow_id);
 		if (workflow_id == 0)
 			break;
@@ -296,7 +303,7 @@ any_join(const TqTemplate *template, const TqStep *step)
 	return false;
 }
 
-/* Can the instance end by that?  What has failed before is not asked for. */
+/* Can the instance end by that, if nothing has failed before? */
 static bool
 may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
 {
@@ -311,6 +318,20 @@ may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
 		any = behind[i] && template->steps[i].ends;
 	pfree(behind);
 	return any;
+}
+
+/* Has a step, and not been repaired?  Also one that is not committed. */
+static bool
+has_failed(int64 workflow_id)
+{
+	TransactionId other;
+	TqEdges       edges;
+	TqLeft        left;
+
+	tq_edge_begin(&edges);
+	left = tq_edge_left(&edges, workflow_id, TQ_EDGE_FAILURE, 0, &other);
+	tq_edge_end(&edges);
+	return left != TQ_LEFT_NONE;
 }
 
 /* The instance in which one waits for this one; 0: none. */
@@ -332,15 +353,25 @@ around(int64 workflow_id)
 static void
 add_identity(Gates *gates, const TqFlow *flow)
 {
-	Jsonb *identity;
+	MemoryContext mine;
+	MemoryContext one;
+	Jsonb        *identity;
+	int           hash = 0;
 
 	if (flow->state != TQ_FLOW_ERROR && flow->state != TQ_FLOW_LIVE)
 		return;
+	/* it may be as large as an input, and the list long */
+	one = AllocSetContextCreate(CurrentMemoryContext, "taskq identity",
+								ALLOCSET_SMALL_SIZES);
+	mine = MemoryContextSwitchTo(one);
 	identity = tq_identity_of(flow);
 	if (identity != NULL)
-		gates->identities = list_append_unique_int(
-			gates->identities, DatumGetInt32(DirectFunctionCall1(
-								   jsonb_hash, JsonbPGetDatum(identity))));
+		hash = DatumGetInt32(
+			DirectFunctionCall1(jsonb_hash, JsonbPGetDatum(identity)));
+	MemoryContextSwitchTo(mine);
+	if (identity != NULL)
+		gates->identities = lappend_int(gates->identities, hash);
+	MemoryContextDelete(one);
 }
 
 static void

@@ -282,13 +282,17 @@ say_child(StringInfo text, int64 task_id)
 	TqMade *made;
 	int     count;
 
-	if (!find_child(task_id, &child))
+	if (!tq_child_find(task_id, &child))
 	{
 		appendStringInfoString(
-			text, tq_child_find(task_id, &child)
-					  ? "waits for a workflow inside it"
-					  : "waits for a workflow to begin inside it: an open "
-						"transaction is at one that is the same");
+			text, "waits for a workflow to begin inside it, and another "
+				  "transaction was at one with the same identity, or made a "
+				  "queue of its steps");
+		return;
+	}
+	if (tq_flow_sight(child.template) == 0)
+	{
+		appendStringInfoString(text, "waits for a workflow inside it");
 		return;
 	}
 	count = tq_flow_steps(&child, &made);

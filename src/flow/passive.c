@@ -10,7 +10,8 @@
  * Times stand in taskq.timer, and the background worker sees to them.  A
  * timer belongs to one suspension of its step, by the moment at which that
  * began; when the step has gone on meanwhile it means nothing, and is taken
- * away when its time comes.
+ * away when its time comes.  One that waits for an instance has none but when
+ * that could not begin (child.c): then the worker tries again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,14 +25,17 @@
 
 #include "base/clock.h"
 #include "base/spi.h"
+#include "core/key.h"
 #include "core/large.h"
 #include "core/step.h"
 #include "core/xact.h"
+#include "flow/ahead.h"
 #include "flow/flow.h"
 #include "flow/passive.h"
 
 #define NEAR (60 * USECS_PER_SEC)
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
+#define LONGEST_PAUSE (10 * USECS_PER_SEC)
 
 static TqStmt stmt_signal = {
 	"SELECT payload FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
@@ -50,6 +54,12 @@ static TqStmt stmt_due = {
 	" ORDER BY at, task_id LIMIT $2",
 	2,
 	{TIMESTAMPTZOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_is_there = {
+	"SELECT 1 FROM taskq.timer WHERE at = $1 AND task_id = $2 AND since = $3",
+	3,
+	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
 static TqStmt stmt_delete = {
@@ -72,8 +82,10 @@ static TqStmt stmt_next = {
 /* One that is due. */
 typedef struct Timer
 {
+	TimestampTz at;
 	int64       task_id;
 	TimestampTz since;
+	bool        has_begun; /* an instance */
 } Timer;
 
 /* When a timer is due, as of the last look; dispatch clock. */
@@ -84,8 +96,9 @@ static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
 static int64 ring_timers(int limit);
 static bool  ring(TqCall *call, void *arg);
+static bool  is_there(const Timer *timer);
 static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
-						 TqTask *task);
+						 TqTask *task, const Timer *timer);
 static TimestampTz next_timer(void);
 
 void
@@ -140,12 +153,18 @@ tq_passive_begun(const TqTask *task, const TqMove *move)
 	tq_xact_due(move->due_at);
 }
 
-/* An instance could not be begun for it: soon once more, by a duty. */
+/*
+ * An instance could not be begun for it: once more, by a duty, soon, or when a
+ * quarter of the time has passed again that it has waited.
+ */
 void
 tq_passive_again(const TqTask *task)
 {
-	TqMove move = {.due_at = tq_clock_dispatch() + BUSY_PAUSE};
+	TimestampTz now = tq_clock_dispatch();
+	int64       waited = now - TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, now);
+	TqMove      move = {0};
 
+	move.due_at = now + Min(Max(waited / 4, BUSY_PAUSE), LONGEST_PAUSE);
 	tq_passive_begun(task, &move);
 }
 
@@ -314,7 +333,7 @@ ring_timers(int limit)
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		Timer timer = {ids[i], since[i]};
+		Timer timer = {ats[i], ids[i], since[i]};
 
 		if (!tq_step_alone(ring, &timer, &busy))
 		{
@@ -328,6 +347,9 @@ ring_timers(int limit)
 		(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
 		tq_spi_leave(&spi);
 		acted++;
+		/* who waits for one of two instances could have begun the other */
+		if (timer.has_begun)
+			break;
 	}
 	tq_call_snapshot();
 	tq_spi_enter(&spi);
@@ -351,7 +373,7 @@ next_timer(void)
 static bool
 ring(TqCall *call, void *arg)
 {
-	const Timer  *timer = arg;
+	Timer        *timer = arg;
 	const TqStep *step;
 	TqMove        move = {0};
 	TqFlow        flow;
@@ -366,7 +388,10 @@ ring(TqCall *call, void *arg)
 		(step = tq_flow_step_of(&task, &flow)) == NULL || step->wait == NULL)
 		return true;
 	if (step->type == TQ_STEP_WORKFLOW)
-		return begin_child(call, &flow, step, &task);
+	{
+		timer->has_begun = begin_child(call, &flow, step, &task, timer);
+		return timer->has_begun;
+	}
 	move.no_wait = true;
 	move.wanted = "ended by its timer";
 	move.to = TQ_STATE_DONE;
@@ -380,15 +405,40 @@ ring(TqCall *call, void *arg)
 	return tq_state_enter(call, queue, &task, &move);
 }
 
-/* Beside nobody who moves the step; if it could not be begun before. */
+/*
+ * If it could not be begun before; beside nobody who moves the step, nor
+ * another one who does this.  False: somebody has changed the step.
+ */
 static bool
-begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task)
+begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
+			const Timer *timer)
 {
 	int64 version = task->f.version;
 
-	if (tq_gate_pass(call, flow, step, TQ_GATE_END) ||
-		!tq_row_lock(call, task, false) || task->f.version != version)
+	(void) tq_gate_pass(call, flow, step, TQ_GATE_END);
+	tq_ahead_note_inside(call, step);
+	tq_key_lock_names(call, NULL, 0);
+	if (!tq_row_lock(call, task, false) || task->f.version != version)
 		return false;
-	tq_child_begin(call, flow, task->f.task_id);
+	if (is_there(timer))
+		tq_child_begin(call, flow, task->f.task_id);
 	return true;
+}
+
+/* As of now. */
+static bool
+is_there(const Timer *timer)
+{
+	Datum args[3] = {TimestampTzGetDatum(timer->at),
+					 Int64GetDatum(timer->task_id),
+					 TimestampTzGetDatum(timer->since)};
+	bool  found;
+	TqSpi spi;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_is_there, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	return found;
 }

@@ -78,12 +78,13 @@ static TqStmt stmt_add = {
 	NULL,
 	true};
 
-static void read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
-static void require_queues(const TqTemplate *template);
-static void require_queue(const char *queue, const char **before);
-static void check_input(const TqFlow *flow);
-static bool add_row(const TqFlow *flow, const TqBeginning *beginning,
-					Jsonb *identity);
+static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
+static void   require_queues(const TqTemplate *template);
+static char **queues_of(const TqTemplate *template, int *count);
+static int    compare_names(const void *a, const void *b);
+static void   check_input(const TqFlow *flow);
+static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
+					  Jsonb *identity);
 
 Datum
 taskq_start_workflow(PG_FUNCTION_ARGS)
@@ -105,10 +106,12 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		flow.template->identity == TQ_IDENTITY_KEY)
 		tq_error_required("key");
 	flow.started_by = tq_role_intern(GetUserId());
-	/* who has begun nothing yet may wait for a key, or for an identity */
+	/* who has begun nothing yet may wait: for a key, a queue, an identity */
 	tq_ahead_note_start(&call, flow.template);
 	tq_key_lock_names(&call, NULL, 0);
-	holder = tq_start_row(&flow, &start.beginning);
+	tq_start_queues(flow.template, false);
+	holder = tq_start_row(&flow, &start.beginning,
+						  tq_identity(&flow, start.beginning.key));
 	if (holder == 0)
 		tq_start_steps(&call, &flow);
 	tq_call_end(&call);
@@ -132,10 +135,9 @@ tq_start_exists(const char *name, int64 holder, const char *hint)
 
 /* The row of an instance; the id of another one with its identity, else 0. */
 int64
-tq_start_row(TqFlow *flow, const TqBeginning *beginning)
+tq_start_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 {
-	Jsonb *identity = tq_identity(flow, beginning->key);
-	int64  holder;
+	int64 holder;
 
 	flow->created_at = tq_clock_wall();
 	do
@@ -198,28 +200,86 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 						 "Allowed: error, return.");
 }
 
-/* Each queue that the template names, once. */
+/* Of each queue that the template names, and that there is. */
 static void
 require_queues(const TqTemplate *template)
 {
-	const char *before = NULL;
+	int    count;
+	char **names = queues_of(template, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL)
+			tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	}
+	pfree(names);
+}
+
+/* Make those that there are not; in one order, since others may be at it. */
+void
+tq_start_queues(const TqTemplate *template, bool by_extension)
+{
+	int    count;
+	char **names = queues_of(template, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (tq_queue_find(names[i]) == NULL)
+			(void) tq_queue_for_submit(names[i], by_extension);
+	}
+	pfree(names);
+}
+
+/* One that there is not; NULL: all are there. */
+const char *
+tq_start_missing_queue(const TqTemplate *template)
+{
+	const char *missing = NULL;
+	int         count;
+	char      **names = queues_of(template, &count);
+
+	for (int i = 0; i < count && missing == NULL; i++)
+	{
+		if (tq_queue_find(names[i]) == NULL)
+			missing = names[i];
+	}
+	pfree(names);
+	return missing;
+}
+
+/* The queues that the template names, in order, each once. */
+static char **
+queues_of(const TqTemplate *template, int *count)
+{
+	char **names = palloc(sizeof(char *) * (2 * template->step_count + 1));
+	int    named = 0;
 
 	for (int i = 0; i < template->step_count; i++)
 	{
 		const TqStep *step = &template->steps[i];
 
-		require_queue(step->queue, &before);
+		if (i == 0 || strcmp(step->queue, names[named - 1]) != 0)
+			names[named++] = step->queue;
 		if (step->compensate != NULL)
-			require_queue(step->compensate->queue, &before);
+			names[named++] = step->compensate->queue;
 	}
+	if (named > 1)
+		qsort(names, named, sizeof(char *), compare_names);
+	*count = 0;
+	for (int i = 0; i < named; i++)
+	{
+		if (i == 0 || strcmp(names[i], names[*count - 1]) != 0)
+			names[(*count)++] = names[i];
+	}
+	return names;
 }
 
-static void
-require_queue(const char *queue, const char **before)
+static int
+compare_names(const void *a, const void *b)
 {
-	if (*before == NULL || strcmp(queue, *before) != 0)
-		(void) tq_queue_for_submit(queue, false);
-	*before = queue;
+	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
 /* 22023 when the input does not fit its schema, with all that is wrong. */

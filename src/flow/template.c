@@ -124,6 +124,7 @@ static HTAB *cache = NULL;
 static Size  cache_size = 0;
 
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
+static void   lock_alone(const int32 *versions, int count);
 static void   undefine(int32 template_id);
 static int32 *read_versions(char *space, char *name, char *version,
 							int *count);
@@ -229,13 +230,45 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 	versions = read_versions(space, name, version, &count);
 	if (count == 0)
 		tq_flow_no_template(space, name, version);
-	for (int i = 0; i < count; i++)
-		LockDatabaseObject(tq_catalog()->template, (Oid) versions[i], 0,
-						   AccessExclusiveLock);
+	lock_alone(versions, count);
 	for (int i = 0; i < count; i++)
 		undefine(versions[i]);
 	tq_call_end(&call);
 	PG_RETURN_INT64(count);
+}
+
+/*
+ * One may be waited for, and none is had meanwhile: calls that begin instances
+ * inside of others lock templates as they come to them.
+ */
+static void
+lock_alone(const int32 *versions, int count)
+{
+	Oid class = tq_catalog()->template;
+	int held = 0;  /* that many from the first one on */
+	int wait = -1; /* and this one */
+
+	while (held < count)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (held == wait ||
+			ConditionalLockDatabaseObject(class, (Oid) versions[held], 0,
+										  AccessExclusiveLock))
+		{
+			held++;
+			continue;
+		}
+		for (int i = 0; i < held; i++)
+			UnlockDatabaseObject(class, (Oid) versions[i], 0,
+								 AccessExclusiveLock);
+		if (wait >= held)
+			UnlockDatabaseObject(class, (Oid) versions[wait], 0,
+								 AccessExclusiveLock);
+		wait = held;
+		held = 0;
+		LockDatabaseObject(class, (Oid) versions[wait], 0,
+						   AccessExclusiveLock);
+	}
 }
 
 static void

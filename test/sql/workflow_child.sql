@@ -134,7 +134,7 @@ SELECT wc.work(), wc.work();
 SELECT taskq_define_workflow('{"name": "self", "version": "1", "queue": "wc", "steps": [{"name": "again", "type": "workflow", "workflow": {"name": "self"}}]}');
 SELECT taskq_start_workflow('self') AS w \gset
 SELECT count(*), min(s) AS state, max(s) FROM wc.all(:w) s;
-SELECT DISTINCT regexp_replace(g.errors -> 0 ->> 'error', '\d\d\d+', 'ID') FROM taskq.workflows w, taskq.workflow_steps s, taskq_get(s.task_id) g
+SELECT DISTINCT regexp_replace(g.errors -> 0 ->> 'error', 'workflow \d+', 'workflow ID') FROM taskq.workflows w, taskq.workflow_steps s, taskq_get(s.task_id) g
  WHERE w.name = 'self' AND s.workflow_id = w.workflow_id ORDER BY 1;
 -- an empty one has ended when it begins
 SELECT taskq_define_workflow('{"name": "empty", "version": "1", "steps": []}'), taskq_define_workflow('{"name": "around", "version": "1", "queue": "wc", "steps": [
@@ -177,6 +177,16 @@ SELECT wc.work();
 RESET ROLE;
 SELECT wc.seen(:w);
 SELECT submitted_by FROM taskq.tasks WHERE queue = 'wc2';
+
+-- a queue that there is not, and that is not made
+SELECT taskq_define_workflow('{"name": "nowhere", "version": "1", "queue": "wc3", "steps": [{"name": "one"}]}'),
+       taskq_define_workflow('{"name": "lost", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "sub", "depends_on": ["a"], "type": "workflow", "workflow": {"name": "nowhere"}}]}');
+SET taskq.auto_create_queues = off;
+SELECT taskq_start_workflow('lost') AS w \gset
+SELECT wc.work();
+RESET taskq.auto_create_queues;
+SELECT wc.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
 SELECT * FROM taskq_check();
 DROP SCHEMA wc CASCADE;
 SELECT taskq_revoke('wc', 'wc_starter', '{submit,read}'), taskq_revoke('wc', 'wc_worker', '{work,read}'), taskq_revoke('wc2', 'wc_starter', '{submit}');

@@ -66,18 +66,19 @@ SELECT define('named ' || how, how, ('[{"name": "a"}, {"name": "b"}, {"name": "h
     {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["w1", "w2"]}, {"name": "e", "depends_on": ["b", "h"]}]')::jsonb)
   FROM unnest(array['stop', 'continue']) how;
 
-CREATE TABLE met (call text, code text, detail text);
+CREATE TABLE met (call text, code text, detail text, whole text, pid int DEFAULT pg_backend_pid(), since timestamptz, until timestamptz DEFAULT clock_timestamp());
 
 -- one call of the extension
 CREATE FUNCTION try(call text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     words text;
+    since timestamptz := clock_timestamp();
 BEGIN
     EXECUTE 'SELECT count(*) FROM ' || call;
-    INSERT INTO met VALUES (left(call, strpos(call, '(') - 1), 'ok');
+    INSERT INTO met (call, code, whole, since) VALUES (left(call, strpos(call, '(') - 1), 'ok', call, since);
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS words = PG_EXCEPTION_DETAIL;
-    INSERT INTO met VALUES (left(call, strpos(call, '(') - 1), SQLSTATE, concat_ws(': ', call, SQLERRM, words));
+    INSERT INTO met (call, code, detail, whole, since) VALUES (left(call, strpos(call, '(') - 1), SQLSTATE, concat_ws(': ', call, SQLERRM, words), call, since);
 END $$;
 
 CREATE FUNCTION live_workflow(kind text) RETURNS bigint LANGUAGE sql AS $$
@@ -125,10 +126,14 @@ BEGIN
         PERFORM try(format('taskq_cancel_workflow(%s)', live_workflow('')));
     ELSIF dice < 0.58 THEN
         PERFORM try(format('taskq_cancel(%s)', live_step()));
-    ELSIF dice < 0.7 THEN
+    ELSIF dice < 0.68 THEN
         PERFORM try(format('taskq_retry(%s)', failed_step()));
-    ELSIF dice < 0.8 THEN
+    ELSIF dice < 0.7 THEN
+        PERFORM try(format('taskq_retry(%s, force => true)', live_step()));
+    ELSIF dice < 0.78 THEN
         PERFORM try(format('taskq_resolve(%s, %L)', failed_step(), '{"create": ["p"]}'));
+    ELSIF dice < 0.8 THEN
+        PERFORM try(format('taskq_resolve(%s, %L, force => true)', live_step(), '{"create": ["p"]}'));
     ELSIF dice < 0.92 THEN
         PERFORM try(format('taskq_manage_many(%L, array[%s, %s, %s])', (array['cancel', 'retry'])[1 + (random() < 0.5)::int], live_step(), failed_step(), live_step()));
     ELSE
@@ -149,6 +154,9 @@ SQL
 $node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'no client ends before');
 
 diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
+# what the others of a ring were doing
+diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
+	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
 is($sql->("SELECT detail FROM met WHERE code <> 'ok' AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only, and no deadlock');
 cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state IN (1, 2)"), '>', 0, 'some have ended well');
 cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state = 3"), '>', 0, 'and some in error');
