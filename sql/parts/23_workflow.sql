@@ -132,8 +132,8 @@ CREATE TABLE taskq.timer (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 5000
 );
-COMMENT ON TABLE taskq.timer IS 'When steps of workflows stop waiting';
-COMMENT ON COLUMN taskq.timer.at IS 'When its time is up';
+COMMENT ON TABLE taskq.timer IS 'When steps of workflows stop waiting, or try again to begin the instance that they wait for';
+COMMENT ON COLUMN taskq.timer.at IS 'When its time is up, or it tries again';
 COMMENT ON COLUMN taskq.timer.task_id IS 'The step';
 COMMENT ON COLUMN taskq.timer.since IS 'Since when it has been suspended; when it no longer is, the timer means nothing';
 COMMENT ON CONSTRAINT timer_pkey ON taskq.timer IS 'What is due next';

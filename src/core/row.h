@@ -51,6 +51,7 @@ typedef struct TqCall
 	void (*settle)(struct TqCall *call);
 	List *steps; /* of workflows, that were moved: ordered as they were */
 	bool  gated; /* their instances are locked as its moves need it */
+	struct TqPassed *passed; /* gates, for a move that was given up */
 	void (*advance)(struct TqCall *call);
 	List *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);

@@ -15,6 +15,10 @@
  * those are passed as well.  A call passes all of its gates in the order of
  * the instances' numbers, in which those around come first.
  *
+ * Whoever has waited looks again: what he passes may have to be passed alone
+ * by now.  He does not ask for more than he has while he has it, of two who did
+ * that neither would get it, but gives back what this call has passed.
+ *
  * The table of locks has an end.  A transaction that ends steps of very many
  * instances passes one gate together with others of its kind, that of all
  * instances, instead of those of the rest.  Whoever passes a gate alone locks
@@ -57,6 +61,20 @@ typedef struct Gate
 	bool  alone;
 } Gate;
 
+/* What a call has locked. */
+typedef struct Lock
+{
+	int64    workflow_id;
+	LOCKMODE mode;
+} Lock;
+
+typedef struct TqPassed
+{
+	int   count;
+	int   room;
+	Lock *all;
+} TqPassed;
+
 typedef struct Gates
 {
 	int   count;
@@ -95,12 +113,22 @@ static int64 around(int64 workflow_id);
 static void  add_identity(Gates *gates, const TqFlow *flow);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
 static void  add_child(Gates *gates, int64 task_id);
-static void  pass(Gates *gates);
-static void  merge(Gates *gates);
-static bool  lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
-static void  lock_identity(Gates *gates, uint32 hash);
-static bool  acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode);
-static int   compare(const void *a, const void *b);
+static void  add_list(TqCall *call, Gates *gates, const int64 *ids,
+					  const int64 *tokens, const TqGateKind *kinds, int count,
+					  int right);
+static void  pass(TqCall *call, Gates *gates);
+static LOCKMODE of_all(const Gates *gates, bool *too_many);
+static void     pass_one(TqCall *call, Gates *gates, int64 workflow_id,
+						 LOCKMODE mode);
+static bool     asks_for_more(const TqPassed *passed, const Gates *gates);
+static void     give_back(TqPassed *passed);
+static void     merge(Gates *gates);
+static bool     lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
+static void     lock_identity(Gates *gates, uint32 hash);
+static bool     acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode);
+static void     set_tag(LOCKTAG *tag, int64 workflow_id);
+static int      compare_ids(const void *a, const void *b);
+static int      compare(const void *a, const void *b);
 
 /*
  * For a move of a step (or of none: NULL) of an instance.  True: somebody had
@@ -113,7 +141,7 @@ tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
 	Gates gates = {0};
 
 	add_gates(call, &gates, flow, step, kind);
-	pass(&gates);
+	pass(call, &gates);
 	pfree(gates.all);
 	return gates.waited;
 }
@@ -127,16 +155,31 @@ void
 tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 				 const TqGateKind *kinds, int count, int right)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext one;
-	Gates         gates = {0};
-	ListCell     *cell;
+	Gates     gates = {0};
+	ListCell *cell;
 
 	if (!is_any())
 		return;
-	/* what others have claimed since must not be passed over */
-	tq_call_snapshot();
-	one = AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
+	do
+	{
+		memset(&gates, 0, sizeof(gates));
+		/* what others have claimed since must not be passed over */
+		tq_call_snapshot();
+		add_list(call, &gates, ids, tokens, kinds, count, right);
+		pass(call, &gates);
+	} while (gates.waited);
+	foreach (cell, gates.children)
+		tq_ahead_note_child(call, *(int64 *) lfirst(cell));
+}
+
+static void
+add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
+		 const TqGateKind *kinds, int count, int right)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
+
 	for (int i = 0; i < count; i++)
 	{
 		TqGateKind    kind = kinds[i];
@@ -161,19 +204,14 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 			if (kind == TQ_GATE_END && tq_step_chooses(step->type))
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
-			add_gates(call, &gates, &flow, step, kind);
+			add_gates(call, gates, &flow, step, kind);
 			if (kind != TQ_GATE_END && kind != TQ_GATE_REPAIR &&
 				step->type == TQ_STEP_WORKFLOW)
-				add_child(&gates, ids[i]);
+				add_child(gates, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);
 	}
 	MemoryContextDelete(one);
-	pass(&gates);
-	if (gates.waited)
-		tq_call_snapshot();
-	foreach (cell, gates.children)
-		tq_ahead_note_child(call, *(int64 *) lfirst(cell));
 }
 
 /* One inside of another one, of which the gate was passed before. */
@@ -399,37 +437,114 @@ add_child(Gates *gates, int64 task_id)
 }
 
 static void
-pass(Gates *gates)
+pass(TqCall *call, Gates *gates)
 {
-	LOCKMODE  of_all = NoLock;
+	LOCKMODE  mode;
 	ListCell *cell;
 	bool      too_many;
 
 	merge(gates);
+	if (call->passed != NULL && asks_for_more(call->passed, gates))
+		give_back(call->passed);
+	mode = of_all(gates, &too_many);
+	if (mode != NoLock)
+		pass_one(call, gates, ALL_INSTANCES, mode);
+	for (int i = 0; i < gates->count; i++)
+	{
+		const Gate *gate = &gates->all[i];
+
+		if (gate->alone || !too_many)
+			pass_one(call, gates, gate->workflow_id,
+					 gate->alone ? ExclusiveLock : ShareLock);
+	}
+	list_sort(gates->identities, list_int_cmp);
+	foreach (cell, gates->identities)
+		lock_identity(gates, (uint32) lfirst_int(cell));
+	/* the move is made, and relies on them */
+	if (!gates->waited && call->passed != NULL)
+		call->passed->count = 0;
+}
+
+/* How to lock the gate of all; *too_many: instead of those passed with others. */
+static LOCKMODE
+of_all(const Gates *gates, bool *too_many)
+{
 	/* it has a number when it has passed one and moved something */
 	if (!TransactionIdIsValid(shared_by) ||
 		shared_by != GetTopTransactionIdIfAny())
 		shared_count = 0;
 	shared_by = GetTopTransactionIdIfAny();
-	too_many = shared_count + gates->shared > MAX_SHARED;
-	if (too_many)
-		of_all = gates->any_alone ? ExclusiveLock : ShareLock;
-	else if (gates->any_alone)
-		of_all = RowExclusiveLock;
-	if (of_all != NoLock)
-		(void) lock(gates, ALL_INSTANCES, of_all);
-	for (int i = 0; i < gates->count; i++)
-	{
-		const Gate *gate = &gates->all[i];
+	*too_many = shared_count + gates->shared > MAX_SHARED;
+	if (*too_many)
+		return gates->any_alone ? ExclusiveLock : ShareLock;
+	return gates->any_alone ? RowExclusiveLock : NoLock;
+}
 
-		if (gate->alone)
-			(void) lock(gates, gate->workflow_id, ExclusiveLock);
-		else if (!too_many && lock(gates, gate->workflow_id, ShareLock))
-			shared_count++;
+/* To the end of the transaction, or until the call gives it back. */
+static void
+pass_one(TqCall *call, Gates *gates, int64 workflow_id, LOCKMODE mode)
+{
+	TqPassed *passed = call->passed;
+
+	if (!lock(gates, workflow_id, mode))
+		return;
+	shared_count += mode == ShareLock && workflow_id != ALL_INSTANCES;
+	if (passed == NULL)
+		passed = call->passed =
+			MemoryContextAllocZero(call->context, sizeof(TqPassed));
+	if (passed->count == passed->room)
+	{
+		passed->room = Max(8, passed->room * 2);
+		passed->all =
+			passed->all == NULL
+				? MemoryContextAlloc(call->context,
+									 sizeof(Lock) * passed->room)
+				: repalloc_huge(passed->all, sizeof(Lock) * passed->room);
 	}
-	list_sort(gates->identities, list_int_cmp);
-	foreach (cell, gates->identities)
-		lock_identity(gates, (uint32) lfirst_int(cell));
+	passed->all[passed->count].workflow_id = workflow_id;
+	passed->all[passed->count++].mode = mode;
+}
+
+/* Is any of what was passed to be locked in another way now? */
+static bool
+asks_for_more(const TqPassed *passed, const Gates *gates)
+{
+	bool     too_many;
+	LOCKMODE mode = of_all(gates, &too_many);
+
+	for (int i = 0; i < passed->count; i++)
+	{
+		const Lock *one = &passed->all[i];
+		Gate        key = {one->workflow_id};
+		const Gate *gate;
+
+		if (one->workflow_id == ALL_INSTANCES)
+		{
+			if (mode != NoLock && mode != one->mode)
+				return true;
+			continue;
+		}
+		gate =
+			bsearch(&key, gates->all, gates->count, sizeof(Gate), compare_ids);
+		if (gate != NULL && gate->alone && one->mode == ShareLock)
+			return true;
+	}
+	return false;
+}
+
+static void
+give_back(TqPassed *passed)
+{
+	while (passed->count > 0)
+	{
+		const Lock *one = &passed->all[--passed->count];
+		LOCKTAG     tag;
+
+		set_tag(&tag, one->workflow_id);
+		(void) LockRelease(&tag, one->mode, false);
+		shared_count -= one->mode == ShareLock &&
+						one->workflow_id != ALL_INSTANCES;
+	}
 }
 
 /* Each instance once, alone if anything needs that. */
@@ -458,9 +573,15 @@ lock(Gates *gates, int64 workflow_id, LOCKMODE mode)
 {
 	LOCKTAG tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->workflow,
-					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
+	set_tag(&tag, workflow_id);
 	return acquire(gates, &tag, mode);
+}
+
+static void
+set_tag(LOCKTAG *tag, int64 workflow_id)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->workflow,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
 /* Against others that repair: of two lists each may bring back several. */
@@ -489,12 +610,23 @@ acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_ids(const void *a, const void *b)
 {
 	const Gate *x = a;
 	const Gate *y = b;
 
-	if (x->workflow_id != y->workflow_id)
-		return x->workflow_id < y->workflow_id ? -1 : 1;
-	return (int) y->alone - (int) x->alone;
+	return x->workflow_id < y->workflow_id   ? -1
+		   : x->workflow_id > y->workflow_id ? 1
+											 : 0;
+}
+
+/* Of one instance what is passed alone first. */
+static int
+compare(const void *a, const void *b)
+{
+	int order = compare_ids(a, b);
+
+	if (order != 0)
+		return order;
+	return (int) ((const Gate *) b)->alone - (int) ((const Gate *) a)->alone;
 }

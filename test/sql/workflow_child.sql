@@ -178,6 +178,17 @@ RESET ROLE;
 SELECT wc.seen(:w);
 SELECT submitted_by FROM taskq.tasks WHERE queue = 'wc2';
 
+-- an identity that is kept for a while is taken when that is over
+SELECT taskq_define_workflow('{"name": "kept", "version": "1", "queue": "wc", "identity": "key", "identity_window": "1 hour", "steps": [{"name": "one"}]}'),
+       taskq_define_workflow('{"name": "keeps", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "kept", "key": "k"}}]}');
+SELECT taskq_start_workflow('keeps') AS w \gset
+SELECT wc.work();
+SELECT taskq_start_workflow('keeps') AS v \gset
+UPDATE taskq.workflow SET finished_at = finished_at - interval '2 hours' WHERE workflow_id = wc.child(:w);
+SELECT taskq_start_workflow('keeps') AS x \gset
+SELECT wc.seen(:w), wc.seen(:v), wc.seen(:x), wc.seen(wc.child(:x)) AS inside;
+SELECT wc.work();
+
 -- a queue that there is not, and that is not made
 SELECT taskq_define_workflow('{"name": "nowhere", "version": "1", "queue": "wc3", "steps": [{"name": "one"}]}'),
        taskq_define_workflow('{"name": "lost", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "sub", "depends_on": ["a"], "type": "workflow", "workflow": {"name": "nowhere"}}]}');
