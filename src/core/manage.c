@@ -79,6 +79,7 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 
 static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
+static bool may_repair(TqAction action);
 static void check_state(const TqTask *task, const TqWish *wish);
 static bool is_so_already(const TqTask *task, const TqWish *wish);
 static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
@@ -247,10 +248,12 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
-	/* one that has not finished may have by then */
-	if (tq_step_is(task) && !call->gated &&
-		(wish->action == TQ_ACTION_RETRY || wish->action == TQ_ACTION_RESOLVE))
+	if (tq_step_is(task) && !call->gated && may_repair(wish->action))
+	{
 		tq_step_hooks.returning(call, task);
+		tq_key_lock_task(call, queue, task);
+		call->gated = true;
+	}
 	if (task->archived || wish->action == TQ_ACTION_RECREATE)
 		tq_key_lock_task(call, queue, task);
 	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
@@ -258,6 +261,14 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 	if (task->archived && !tq_row_take_archived(task))
 		return false;
 	return act(call, queue, task, wish);
+}
+
+/* What goes on may have finished by then, or wait for others. */
+static bool
+may_repair(TqAction action)
+{
+	return action == TQ_ACTION_RETRY || action == TQ_ACTION_RESOLVE ||
+		   action == TQ_ACTION_HOLD;
 }
 
 static void

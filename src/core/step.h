@@ -37,7 +37,7 @@ struct TqExplain;
 /* The layer of workflows fills these in at load. */
 typedef struct TqStepHooks
 {
-	/* one that has finished, or is about to, may be taken out of the archive */
+	/* a step is about to be repaired, or put aside, if it lets that happen */
 	void (*returning)(TqCall *call, const TqTask *task);
 	/* some of a list of tasks may be steps, and are about to be moved */
 	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,

@@ -130,7 +130,7 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 	return true;
 }
 
-/* One that has finished, or may have: before its key and its row are locked. */
+/* Before its key and its row are locked. */
 static void
 returning(TqCall *call, const TqTask *task)
 {
