@@ -79,7 +79,8 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 
 static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
-static bool may_repair(TqAction action);
+static bool may_repair(const TqQueue *queue, const TqTask *task,
+					   TqAction action);
 static void check_state(const TqTask *task, const TqWish *wish);
 static bool is_so_already(const TqTask *task, const TqWish *wish);
 static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
@@ -248,7 +249,7 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
-	if (tq_step_is(task) && !call->gated && may_repair(wish->action))
+	if (!call->gated && may_repair(queue, task, wish->action))
 	{
 		tq_step_hooks.returning(call, task);
 		tq_key_lock_task(call, queue, task);
@@ -263,12 +264,18 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 	return act(call, queue, task, wish);
 }
 
-/* What goes on may have finished by then, or wait for others. */
+/*
+ * A step that goes on may have finished when its key or its gate was waited
+ * for; one that was to be claimed, and for whose key, may wait for others.
+ */
 static bool
-may_repair(TqAction action)
+may_repair(const TqQueue *queue, const TqTask *task, TqAction action)
 {
-	return action == TQ_ACTION_RETRY || action == TQ_ACTION_RESOLVE ||
-		   action == TQ_ACTION_HOLD;
+	if (!tq_step_is(task))
+		return false;
+	if (action == TQ_ACTION_HOLD)
+		return !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
+	return action == TQ_ACTION_RETRY || action == TQ_ACTION_RESOLVE;
 }
 
 static void
