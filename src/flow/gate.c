@@ -16,8 +16,8 @@
  * the instances' numbers, in which those around come first.
  *
  * Whoever has waited looks again: what he passes may have to be passed alone
- * by now.  He does not ask for more than he has while he has it, of two who did
- * that neither would get it, but gives back what this call has passed.
+ * by now.  Of two who ask for more than both have neither would get it: so he
+ * gives back what this call has passed, and passes all of it again.
  *
  * The table of locks has an end.  A transaction that ends steps of very many
  * instances passes one gate together with others of its kind, that of all
@@ -465,7 +465,7 @@ pass(TqCall *call, Gates *gates)
 		call->passed->count = 0;
 }
 
-/* How to lock the gate of all; *too_many: instead of those passed with others. */
+/* How to lock the gate of all; *too_many: instead of shared ones. */
 static LOCKMODE
 of_all(const Gates *gates, bool *too_many)
 {
