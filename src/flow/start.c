@@ -3,13 +3,14 @@
  *		taskq_start_workflow: an instance begins.
  *
  * The template is found and locked, the caller's right on each of its queues
- * checked, the input compared with its schema, the keys of its steps locked.
- * The row of the instance is written first: its identity is unique by an
- * index, so that of two that start the same one waits for the other.  Then its
- * steps and their edges are written, each together (make.c).
+ * checked, the input compared with its schema, the keys of its steps locked,
+ * the queues made that there are not yet.  The row of the instance is written
+ * first: its identity is unique by an index, so that of two that start the
+ * same one waits for the other.  Then its steps and their edges are written,
+ * each together (make.c).
  *
  * An instance that a step of another one waits for begins in the same way, but
- * waits for nobody (child.c).
+ * does not wait for who is at the same identity, or makes a queue (child.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
