@@ -41,7 +41,7 @@ static TqStmt stmt_newest = {
 	true};
 
 static TqStmt stmt_leave = {"UPDATE taskq.workflow SET parent_task_id = NULL"
-							" WHERE workflow_id = $1",
+							" WHERE parent_task_id = $1",
 							1,
 							{INT8OID},
 							NULL};
@@ -55,7 +55,7 @@ typedef struct Adding
 	int64              holder; /* that has it */
 } Adding;
 
-static void  leave(int64 workflow_id);
+static void  leave(int64 task_id);
 static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
 				   const TqTask *task);
 static bool  add_row(TqFlow *child, const TqBeginning *beginning,
@@ -71,8 +71,7 @@ static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
  * A step begins to wait, in this call.  A child that it has already goes on,
- * or has ended well; instead of one that has failed there is a new one, and
- * whatever becomes of that one later is nothing to the step.
+ * or has ended well; instead of one that has failed there is a new one.
  */
 void
 tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
@@ -87,13 +86,9 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 	step =
 		&flow->template
 			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
-	if (!tq_child_find(task_id, &child))
+	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
+		child.state == TQ_FLOW_CANCELLED)
 		start(call, flow, step, &task);
-	else if (child.state == TQ_FLOW_ERROR || child.state == TQ_FLOW_CANCELLED)
-	{
-		leave(child.workflow_id);
-		start(call, flow, step, &task);
-	}
 	else if (tq_flow_has_ended(&child))
 		end_step(call, task_id, &child);
 }
@@ -170,10 +165,11 @@ tq_child_find(int64 task_id, TqFlow *child)
 	return workflow_id != 0 && tq_flow_read(workflow_id, child);
 }
 
+/* What becomes of one that has failed is nothing to its step any more. */
 static void
-leave(int64 workflow_id)
+leave(int64 task_id)
 {
-	Datum arg = Int64GetDatum(workflow_id);
+	Datum arg = Int64GetDatum(task_id);
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
@@ -196,7 +192,10 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 		child.parent_task_id = task_id;
 		beginning.parent_id = flow->workflow_id;
 		if (!add_row(&child, &beginning, &holder))
+		{
+			leave(task_id);
 			tq_passive_again(task);
+		}
 		else if (holder == 0)
 			tq_start_steps(call, &child);
 		else
