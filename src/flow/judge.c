@@ -633,17 +633,15 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	return TQ_GOING_UNKNOWN;
 }
 
-/* A step whose instance goes on has begun; one may have none yet. */
+/* A step whose instance goes on has begun, or begins in this call. */
 static bool
 has_child(const TqFlow *flow, const TqTask *task)
 {
-	int    place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
-	TqFlow child;
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 
 	return place < flow->template->step_count &&
 		   flow->template->steps[place].type == TQ_STEP_WORKFLOW &&
-		   tq_passive_waits(task) && tq_child_find(task->f.task_id, &child) &&
-		   !tq_flow_has_ended(&child);
+		   tq_passive_waits(task) && !tq_passive_is_put_off(task);
 }
 
 /* Steps that have not begun: all of them, or the members of one batch. */

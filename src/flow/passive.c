@@ -62,6 +62,12 @@ static TqStmt stmt_is_there = {
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
+static TqStmt stmt_put_off = {
+	"SELECT 1 FROM taskq.timer WHERE task_id = $1 AND since = $2",
+	2,
+	{INT8OID, TIMESTAMPTZOID},
+	NULL};
+
 static TqStmt stmt_delete = {
 	"DELETE FROM taskq.timer WHERE at = $1 AND task_id = $2 AND since = $3",
 	3,
@@ -166,6 +172,21 @@ tq_passive_again(const TqTask *task)
 
 	move.due_at = now + Min(Max(waited / 4, BUSY_PAUSE), LONGEST_PAUSE);
 	tq_passive_begun(task, &move);
+}
+
+/* Does one that waits for an instance try again to begin it? */
+bool
+tq_passive_is_put_off(const TqTask *task)
+{
+	Datum args[2] = {Int64GetDatum(task->f.task_id),
+					 task->value[TQ_COL_SUSPENDED_AT]};
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_put_off, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return found;
 }
 
 /* The signal that a step waits for has come: its end. */

@@ -18,6 +18,7 @@ tq_passive_takes_signal(const TqStep *step)
 extern void tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 							 TqMove *move);
 extern void tq_passive_again(const TqTask *task);
+extern bool tq_passive_is_put_off(const TqTask *task);
 extern void tq_passive_begun(const TqTask *task, const TqMove *move);
 extern void tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload,
 						   TqMove *move);
