@@ -73,7 +73,7 @@ note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	MemoryContextSwitchTo(mine);
 }
 
-/* The call ends. */
+/* The call ends, or sees to what follows in workflows. */
 static void
 copy_all(TqCall *call)
 {
@@ -81,6 +81,7 @@ copy_all(TqCall *call)
 
 	foreach (cell, call->dead)
 		copy_guarded(*(int64 *) lfirst(cell));
+	call->dead = NIL;
 }
 
 static void

@@ -206,6 +206,9 @@ tq_call_advance(TqCall *call)
 		return;
 	tq_row_flush(call);
 	call->many = false;
+	/* who makes a queue for a dead letter has done nothing in instances yet */
+	if (call->at_end != NULL)
+		call->at_end(call);
 	call->advance(call);
 }
 
