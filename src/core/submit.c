@@ -25,7 +25,6 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -589,7 +588,6 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 
 	args[0] = Int32GetDatum(queue->queue_id);
 	args[1] = CStringGetTextDatum(reference);
-	PushActiveSnapshot(GetLatestSnapshot());
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_window, args, NULL, 0);
 	for (uint64 i = 0; i < rows && !held; i++)
@@ -609,7 +607,6 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 		held = true;
 	}
 	tq_spi_leave(&spi);
-	PopActiveSnapshot();
 	return held;
 }
 

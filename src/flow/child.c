@@ -230,8 +230,13 @@ add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
 	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
 		error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
 		ReThrowError(error);
+	if (error != NULL)
+	{
+		FreeErrorData(error);
+		return false;
+	}
 	*holder = adding.holder;
-	return error == NULL;
+	return true;
 }
 
 static void
@@ -252,7 +257,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
 {
 	const TqPassive *wait = step->wait;
-	const char      *missing;
+	const char      *missing = NULL;
 	char            *wrong;
 
 	if (flow->depth >= TQ_MAX_NESTING)
@@ -272,8 +277,9 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	wrong = missing_right(child);
 	if (wrong != NULL)
 		return wrong;
-	missing = tq_start_missing_queue(child->template);
-	if (missing != NULL && !tq_guc_auto_create_queues)
+	if (!tq_guc_auto_create_queues)
+		missing = tq_start_missing_queue(child->template);
+	if (missing != NULL)
 		return psprintf("queue \"%s\" does not exist", missing);
 	if (wait->input != NULL &&
 		!tq_make_fill(flow, step, wait->input, &child->input, &wrong))

@@ -20,7 +20,6 @@
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
@@ -56,14 +55,8 @@ static TqStmt stmt_due = {
 	{TIMESTAMPTZOID, INT4OID},
 	NULL};
 
-static TqStmt stmt_is_there = {
-	"SELECT 1 FROM taskq.timer WHERE at = $1 AND task_id = $2 AND since = $3",
-	3,
-	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
-	NULL};
-
-static TqStmt stmt_put_off = {
-	"SELECT 1 FROM taskq.timer WHERE task_id = $1 AND since = $2",
+static TqStmt stmt_of_step = {
+	"SELECT at FROM taskq.timer WHERE task_id = $1 AND since = $2",
 	2,
 	{INT8OID, TIMESTAMPTZOID},
 	NULL};
@@ -91,7 +84,7 @@ typedef struct Timer
 	TimestampTz at;
 	int64       task_id;
 	TimestampTz since;
-	bool        has_begun; /* an instance */
+	bool        tried; /* to begin an instance */
 } Timer;
 
 /* When a timer is due, as of the last look; dispatch clock. */
@@ -102,9 +95,9 @@ static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
 static int64 ring_timers(int limit);
 static bool  ring(TqCall *call, void *arg);
-static bool  is_there(const Timer *timer);
 static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
 						 TqTask *task, const Timer *timer);
+static TimestampTz time_of(int64 task_id, TimestampTz since);
 static TimestampTz next_timer(void);
 
 void
@@ -178,15 +171,8 @@ tq_passive_again(const TqTask *task)
 bool
 tq_passive_is_put_off(const TqTask *task)
 {
-	Datum args[2] = {Int64GetDatum(task->f.task_id),
-					 task->value[TQ_COL_SUSPENDED_AT]};
-	bool  found;
-	TqSpi spi;
-
-	tq_spi_enter(&spi);
-	found = tq_spi_look(&stmt_put_off, args, NULL, 1) > 0;
-	tq_spi_leave(&spi);
-	return found;
+	return time_of(task->f.task_id,
+				   TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
 }
 
 /* The signal that a step waits for has come: its end. */
@@ -211,13 +197,11 @@ tq_passive_signal(int64 workflow_id, const char *name, Jsonb **payload)
 	bool  found;
 	TqSpi spi;
 
-	PushActiveSnapshot(GetLatestSnapshot());
 	tq_spi_enter(&spi);
 	found = tq_spi_look(&stmt_signal, args, NULL, 1) > 0;
 	if (found)
 		*payload = tq_spi_jsonb(&spi, 0, 1);
 	tq_spi_leave(&spi);
-	PopActiveSnapshot();
 	return found;
 }
 
@@ -369,7 +353,7 @@ ring_timers(int limit)
 		tq_spi_leave(&spi);
 		acted++;
 		/* who waits for one of two instances could have begun the other */
-		if (timer.has_begun)
+		if (timer.tried)
 			break;
 	}
 	tq_call_snapshot();
@@ -410,8 +394,8 @@ ring(TqCall *call, void *arg)
 		return true;
 	if (step->type == TQ_STEP_WORKFLOW)
 	{
-		timer->has_begun = begin_child(call, &flow, step, &task, timer);
-		return timer->has_begun;
+		timer->tried = begin_child(call, &flow, step, &task, timer);
+		return timer->tried;
 	}
 	move.no_wait = true;
 	move.wanted = "ended by its timer";
@@ -441,25 +425,22 @@ begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
 	tq_key_lock_names(call, NULL, 0);
 	if (!tq_row_lock(call, task, false) || task->f.version != version)
 		return false;
-	if (is_there(timer))
+	if (time_of(timer->task_id, timer->since) == timer->at)
 		tq_child_begin(call, flow, task->f.task_id);
 	return true;
 }
 
-/* As of now. */
-static bool
-is_there(const Timer *timer)
+/* Of one suspension; 0: it has none. */
+static TimestampTz
+time_of(int64 task_id, TimestampTz since)
 {
-	Datum args[3] = {TimestampTzGetDatum(timer->at),
-					 Int64GetDatum(timer->task_id),
-					 TimestampTzGetDatum(timer->since)};
-	bool  found;
-	TqSpi spi;
+	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
+	TimestampTz at = 0;
+	TqSpi       spi;
 
-	PushActiveSnapshot(GetLatestSnapshot());
 	tq_spi_enter(&spi);
-	found = tq_spi_look(&stmt_is_there, args, NULL, 1) > 0;
+	if (tq_spi_look(&stmt_of_step, args, NULL, 1) > 0)
+		at = tq_spi_time(0, 1, 0);
 	tq_spi_leave(&spi);
-	PopActiveSnapshot();
-	return found;
+	return at;
 }

@@ -17,7 +17,6 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -216,8 +215,6 @@ look_at(const TqFlow *flow, int place)
 	Now   now = {0};
 	TqSpi spi;
 
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetLatestSnapshot());
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
 	{
@@ -228,7 +225,6 @@ look_at(const TqFlow *flow, int place)
 		now.since = tq_spi_time(0, 4, 0);
 	}
 	tq_spi_leave(&spi);
-	PopActiveSnapshot();
 	return now;
 }
 
