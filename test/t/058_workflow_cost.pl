@@ -31,6 +31,9 @@ SELECT taskq_define_workflow('{"name": "batch", "version": "1", "queue": "cost",
 SELECT taskq_define_workflow('{"name": "isolated", "version": "1", "queue": "cost", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"},
     {"name": "member", "type": "batch_worker", "depends_on": ["split"]}, {"name": "join", "type": "deferred", "depends_on": ["member"]}]}');
 
+SELECT taskq_define_workflow('{"name": "waits", "version": "1", "queue": "cost", "steps": [{"name": "inside", "type": "workflow", "workflow": {"name": "one"}},
+    {"name": "asked", "type": "signal", "signal": {"name": "answer", "timeout": "1 day"}}]}');
+
 -- first, then n beside each other, then last
 CREATE FUNCTION define_wide(n int) RETURNS void LANGUAGE sql AS $$
     SELECT taskq_define_workflow(jsonb_build_object('name', 'wide' || n, 'version', '1', 'queue', 'cost', 'steps',
@@ -123,6 +126,40 @@ grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FR
 grows_with_number('a cancel while they run', "$wide; $first; SELECT take(<n>)", 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('ends of many instances in one call', q{SELECT count(taskq_start_workflow('one')) FROM generate_series(1, <n>); SELECT take(<n>)},
 	'complete_all()');
+
+# taskq_check() compares sets.  Whoever reads one of them for each row of another
+# throws away what does not fit: that many rows.
+sub thrown_away
+{
+	my ($n) = @_;
+	my $thrown = 0;
+	my (undef, $output, $plans) = $node->psql('postgres', <<"SQL");
+BEGIN;
+SELECT count(taskq_start_workflow('waits')) FROM generate_series(1, $n);
+ANALYZE taskq.task, taskq.workflow, taskq.timer;
+LOAD 'auto_explain';
+SET LOCAL auto_explain.log_min_duration = 0;
+SET LOCAL auto_explain.log_analyze = on;
+SET LOCAL auto_explain.log_timing = off;
+SET LOCAL auto_explain.log_nested_statements = on;
+SET LOCAL client_min_messages = log;
+SELECT count(*) FROM taskq_check();
+ROLLBACK;
+SQL
+	is($output, "$n\n0", "a check of $n instances finds nothing");
+	like($plans, qr/Seq Scan on timer/, '  and its plans are told');
+	# the loops are told in the line of the node, the rows some lines below
+	my $loops = 1;
+	for (split /\n/, $plans)
+	{
+		$loops = $1 if /rows=\d+ loops=(\d+)\)/;
+		$thrown += $1 * $loops if /Rows Removed by Join Filter: (\d+)/;
+	}
+	return $thrown;
+}
+
+my ($few, $many) = map { thrown_away($_) } $FEW, $MANY;
+cmp_ok($many, '<=', 20 * $MANY, "joins of a check throw away $few rows for $FEW instances, $many for $MANY");
 
 $node->stop;
 done_testing();
