@@ -312,6 +312,9 @@ reports('the task of a silent worker comes back late after a restart', '13', sil
 
 # --- 14
 reports('a bug in the log', '14', "L 2026-01-01 00:00:00.000 UTC [77] XX000 client backend ERROR:  what\n");
+my $unsaid = "L 2026-01-01 [77] XX000 client backend LOG:  could not send data to client: Bad file descriptor\n";
+clean('what a backend that ends cannot say', "L 2026-01-01 [77] 57P01 client backend FATAL:  terminating connection\n", $unsaid);
+reports('another backend cannot say it', '14', "L 2026-01-01 [78] 57P01 client backend FATAL:  terminating connection\n", $unsaid);
 reports('a crash of its own', '14', "L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 11: Segmentation fault\n");
 reports('a kill that nobody ordered', '14', "L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 9: Killed\n");
 clean('a kill of ours', op(5, 10, 'kill_backend', 'ok -'),

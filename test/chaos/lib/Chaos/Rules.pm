@@ -597,17 +597,25 @@ sub bounded_recovery
 # What the audit says of a task that it had to mend
 my $repair = qr/claims passed over task/;
 
+# PostgreSQL's own: a backend that ends has given up its socket; when the server
+# is stopped at once just then, it wants to say so, and cannot.
+my $ends = qr/\[(\d+)\] 57P01 client backend FATAL:/;
+my $unsaid = qr/\[(\d+)\] XX000 client backend LOG:  could not send data to client: Bad file descriptor$/;
+
 # No crash that nobody caused, no error of class XX, sound tables.
 sub server
 {
 	my ($h) = @_;
 	my @bad;
+	my %ended;
 	my $killed = grep { $_->{op} =~ /^kill_(backend|duties)$/ } @{ $h->{ops} };
 	my $crashes = 0;
 
 	for my $line (@{ $h->{server_log} })
 	{
 		next if $line =~ $repair;
+		$ended{$1} = 1 if $line =~ $ends;
+		next if $line =~ $unsaid && $ended{$1};
 		if ($line =~ /was terminated by signal 9\b/) { $crashes++; }
 		elsif ($line =~ /PANIC:|TRAP:|was terminated by|\] XX\w{3} /) { push @bad, "in the server's log: $line"; }
 	}

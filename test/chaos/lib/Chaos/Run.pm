@@ -765,7 +765,7 @@ sub write_final
 		q{SELECT concat_ws(' ', 'K', problem, detail) FROM taskq_check()});
 	for my $file (map { $_->logfile } @{ $self->{nodes} })
 	{
-		print $out map { "L $_\n" } grep { /PANIC:|TRAP:|was terminated by|\] XX\w{3} / } split /\n/, slurp_file($file);
+		print $out map { "L $_\n" } grep { /PANIC:|TRAP:|was terminated by|\] (?:XX\w{3}|57P01) / } split /\n/, slurp_file($file);
 	}
 	my ($stdout, $stderr);
 	my $sound = IPC::Run::run(
