@@ -138,4 +138,4 @@ COMMENT ON COLUMN taskq.timer.task_id IS 'The step';
 COMMENT ON COLUMN taskq.timer.since IS 'Since when it has been suspended; when it no longer is, the timer means nothing';
 COMMENT ON CONSTRAINT timer_pkey ON taskq.timer IS 'What is due next';
 CREATE INDEX timer_task_idx ON taskq.timer (task_id);
-COMMENT ON INDEX taskq.timer_task_idx IS 'Timers of a step that is removed';
+COMMENT ON INDEX taskq.timer_task_idx IS 'Timers of a step that waits, or is removed';

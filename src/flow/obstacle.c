@@ -202,7 +202,7 @@ say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
 		return;
 	}
 	if (since != 0)
-		until = tq_passive_until(flow, step, task_id, since);
+		until = tq_passive_until(task_id, since);
 	if (step->type == TQ_STEP_TIMER)
 	{
 		appendStringInfo(text, "waits until %s",

@@ -32,7 +32,6 @@
 #include "flow/flow.h"
 #include "flow/passive.h"
 
-#define NEAR (60 * USECS_PER_SEC)
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define LONGEST_PAUSE (10 * USECS_PER_SEC)
 
@@ -67,14 +66,6 @@ static TqStmt stmt_delete = {
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
-/* Of one suspension: it is near what its definition says. */
-static TqStmt stmt_near = {
-	"SELECT r.at FROM taskq.timer r"
-	" WHERE r.at BETWEEN $1 AND $2 AND r.task_id = $3 AND r.since = $4",
-	4,
-	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
-	NULL};
-
 static TqStmt stmt_next = {
 	"SELECT at FROM taskq.timer ORDER BY at LIMIT 1", 0, {0}, NULL};
 
@@ -97,7 +88,6 @@ static int64 ring_timers(int limit);
 static bool  ring(TqCall *call, void *arg);
 static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
 						 TqTask *task, const Timer *timer);
-static TimestampTz time_of(int64 task_id, TimestampTz since);
 static TimestampTz next_timer(void);
 
 void
@@ -171,8 +161,8 @@ tq_passive_again(const TqTask *task)
 bool
 tq_passive_is_put_off(const TqTask *task)
 {
-	return time_of(task->f.task_id,
-				   TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
+	return tq_passive_until(task->f.task_id,
+							TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
 }
 
 /* The signal that a step waits for has come: its end. */
@@ -226,28 +216,19 @@ tq_passive_waits(const TqTask *task)
 }
 
 /*
- * When the time of a step is up that has been waiting for a while; 0: never,
- * or nobody knows.  Timers stand in the order of their times, so it is found
- * by about when it must be.
+ * When the time of a step is up that has been waiting since a moment, or when
+ * it tries again to begin its instance; 0: never.
  */
 TimestampTz
-tq_passive_until(TqFlow *flow, const TqStep *step, int64 task_id,
-				 TimestampTz since)
+tq_passive_until(int64 task_id, TimestampTz since)
 {
+	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
 	TimestampTz at = 0;
-	Datum       args[4];
-	char       *wrong;
 	TqSpi       spi;
 
-	if (!find_time(flow, step, since, &at, &wrong) || at == 0 ||
-		TIMESTAMP_NOT_FINITE(at))
-		return 0;
-	args[0] = TimestampTzGetDatum(at - NEAR);
-	args[1] = TimestampTzGetDatum(at + NEAR);
-	args[2] = Int64GetDatum(task_id);
-	args[3] = TimestampTzGetDatum(since);
 	tq_spi_enter(&spi);
-	at = tq_spi_look(&stmt_near, args, NULL, 1) > 0 ? tq_spi_time(0, 1, 0) : 0;
+	if (tq_spi_look(&stmt_of_step, args, NULL, 1) > 0)
+		at = tq_spi_time(0, 1, 0);
 	tq_spi_leave(&spi);
 	return at;
 }
@@ -425,22 +406,7 @@ begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
 	tq_key_lock_names(call, NULL, 0);
 	if (!tq_row_lock(call, task, false) || task->f.version != version)
 		return false;
-	if (time_of(timer->task_id, timer->since) == timer->at)
+	if (tq_passive_until(timer->task_id, timer->since) == timer->at)
 		tq_child_begin(call, flow, task->f.task_id);
 	return true;
-}
-
-/* Of one suspension; 0: it has none. */
-static TimestampTz
-time_of(int64 task_id, TimestampTz since)
-{
-	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
-	TimestampTz at = 0;
-	TqSpi       spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_of_step, args, NULL, 1) > 0)
-		at = tq_spi_time(0, 1, 0);
-	tq_spi_leave(&spi);
-	return at;
 }

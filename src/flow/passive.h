@@ -26,8 +26,7 @@ extern bool tq_passive_signal(int64 workflow_id, const char *name,
 							  Jsonb **payload);
 extern bool tq_passive_approves(Jsonb *payload);
 extern bool tq_passive_waits(const TqTask *task);
-extern TimestampTz tq_passive_until(TqFlow *flow, const TqStep *step,
-									int64 task_id, TimestampTz since);
+extern TimestampTz tq_passive_until(int64 task_id, TimestampTz since);
 extern bool tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 							char **word, char **wrong);
 
