@@ -17,6 +17,7 @@ use Time::HiRes qw(time);
 
 my $CLIENTS = 8;
 my $SECONDS = $ENV{LONG} ? 60 : 10;
+my %LEAST = (worked => 10 * $SECONDS, ways => 15, wipes => 5);
 
 my $node = start_node('lines', 'fsync' => 'off', 'deadlock_timeout' => "'100ms'", 'max_prepared_transactions' => 10);
 my $sql = sub { $node->safe_psql('postgres', shift) };
@@ -214,7 +215,11 @@ SQL
 my $clients = start_clients($node, $CLIENTS, "CALL client(0.5);\n");
 my $end = time + $SECONDS;
 my ($policies, $wipes) = (0, 0);
-while (time < $end - 1)
+my $worked = sub { $sql->("SELECT count(*) FROM event WHERE what = 'worked'") };
+my $ways = sub { $sql->('SELECT count(DISTINCT what) FROM event') };
+my $enough = sub { $wipes > $LEAST{wipes} && $worked->() > $LEAST{worked} && $ways->() > $LEAST{ways} };
+# enough to be judged, also where the machine is slow
+while (time < $end - 1 || time < $end + 120 && !$enough->())
 {
 	within(0.3, sub { 0 });
 	$wipes++ if eval { $sql->('SELECT taskq.debug_wipe()'); 1 };
@@ -227,9 +232,9 @@ is(join(' ', grep { /ERROR/ } said($clients)), '', 'no client met an error that 
 is($sql->("SELECT string_agg(DISTINCT concat(what, ' ', detail), '; ') FROM event WHERE detail IS NOT NULL"), '',
 	'no task of a key ran beside another, none was overtaken, no error');
 note 'figure: ' . $sql->("SELECT string_agg(concat(what, ' ', n), ', ' ORDER BY what) FROM (SELECT what, count(*) AS n FROM event GROUP BY what) e");
-cmp_ok($sql->("SELECT count(*) FROM event WHERE what = 'worked'"), '>', 100 * $SECONDS / 10, 'tasks were worked on');
-cmp_ok($sql->("SELECT count(DISTINCT what) FROM event"), '>=', 16, 'in all ways');
-cmp_ok($wipes, '>', 5, "memory was lost $wipes times, the policy changed $policies times");
+cmp_ok($worked->(), '>', $LEAST{worked}, 'tasks were worked on');
+cmp_ok($ways->(), '>', $LEAST{ways}, 'in all ways');
+cmp_ok($wipes, '>', $LEAST{wipes}, "memory was lost $wipes times, the policy changed $policies times");
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
 
 # work off all that is left

@@ -151,15 +151,22 @@ SELECT finish(:ids, :tokens, :steps);
 SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('serial', max_tasks => :many) \gset
 SELECT finish(:ids, :tokens, :steps);
 SQL
-$node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'no client ends before');
+my $ended = sub { $sql->("SELECT count(*) FROM taskq.workflow WHERE state IN ($_[0])") };
+# until there is enough to be judged, also where the machine is slow
+for my $round (0 .. 9)
+{
+	$node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, '--random-seed=' . ($seed + $round), '-f', $file, 'postgres' ],
+		'no client ends before');
+	last if $ended->('1, 2') && $ended->('3');
+}
 
 diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
 # what the others of a ring were doing
 diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
 is($sql->("SELECT detail FROM met WHERE code <> 'ok' AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only, and no deadlock');
-cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state IN (1, 2)"), '>', 0, 'some have ended well');
-cmp_ok($sql->("SELECT count(*) FROM taskq.workflow WHERE state = 3"), '>', 0, 'and some in error');
+cmp_ok($ended->('1, 2'), '>', 0, 'some have ended well');
+cmp_ok($ended->('3'), '>', 0, 'and some in error');
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
 $node->stop;
 done_testing();
