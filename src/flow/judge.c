@@ -20,7 +20,6 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
@@ -31,19 +30,10 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
-#include "base/spi.h"
+#include "base/order.h"
 #include "flow/advance.h"
 #include "flow/judge.h"
 #include "flow/passive.h"
-
-static TqStmt stmt_not_begun = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE workflow_id = $1 AND task_id > $2 AND step_id >= 0"
-	"   AND (state = 2 OR state IN (1, 4) AND token = 0)"
-	" ORDER BY task_id",
-	2,
-	{INT8OID, INT8OID},
-	NULL};
 
 /* Rows of an instance, from a step on. */
 typedef struct Walk
@@ -73,6 +63,9 @@ static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
+static int64  *not_begun(TqCall *call, const TqFlow *flow, int place,
+						 int *count);
+static bool    has_not_begun(const TqTask *task, int place);
 
 /* Count the steps of an instance. */
 void
@@ -648,16 +641,10 @@ has_child(const TqFlow *flow, const TqTask *task)
 static void
 cancel_waiting(TqCall *call, TqFlow *flow, int place)
 {
-	Datum  args[2] = {Int64GetDatum(flow->workflow_id), Int64GetDatum(0)};
-	int64 *ids;
-	uint64 rows;
-	TqSpi  spi;
+	int    count;
+	int64 *ids = not_begun(call, flow, place, &count);
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_not_begun, args, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
-	for (uint64 i = 0; i < rows; i++)
+	for (int i = 0; i < count; i++)
 	{
 		for (;;)
 		{
@@ -667,12 +654,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 
 			tq_call_snapshot();
 			if (!tq_row_find(call, ids[i], &task) ||
-				task.f.state == TQ_STATE_RUNNING ||
-				(task.f.state != TQ_STATE_BLOCKED && task.f.token > 0) ||
-				has_child(flow, &task))
-				break;
-			if (place >= 0 && TQ_STEP_PLACE(DatumGetInt32(
-								  task.value[TQ_COL_STEP_ID])) != place)
+				!has_not_begun(&task, place) || has_child(flow, &task))
 				break;
 			queue = tq_queue_by_id(task.f.queue_id);
 			move.to = TQ_STATE_CANCELLED;
@@ -682,4 +664,64 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 				break;
 		}
 	}
+}
+
+/*
+ * In the order of their ids.  Each failure looks for them again, so those that
+ * are gone should be passed once only: a scan of the index marks what it finds
+ * dead there, which one by a bitmap does not do.
+ */
+static int64 *
+not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	int             room = 64;
+	int64          *ids = palloc(sizeof(int64) * room);
+	Snapshot        snapshot;
+	Walk            walk;
+
+	*count = 0;
+	CommandCounterIncrement();
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	walk_begin(&walk, call->task.rel, index, snapshot, flow->workflow_id, 0,
+			   ForwardScanDirection);
+	while (!walk.over)
+	{
+		bool   should_free;
+		TqTask task;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!walk_on(&walk, slot))
+			continue;
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(call->task.rel), &task);
+		if (has_not_begun(&task, place))
+		{
+			if (*count == room)
+			{
+				room *= 2;
+				ids = repalloc_huge(ids, sizeof(int64) * room);
+			}
+			ids[(*count)++] = task.f.task_id;
+		}
+		heap_freetuple(task.image);
+	}
+	index_endscan(walk.scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	qsort(ids, *count, sizeof(int64), tq_order_int64);
+	return ids;
+}
+
+static bool
+has_not_begun(const TqTask *task, int place)
+{
+	int32 step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+
+	return task->f.state != TQ_STATE_RUNNING &&
+		   (task->f.state == TQ_STATE_BLOCKED || task->f.token == 0) &&
+		   (place < 0 || TQ_STEP_PLACE(step_id) == place);
 }

@@ -35,8 +35,8 @@ SELECT taskq_define_workflow('{"name": "waits", "version": "1", "queue": "cost",
     {"name": "asked", "type": "signal", "signal": {"name": "answer", "timeout": "1 day"}}]}');
 
 -- first, then n beside each other, then last
-CREATE FUNCTION define_wide(n int) RETURNS void LANGUAGE sql AS $$
-    SELECT taskq_define_workflow(jsonb_build_object('name', 'wide' || n, 'version', '1', 'queue', 'cost', 'steps',
+CREATE FUNCTION define_wide(n int, name text DEFAULT 'wide', on_failure text DEFAULT 'continue') RETURNS void LANGUAGE sql AS $$
+    SELECT taskq_define_workflow(jsonb_build_object('name', name || n, 'version', '1', 'queue', 'cost', 'on_failure', on_failure, 'steps',
         (SELECT jsonb_build_array(jsonb_build_object('name', 'first'))
              || jsonb_agg(jsonb_build_object('name', 'w' || i, 'depends_on', jsonb_build_array('first')))
              || jsonb_build_array(jsonb_build_object('name', 'last', 'depends_on', jsonb_agg('w' || i)))
@@ -100,7 +100,7 @@ sub grows_with_number
 	cmp_ok($many, '<=', $few * $MANY / $FEW * $TOLERANCE, "$what: $few for $FEW, $many for $MANY");
 }
 
-$sql->("SELECT define_wide($_)") for $FEW, $MANY;
+$sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop')") for $FEW, $MANY;
 
 my $wide = q{SELECT taskq_start_workflow('wide<n>')};
 my $first = q{SELECT taskq_complete(task_id, token) FROM taskq_claim('cost')};
@@ -160,6 +160,27 @@ SQL
 
 my ($few, $many) = map { thrown_away($_) } $FEW, $MANY;
 cmp_ok($many, '<=', 20 * $MANY, "joins of a check throw away $few rows for $FEW instances, $many for $MANY");
+
+# The first that dies under "stop" cancels what has not begun; those after it
+# look at what still runs, each time, and at nothing of all that.
+my $RUNNING = 8;
+
+sub later_deaths
+{
+	my ($n) = @_;
+	my $fail = q{SELECT work_of(format('taskq_fail(%s, %s, ''no'', retryable => false)', task_id, token)) FROM held WHERE place};
+
+	$sql->(qq{SELECT taskq_start_workflow('stop$n'); $first; DELETE FROM held;
+		INSERT INTO held SELECT row_number() OVER (), task_id, token FROM taskq_claim('cost', max_tasks => $RUNNING)});
+	my $first_death = $sql->("$fail = 1");
+	my @later = map { $sql->("$fail = $_") } 2 .. $RUNNING - 1;
+	$sql->("$fail = $RUNNING");
+	cmp_ok($first_death, '>=', $n, "the first that dies under stop beside $n reads $first_death");
+	return (sort { $a <=> $b } @later)[0];
+}
+
+($few, $many) = map { later_deaths($_) } $FEW, $MANY;
+cmp_ok($many, '<=', $few * $TOLERANCE, "another one reads $few or $many");
 
 $node->stop;
 done_testing();
