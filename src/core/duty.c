@@ -51,6 +51,7 @@
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/step.h"
+#include "core/sweep.h"
 #include "core/wakes.h"
 #include "core/worker.h"
 #include "core/xact.h"
@@ -70,6 +71,18 @@ static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
 
+/* Where they are among what others are at. */
+static TqSweep sweep_ends;
+static TqSweep sweep_orphans;
+static TqSweep sweep_deadlines;
+
+/* A waiting task whose deadline has passed. */
+typedef struct Overdue
+{
+	int64 task_id;
+	bool  busy;
+} Overdue;
+
 /* The earliest end of a running task, as of the last look. */
 static TimestampTz next_end = 0;
 
@@ -82,9 +95,10 @@ static TqStmt stmt_active = {
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
-	" WHERE deadline <= $1 AND state IN (1, 2) ORDER BY deadline LIMIT $2",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
+	" WHERE deadline <= $1 AND state IN (1, 2)"
+	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
+	3,
+	{TIMESTAMPTZOID, INT4OID, INT4OID},
 	NULL};
 
 static TqStmt stmt_newest = {
@@ -212,15 +226,17 @@ tq_duty_turn(TimestampTz told)
 			;
 		while (turn_of("silent workers", duty_silent, BATCH))
 			;
-		while (turn_of("orphans", duty_orphans, BATCH))
-			;
+		do
+			(void) turn_of("orphans", duty_orphans, BATCH);
+		while (!turn_failed && sweep_orphans.more);
 		(void) turn_of("numbers", tq_finished_count, 1);
 		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
 	}
 	if (now >= deadline_due)
 	{
-		while (turn_of("deadline", duty_deadline, BATCH))
-			;
+		do
+			(void) turn_of("deadline", duty_deadline, BATCH);
+		while (!turn_failed && sweep_deadlines.more);
 		deadline_due = now + (int64) tq_guc_deadline_interval * 1000;
 	}
 	if (now >= retention_due)
@@ -296,8 +312,9 @@ tend_bound(void)
 	/* after a start or a wipe the tasks are still to be found */
 	while (!tq_registry_complete() && try_duty("ends", duty_ends, BATCH))
 		;
-	while (try_duty("orphans", duty_orphans, BATCH))
-		;
+	do
+		(void) try_duty("orphans", duty_orphans, BATCH);
+	while (!turn_failed && sweep_orphans.more);
 	if (turn_failed)
 		tq_bound_failed();
 	turn_failed |= failed;
@@ -437,12 +454,13 @@ duty_orphans(int limit)
 	TimestampTz now = tq_clock_dispatch();
 	bool        settled = is_settled();
 	int         count;
+	int         left = 0;
 	int64       acted = 0;
 	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
 	TQ_DEBUG_POINT("orphans_begun");
-	count = tq_orphan_find(found, limit);
+	count = tq_orphan_find(sweep_orphans.passed, found, limit);
 	tq_call_snapshot();
 	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
 	for (int i = 0; i < count; i++)
@@ -451,10 +469,14 @@ duty_orphans(int limit)
 
 		if (tq_lose_try(&call, &loss))
 			acted++;
-		else if (!loss.busy && settled)
+		else if (loss.busy || !settled)
+			left++;
+		else
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
+	(void) tq_sweep_on(&sweep_orphans, count >= limit && acted + left > 0,
+					   left, false);
 	return acted;
 }
 
@@ -466,17 +488,19 @@ duty_ends(int limit)
 	TimestampTz now = tq_clock_dispatch();
 	TimestampTz next;
 	bool        settled = is_settled();
+	TqSweep    *sweep = &sweep_ends;
 	int         count;
-	int         busy_count = 0;
+	int         left = 0;
+	bool        busy = false;
 	int64       acted = 0;
 	TqCall      call;
 
 	tq_call_begin(&call, "taskq duties");
 	TQ_DEBUG_POINT("ends_begun");
 	if (tq_registry_complete())
-		count = tq_registry_due(now, found, limit, &next);
+		count = tq_registry_due(now, sweep->passed, found, limit, &next);
 	else
-		count = tq_lose_scan(now, settled, found, limit, &next);
+		count = tq_lose_scan(now, settled, sweep->passed, found, limit, &next);
 	tq_call_snapshot();
 	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
 	for (int i = 0; i < count; i++)
@@ -486,15 +510,19 @@ duty_ends(int limit)
 		TQ_FAULT_POINT("duty_ends");
 		if (tq_lose_try(&call, &loss))
 			acted++;
-		else if (loss.busy)
-			busy_count++;
-		else if (settled)
+		else if (loss.busy || !settled)
+		{
+			left++;
+			busy |= loss.busy;
+		}
+		else
 			tq_registry_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	/* only now: after an error the same tasks are looked at again */
-	next_end = count >= limit && busy_count < count ? now : next;
-	if (busy_count > 0)
+	busy = tq_sweep_on(sweep, count >= limit && acted + left > 0, left, busy);
+	next_end = sweep->more ? now : next;
+	if (busy)
 		next_end = Min(next_end, tq_clock_dispatch() + BUSY_PAUSE);
 	return acted;
 }
@@ -505,42 +533,49 @@ duty_deadline(int limit)
 {
 	TqSpi  spi;
 	TqCall call;
-	Datum  args[2];
+	Datum  args[3];
 	int64 *ids;
 	uint64 rows;
+	int    left = 0;
 	int64  acted = 0;
 
 	tq_call_begin(&call, "taskq duties");
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
 	args[1] = Int32GetDatum(limit);
+	args[2] = Int32GetDatum(sweep_deadlines.passed);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_deadline, args, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqTask task;
-		bool   busy;
+		Overdue one = {ids[i]};
+		TqTask  task;
 
 		/* the end of the one before may have moved this one */
 		tq_call_snapshot();
 		if (tq_row_find(&call, ids[i], &task) &&
-			(tq_step_is(&task) ? tq_step_alone(end_at_deadline, &ids[i], &busy)
-							   : end_at_deadline(&call, &ids[i])))
+			(tq_step_is(&task)
+				 ? tq_step_alone(end_at_deadline, &one, &one.busy)
+				 : end_at_deadline(&call, &one)))
 			acted++;
+		left += one.busy;
 	}
 	tq_call_end(&call);
+	(void) tq_sweep_on(&sweep_deadlines,
+					   (int) rows >= limit && acted + left > 0, left, false);
 	return acted;
 }
 
 static bool
 end_at_deadline(TqCall *call, void *arg)
 {
+	Overdue *one = arg;
 	TqMove   move = {0};
 	TqTask   task;
 	TqQueue *queue;
 
-	if (!tq_row_find(call, *(int64 *) arg, &task) ||
+	if (!tq_row_find(call, one->task_id, &task) ||
 		(task.f.state != TQ_STATE_PENDING &&
 		 task.f.state != TQ_STATE_BLOCKED) ||
 		TQ_TASK_TIME(&task, TQ_COL_DEADLINE, DT_NOEND) > tq_clock_wall())
@@ -552,8 +587,9 @@ end_at_deadline(TqCall *call, void *arg)
 	move.reason = TQ_REASON_DEADLINE;
 	move.wanted = "ended at its deadline";
 	move.no_wait = true;
-	return tq_key_try_task(call, queue, &task) &&
-		   tq_state_enter(call, queue, &task, &move);
+	one->busy = !tq_key_try_task(call, queue, &task) ||
+				!tq_state_enter(call, queue, &task, &move);
+	return !one->busy;
 }
 
 /* Steps of workflows whose time is up. */

@@ -164,7 +164,7 @@ tq_health_leases(TqHealth *health)
 		TqRunning  *found = palloc(sizeof(TqRunning) * MAX_COUNTED);
 		TimestampTz next;
 
-		count = tq_registry_due(before, found, MAX_COUNTED, &next);
+		count = tq_registry_due(before, 0, found, MAX_COUNTED, &next);
 		for (int i = 0; i < count; i++)
 			oldest = Min(oldest, found[i].due_at);
 	}

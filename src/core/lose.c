@@ -258,8 +258,8 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
  * settled.
  */
 int
-tq_lose_scan(TimestampTz now, bool settled, TqRunning *found, int max,
-			 TimestampTz *next)
+tq_lose_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
+			 int max, TimestampTz *next)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	uint64   begun = tq_registry_rebuild_begin();
@@ -294,6 +294,8 @@ tq_lose_scan(TimestampTz now, bool settled, TqRunning *found, int max,
 		running = put_running(queue, &task);
 		if (running.due_at > now)
 			*next = Min(*next, running.due_at);
+		else if (passed > 0)
+			passed--;
 		else if (count < max)
 			found[count++] = running;
 	}

@@ -23,8 +23,8 @@ typedef struct TqLoss
 
 extern bool  tq_lose_try(TqCall *call, TqLoss *loss);
 extern int64 tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge);
-extern int   tq_lose_scan(TimestampTz now, bool settled, TqRunning *found,
-						  int max, TimestampTz *next);
+extern int   tq_lose_scan(TimestampTz now, bool settled, int passed,
+						  TqRunning *found, int max, TimestampTz *next);
 extern int   tq_lose_compare(const void *a, const void *b);
 
 #endif /* TQ_LOSE_H */

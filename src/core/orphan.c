@@ -29,24 +29,25 @@ static TqStmt stmt_ended = {
 static TqStmt stmt_orphans = {
 	"SELECT t.task_id, t.token, t.worker_id"
 	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
-	" WHERE t.state = 3 AND w.state IN (2, 4) ORDER BY t.task_id LIMIT $1",
-	1,
-	{INT4OID},
+	" WHERE t.state = 3 AND w.state IN (2, 4) ORDER BY t.task_id LIMIT $1"
+	" OFFSET $2",
+	2,
+	{INT4OID, INT4OID},
 	NULL};
 
-static int find_in_registry(TqRunning *found, int max);
+static int find_in_registry(int passed, TqRunning *found, int max);
 static int keep_ended(int32 *workers, int count);
-static int find_in_table(TqRunning *found, int max);
+static int find_in_table(int passed, TqRunning *found, int max);
 
 /*
- * Up to max of them.  They are hints: each is looked at again before anything
- * is done to it.
+ * Up to max of them, after as many as are passed over.  They are hints: each
+ * is looked at again before anything is done to it.
  */
 int
-tq_orphan_find(TqRunning *found, int max)
+tq_orphan_find(int passed, TqRunning *found, int max)
 {
-	return tq_registry_complete() ? find_in_registry(found, max)
-								  : find_in_table(found, max);
+	return tq_registry_complete() ? find_in_registry(passed, found, max)
+								  : find_in_table(passed, found, max);
 }
 
 /* Who holds these tasks, sorted, each once. */
@@ -72,7 +73,7 @@ tq_orphan_holders(const TqRunning *all, int count, int32 **workers)
 }
 
 static int
-find_in_registry(TqRunning *found, int max)
+find_in_registry(int passed, TqRunning *found, int max)
 {
 	int        all_count;
 	TqRunning *all = tq_registry_all(&all_count);
@@ -84,7 +85,11 @@ find_in_registry(TqRunning *found, int max)
 	for (int i = 0; i < all_count && worker_count > 0 && count < max; i++)
 	{
 		if (bsearch(&all[i].worker_id, workers, worker_count, sizeof(int32),
-					tq_order_int32) != NULL)
+					tq_order_int32) == NULL)
+			continue;
+		if (passed > 0)
+			passed--;
+		else
 			found[count++] = all[i];
 	}
 	pfree(workers);
@@ -118,14 +123,14 @@ keep_ended(int32 *workers, int count)
 
 /* By rising id. */
 static int
-find_in_table(TqRunning *found, int max)
+find_in_table(int passed, TqRunning *found, int max)
 {
-	Datum  arg = Int32GetDatum(max);
+	Datum  args[2] = {Int32GetDatum(max), Int32GetDatum(passed)};
 	uint64 rows;
 	TqSpi  spi;
 
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_orphans, &arg, NULL, 0);
+	rows = tq_spi_look(&stmt_orphans, args, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		found[i].task_id = tq_spi_int8(i, 1, 0);

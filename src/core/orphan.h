@@ -11,7 +11,7 @@
 
 #include "shared/registry.h"
 
-extern int tq_orphan_find(TqRunning *found, int max);
+extern int tq_orphan_find(int passed, TqRunning *found, int max);
 extern int tq_orphan_holders(const TqRunning *all, int count, int32 **workers);
 
 #endif /* TQ_ORPHAN_H */

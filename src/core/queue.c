@@ -114,6 +114,7 @@ static TqStmt stmt_names = {
 static TqStmt stmt_rotation = {
 	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
 
+static TqQueue *make(const char *name);
 static TqQueue *load(TqStmt *stmt, Datum arg);
 static TqQueue *read_queue(TqSpi *spi);
 static void     read_lanes(TqQueue *queue);
@@ -230,8 +231,6 @@ TqQueue *
 tq_queue_for_submit(const char *name, bool by_extension)
 {
 	TqQueue *queue;
-	TqSpi    spi;
-	Datum    args[3];
 
 	tq_queue_lock_insertions();
 	queue = tq_queue_find(name);
@@ -247,6 +246,30 @@ tq_queue_for_submit(const char *name, bool by_extension)
 		tq_error_no_such_queue(name);
 	if (!by_extension)
 		tq_role_require_all(TQ_RIGHT_SUBMIT);
+	return make(name);
+}
+
+/*
+ * The queue of a step of an instance that goes on.  One that was dropped since
+ * is made again, whatever the setting says: the instance was started with it,
+ * and could go on in no other way.
+ */
+TqQueue *
+tq_queue_for_step(const char *name)
+{
+	TqQueue *queue;
+
+	tq_queue_lock_insertions();
+	queue = tq_queue_find(name);
+	return queue != NULL ? queue : make(name);
+}
+
+static TqQueue *
+make(const char *name)
+{
+	TqQueue *queue;
+	TqSpi    spi;
+	Datum    args[3];
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));

@@ -12,6 +12,7 @@
 #include "base/compat.h"
 
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #include "base/error.h"
 #include "base/guard.h"
@@ -19,6 +20,9 @@
 
 /* What nobody has foreseen is waited for no longer than this. */
 #define LONGEST_WAIT_MS 10
+
+/* How often what is met again and again is told. */
+#define LOG_PAUSE (10 * USECS_PER_SEC)
 
 /* A move in a savepoint. */
 typedef struct Alone
@@ -31,6 +35,7 @@ typedef struct Alone
 static bool is_alone = false;
 
 static void move_alone(void *arg);
+static void survive(ErrorData *error);
 
 TqStepHooks tq_step_hooks = {NULL};
 
@@ -54,7 +59,7 @@ tq_step_refuse(const TqTask *task, const char *wanted)
 /*
  * Move a step for a duty, with what follows from it; false, and nothing is
  * done, when it was not moved, or (*busy) somebody would have to be waited
- * for.
+ * for, or it has met an error.
  */
 bool
 tq_step_alone(TqStepMove move, void *arg, bool *busy)
@@ -68,10 +73,37 @@ tq_step_alone(TqStepMove move, void *arg, bool *busy)
 	if (error == NULL)
 		return alone.moved;
 	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
-		ReThrowError(error);
+		survive(error);
 	FreeErrorData(error);
 	*busy = true;
 	return false;
+}
+
+/*
+ * An error of one workflow must not keep the duty from all others: it is tried
+ * again later, like one that is busy.  Not when the transaction itself or the
+ * session is to end.
+ */
+static void
+survive(ErrorData *error)
+{
+	static TimestampTz last = 0;
+	TimestampTz        now = GetCurrentTimestamp();
+	int                category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+
+	if (category == ERRCODE_OPERATOR_INTERVENTION ||
+		category == ERRCODE_TRANSACTION_ROLLBACK)
+		ReThrowError(error);
+	if (now >= last && now - last < LOG_PAUSE)
+		return;
+	last = now;
+	ereport(
+		LOG,
+		(errcode(error->sqlerrcode),
+		 errmsg("taskq: a step of a workflow cannot be moved, and "
+				"is tried again: %s",
+				error->message),
+		 error->detail == NULL ? 0 : errdetail_internal("%s", error->detail)));
 }
 
 /*

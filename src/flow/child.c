@@ -19,6 +19,7 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
+#include "utils/syscache.h"
 
 #include "base/debug.h"
 #include "base/error.h"
@@ -334,7 +335,8 @@ may_submit(Oid role, const char *name)
 	TqQueue *queue = tq_queue_find(name);
 	int      rights = 0;
 
-	if (OidIsValid(role))
+	/* one that was dropped has none */
+	if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		rights = queue != NULL ? tq_role_rights_of(role, queue)
 							   : tq_role_rights_all_of(role);
 	return (rights & TQ_RIGHT_SUBMIT) != 0;

@@ -231,8 +231,9 @@ read_number(Jsonb *result, const char *name, int64 least, int64 if_missing,
 	if (value == NULL || value->type != jbvNumeric ||
 		!tq_value_whole(value->val.numeric, number) || *number < least)
 		return psprintf(
-			"%s of a batch must be a whole number, at least " INT64_FORMAT,
-			name, least);
+			"%s of a batch must be a whole number from " INT64_FORMAT
+			" to " INT64_FORMAT,
+			name, least, TQ_LARGEST_WHOLE);
 	return NULL;
 }
 

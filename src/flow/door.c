@@ -22,6 +22,7 @@ static void moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 					   const TqGateKind *kinds, int count, int right);
 static void returning(TqCall *call, const TqTask *task);
 static bool leaves_its_wait(TqState from, const TqMove *move);
+static bool is_left_by_hand(const TqMove *move);
 static bool may_be_held_back(TqState from, const TqMove *move);
 static bool goes_back_with_key(const TqQueue *queue, const TqTask *task,
 							   const TqMove *move);
@@ -72,8 +73,17 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 		tq_repair_waiting(task, move);
 	if (may_be_held_back(from, move))
 		hold_back(call, task, move);
-	if (move->to == TQ_STATE_CANCELLED && from == TQ_STATE_SUSPENDED)
+	if (from == TQ_STATE_SUSPENDED && is_left_by_hand(move))
 		cancel_child(call, task);
+}
+
+/* It will not ask any more what becomes of an instance that it waits for. */
+static bool
+is_left_by_hand(const TqMove *move)
+{
+	return move->to == TQ_STATE_CANCELLED ||
+		   (!TQ_STATE_IS_LIVE(move->to) && (move->reason == TQ_REASON_MANUAL ||
+											move->reason == TQ_REASON_POISON));
 }
 
 /* It waits for others, and is put aside or done by hand. */
@@ -121,7 +131,7 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		kind = TQ_GATE_FAILURE;
 	if (tq_gate_pass(call, flow, step, kind))
 		return false;
-	if (move->to == TQ_STATE_CANCELLED && step->type == TQ_STEP_WORKFLOW)
+	if (is_left_by_hand(move) && step->type == TQ_STEP_WORKFLOW)
 		tq_ahead_note_child(call, task->f.task_id);
 	/* its own with them; who waits for nobody comes to them later */
 	if (call->keys_ahead != NIL && !move->no_wait)
@@ -138,8 +148,11 @@ returning(TqCall *call, const TqTask *task)
 	TqFlow        flow;
 
 	step = tq_flow_step_of(task, &flow);
-	if (step != NULL)
-		(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR);
+	if (step == NULL)
+		return;
+	(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR);
+	if (step->type == TQ_STEP_WORKFLOW)
+		tq_ahead_note_child(call, task->f.task_id);
 }
 
 /* From now on, until other ones are. */
@@ -191,7 +204,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	move->end = TQ_END_FAILURE;
 }
 
-/* A step that waits for an instance is not cancelled without that. */
+/* A step that waits for an instance is not left without that. */
 static void
 cancel_child(TqCall *call, const TqTask *task)
 {

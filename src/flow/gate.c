@@ -205,8 +205,7 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 				kind = TQ_GATE_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, gates, &flow, step, kind);
-			if (kind != TQ_GATE_END && kind != TQ_GATE_REPAIR &&
-				step->type == TQ_STEP_WORKFLOW)
+			if (kind != TQ_GATE_END && step->type == TQ_STEP_WORKFLOW)
 				add_child(gates, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);

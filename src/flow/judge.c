@@ -268,7 +268,9 @@ tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
 	}
-	for (int i = 0; i < count && tq_stop_is(flow); i++)
+	for (int i = 0;
+		 i < count && (tq_stop_is(flow) || flow->state == TQ_FLOW_CANCELLED);
+		 i++)
 	{
 		if (made[i].state == TQ_STATE_DONE)
 			note_held(flow, &made[i], exists, chosen);

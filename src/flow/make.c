@@ -121,7 +121,7 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 {
 	TqOptions own;
 
-	sub->queue = tq_queue_for_submit(step->queue, true);
+	sub->queue = tq_queue_for_step(step->queue);
 	sub->priority = step->has_priority   ? step->priority
 					: flow->has_priority ? flow->priority
 										 : sub->queue->options.priority;

@@ -31,6 +31,7 @@ static TqStmt stmt_since = {
 	NULL};
 
 static void say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id);
+static bool has_no_queue(int64 task_id);
 static TimestampTz since_when(int64 task_id);
 static void        say_call(StringInfo text, const TqFlow *flow, int place,
 							int64 task_id);
@@ -160,6 +161,10 @@ tq_obstacle_do(StringInfo text, TqFlow *flow, const TqMade *step)
 
 	if (tq_obstacle_waits(flow, step))
 		say_call(text, flow, TQ_STEP_PLACE(step->step_id), task_id);
+	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
+		appendStringInfoString(text,
+							   "its queue was dropped, and nothing repairs "
+							   "it: start the workflow anew");
 	else if (step->state == TQ_STATE_DEAD)
 		appendStringInfo(text,
 						 "taskq_retry(" INT64_FORMAT
@@ -175,6 +180,16 @@ tq_obstacle_do(StringInfo text, TqFlow *flow, const TqMade *step)
 	else if (TQ_STATE_IS_LIVE(step->state))
 		appendStringInfo(text, "taskq_explain(" INT64_FORMAT ") tells more",
 						 task_id);
+}
+
+/* Tasks of a queue that was dropped can be managed no more. */
+static bool
+has_no_queue(int64 task_id)
+{
+	TqTask task;
+
+	return tq_row_find_archived(task_id, &task) &&
+		   tq_queue_by_id(task.f.queue_id) == NULL;
 }
 
 /* Has it been reached, and waits for what no worker does? */

@@ -27,6 +27,7 @@
 #include "core/key.h"
 #include "core/large.h"
 #include "core/step.h"
+#include "core/sweep.h"
 #include "core/xact.h"
 #include "flow/ahead.h"
 #include "flow/flow.h"
@@ -49,9 +50,9 @@ static TqStmt stmt_add = {
 
 static TqStmt stmt_due = {
 	"SELECT at, task_id, since FROM taskq.timer WHERE at <= $1"
-	" ORDER BY at, task_id LIMIT $2",
-	2,
-	{TIMESTAMPTZOID, INT4OID},
+	" ORDER BY at, task_id LIMIT $2 OFFSET $3",
+	3,
+	{TIMESTAMPTZOID, INT4OID, INT4OID},
 	NULL};
 
 static TqStmt stmt_of_step = {
@@ -80,6 +81,9 @@ typedef struct Timer
 
 /* When a timer is due, as of the last look; dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
+
+/* Where this session is among those that somebody is at. */
+static TqSweep sweep;
 
 static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					   TimestampTz *at, char **wrong);
@@ -300,12 +304,14 @@ static int64
 ring_timers(int limit)
 {
 	TimestampTz  now = tq_clock_dispatch();
-	Datum        args[3] = {TimestampTzGetDatum(now), Int32GetDatum(limit)};
+	Datum        args[3] = {TimestampTzGetDatum(now), Int32GetDatum(limit),
+							Int32GetDatum(sweep.passed)};
 	TimestampTz *ats;
 	TimestampTz *since;
 	int64       *ids;
 	uint64       rows;
-	bool         busy = false;
+	bool         full;
+	int          left = 0;
 	int64        acted = 0;
 	TqCall       call;
 	TqSpi        spi;
@@ -317,13 +323,15 @@ ring_timers(int limit)
 	ids = tq_spi_ids(&spi, rows, 2);
 	since = tq_spi_ids(&spi, rows, 3);
 	tq_spi_leave(&spi);
+	full = rows >= (uint64) limit;
 	for (uint64 i = 0; i < rows; i++)
 	{
 		Timer timer = {ats[i], ids[i], since[i]};
+		bool  busy;
 
 		if (!tq_step_alone(ring, &timer, &busy))
 		{
-			busy = true;
+			left++;
 			continue;
 		}
 		args[0] = TimestampTzGetDatum(ats[i]);
@@ -335,7 +343,10 @@ ring_timers(int limit)
 		acted++;
 		/* who waits for one of two instances could have begun the other */
 		if (timer.tried)
+		{
+			full = true;
 			break;
+		}
 	}
 	tq_call_snapshot();
 	tq_spi_enter(&spi);
@@ -344,7 +355,7 @@ ring_timers(int limit)
 				   : DT_NOEND;
 	tq_spi_leave(&spi);
 	tq_call_end(&call);
-	if (busy)
+	if (tq_sweep_on(&sweep, full, left, left > 0))
 		next_due = Max(next_due, now + BUSY_PAUSE);
 	return acted;
 }

@@ -26,6 +26,7 @@
 #include "core/key.h"
 #include "core/role.h"
 #include "flow/flow.h"
+#include "flow/judge.h"
 #include "flow/passive.h"
 
 PG_FUNCTION_INFO_V1(taskq_signal);
@@ -71,6 +72,7 @@ static void       check_role(const TqFlow *flow, int place);
 static Now        look_at(const TqFlow *flow, int place);
 static bool       is_member(const char *name);
 static bool       any_waits(const TqFlow *flow, const TqStepList *steps);
+static bool       is_passed(const TqFlow *flow, int place);
 static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
 static bool tell_steps(TqCall *call, const TqFlow *flow,
 					   const TqStepList *steps, Jsonb *payload);
@@ -236,10 +238,21 @@ any_waits(const TqFlow *flow, const TqStepList *steps)
 	{
 		Now now = look_at(flow, steps->places[i]);
 
-		if (now.task_id == 0 || TQ_STATE_IS_LIVE(now.state))
+		if (now.task_id == 0 ? !is_passed(flow, steps->places[i])
+							 : TQ_STATE_IS_LIVE(now.state))
 			return true;
 	}
 	return false;
+}
+
+/* It is not there, and a choice has gone past it. */
+static bool
+is_passed(const TqFlow *flow, int place)
+{
+	TqMade *made;
+	int     count = tq_flow_steps(flow, &made);
+
+	return tq_judge_skipped(flow, made, count)[place];
 }
 
 /* False: there is one. */

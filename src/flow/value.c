@@ -136,7 +136,7 @@ attempt(Attempt what, void *arg)
 bool
 tq_value_whole(Numeric number, int64 *result)
 {
-	const double largest = 9007199254740992.0;
+	const double largest = (double) TQ_LARGEST_WHOLE;
 	double       value = DatumGetFloat8(DirectFunctionCall1(
 			  numeric_float8_no_overflow, NumericGetDatum(number)));
 

@@ -14,6 +14,9 @@
 #include "utils/jsonb.h"
 #include "utils/jsonpath.h"
 
+/* Up to here a double knows all whole numbers. */
+#define TQ_LARGEST_WHOLE INT64CONST(9007199254740992)
+
 extern bool      tq_value_whole(Numeric number, int64 *result);
 extern bool      tq_value_span(const char *word, int64 *span);
 extern bool      tq_value_time(const char *word, TimestampTz *time);

@@ -313,7 +313,8 @@ tq_registry_rebuild_end(uint64 begun)
  * there may be more.
  */
 int
-tq_registry_due(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
+tq_registry_due(TimestampTz now, int passed, TqRunning *found, int max,
+				TimestampTz *next)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -330,6 +331,8 @@ tq_registry_due(TimestampTz now, TqRunning *found, int max, TimestampTz *next)
 			continue;
 		if (entry->running.due_at > now)
 			*next = Min(*next, entry->running.due_at);
+		else if (passed > 0)
+			passed--;
 		else if (count < max)
 			found[count++] = entry->running;
 		else

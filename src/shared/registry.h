@@ -35,20 +35,20 @@ extern void tq_registry_init(void);
 extern void tq_registry_wipe(void);
 extern void tq_registry_forget_database(Oid database);
 
-extern void       tq_registry_put(const TqRunning *running);
-extern void       tq_registry_remove(int64 task_id, int64 version);
-extern void       tq_registry_drop(const TqRunning *seen);
-extern void       tq_registry_flag(void);
-extern bool       tq_registry_complete(void);
-extern uint64     tq_registry_rebuild_begin(void);
-extern void       tq_registry_rebuild_end(uint64 begun);
-extern int        tq_registry_due(TimestampTz now, TqRunning *found, int max,
-								  TimestampTz *next);
-extern int        tq_registry_of_workers(const int32 *workers, int count,
-										 TqRunning *found, int max);
-extern int        tq_registry_count(void);
-extern int        tq_registry_count_all(void);
-extern bool       tq_registry_find(int64 task_id, TqRunning *running);
+extern void   tq_registry_put(const TqRunning *running);
+extern void   tq_registry_remove(int64 task_id, int64 version);
+extern void   tq_registry_drop(const TqRunning *seen);
+extern void   tq_registry_flag(void);
+extern bool   tq_registry_complete(void);
+extern uint64 tq_registry_rebuild_begin(void);
+extern void   tq_registry_rebuild_end(uint64 begun);
+extern int    tq_registry_due(TimestampTz now, int passed, TqRunning *found,
+							  int max, TimestampTz *next);
+extern int    tq_registry_of_workers(const int32 *workers, int count,
+									 TqRunning *found, int max);
+extern int    tq_registry_count(void);
+extern int    tq_registry_count_all(void);
+extern bool   tq_registry_find(int64 task_id, TqRunning *running);
 extern TqRunning *tq_registry_all(int *count);
 extern void       tq_registry_ask(int duty);
 extern bool       tq_registry_asked(int duty);

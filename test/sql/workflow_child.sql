@@ -71,7 +71,7 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
--- resolved inside to its end, and outside by hand
+-- resolved inside to its end, and outside by hand: nothing inside goes on then
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_resolve(wc.task(wc.child(:w), 'one')), taskq_resolve(wc.task(wc.child(:w), 'two'), '"by hand"');
@@ -79,10 +79,9 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
-SELECT taskq_resolve(wc.task(:w, 'sub'), '"no matter"');
+SELECT taskq_resolve(wc.task(:w, 'sub'), '"enough"');
 SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work();
-SELECT wc.work();
 SELECT * FROM wc.all(:w);
 -- resumed while it waits: nothing new
 SELECT taskq_start_workflow('outer') AS w \gset
@@ -188,6 +187,38 @@ UPDATE taskq.workflow SET finished_at = finished_at - interval '2 hours' WHERE w
 SELECT taskq_start_workflow('keeps') AS x \gset
 SELECT wc.seen(:w), wc.seen(:v), wc.seen(:x), wc.seen(wc.child(:x)) AS inside;
 SELECT wc.work();
+
+-- what runs inside is asked to stop when the step is declared done; a list
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT task_id AS t, token AS k, step FROM taskq_claim('wc') \gset
+SELECT ok, error_code FROM taskq_manage_many('resolve', ARRAY[wc.task(:w, 'sub')]);
+SELECT * FROM wc.all(:w);
+SELECT cancel_requested_at IS NOT NULL AS asked FROM taskq_get(:t);
+SELECT taskq_complete(:t, :k);
+SELECT * FROM wc.all(:w);
+SELECT wc.work();
+
+-- nor does it go on inside of one that is poison; tried again, it begins anew
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}');
+SELECT taskq_poison(wc.task(:w, 'sub'));
+SELECT * FROM wc.all(:w);
+SELECT taskq_retry(wc.task(:w, 'sub'));
+SELECT * FROM wc.all(:w);
+SELECT wc.work(), wc.work(), wc.work();
+
+-- nobody has the rights of a role that was dropped
+CREATE ROLE wc_gone;
+SELECT taskq_grant('wc', 'wc_gone', '{submit}');
+SET ROLE wc_gone;
+SELECT taskq_start_workflow('outer') AS w \gset
+RESET ROLE;
+DROP OWNED BY wc_gone;
+DROP ROLE wc_gone;
+SELECT wc.work('{"n": 1}');
+SELECT wc.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
 
 -- a queue that there is not, and that is not made
 SELECT taskq_define_workflow('{"name": "nowhere", "version": "1", "queue": "wc3", "steps": [{"name": "one"}]}'),

@@ -80,9 +80,49 @@ SELECT taskq_define_workflow('{"name": "beyond", "version": "1", "queue": "goes"
 SELECT taskq_start_workflow('beyond') AS w \gset
 SELECT taskq_drop_queue('goes', true), wd.seen(:w);
 SELECT name, state FROM taskq.workflows WHERE name IN ('under', 'beyond') ORDER BY workflow_id;
--- steps that are made later make the queue again, if queues come by themselves
+-- steps that are made later make the queue again
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM taskq_claim('stays');
 SELECT wd.seen(:w), wd.work('goes'), wd.seen(:w);
+-- also where queues do not come by themselves: the instance was started with it
+SELECT taskq_create_queue('again');
+SELECT taskq_define_workflow('{"name": "chooses", "version": "1", "queue": "stays", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "queue": "again", "depends_on": ["d"]}]}');
+SELECT taskq_define_workflow('{"name": "undoes", "version": "1", "queue": "stays", "on_failure": "compensate", "steps": [
+  {"name": "a", "compensate": {"handler": "undo", "queue": "again"}}, {"name": "b", "depends_on": ["a"], "max_attempts": 1}]}');
+SELECT taskq_start_workflow('chooses') AS w \gset
+SELECT taskq_drop_queue('again');
+SET taskq.auto_create_queues = off;
+SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM taskq_claim('stays');
+SELECT wd.seen(:w), wd.work('again'), wd.seen(:w), wd.said('SELECT taskq_submit(''nowhere'')');
+SELECT taskq_drop_queue('again', true);
+RESET taskq.auto_create_queues;
+-- an instance that cannot go on holds nobody else up
+SELECT taskq_start_workflow('undoes') AS w \gset
+SELECT wd.work('stays'), taskq_drop_queue('again');
+SELECT taskq_submit('stays', '"other"', key => 'other') AS other \gset
+SELECT step, key FROM taskq_claim('stays', max_tasks => 2, lease => '1 s');
+CREATE FUNCTION wd.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no more queues'; END$$;
+CREATE TRIGGER refuse BEFORE INSERT ON taskq.queue FOR EACH ROW EXECUTE FUNCTION wd.refuse();
+CREATE PROCEDURE wd.until(id bigint, wanted text) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. 3000 LOOP
+        PERFORM taskq_run_reapers();
+        EXIT WHEN (taskq_get(id)).state = wanted;
+        COMMIT;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$$;
+CALL wd.until(:other, 'pending');
+SELECT state FROM taskq_get(:other);
+SELECT wd.seen(:w);
+DROP TRIGGER refuse ON taskq.queue;
+CALL wd.until(wd.task(:w, 'b'), 'dead');
+SELECT wd.seen(:w), wd.work('again'), wd.seen(:w), taskq_drop_queue('again', true), taskq_cancel(:other);
+-- what was there cannot be repaired
+SELECT taskq_define_workflow('{"name": "loses", "version": "1", "queue": "stays", "steps": [{"name": "a"}, {"name": "b", "queue": "gone", "depends_on": ["a"]}]}');
+SELECT taskq_start_workflow('loses') AS w \gset
+SELECT taskq_drop_queue('gone', true), wd.work('stays');
+SELECT wd.seen(:w), (SELECT jsonb_agg(regexp_replace(n, '\d+', 'N')) FROM jsonb_array_elements_text(taskq_workflow(:w) -> 'next') n) AS next;
 -- what is kept goes with its instance
 UPDATE taskq.workflow SET expires_at = now() WHERE finished_at IS NOT NULL;
 SELECT acted > 0 AS acted FROM taskq_run_reapers() WHERE reaper = 'workflows';

@@ -166,6 +166,11 @@ SET ROLE pg_monitor;
 SELECT we.says(:w, 'b');
 RESET ROLE;
 SELECT we.says(:w, 'b');
+-- a decision that was made
+SELECT taskq_define_workflow('{"name": "we chosen", "version": "1", "queue": "we chosen", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}]}');
+SELECT taskq_start_workflow('we chosen') AS w \gset
+SELECT we.work('we chosen', '{"create": ["x"]}');
+SELECT we.says(:w, 'd');
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name LIKE 'we %' AND finished_at IS NULL AND parent_workflow_id IS NULL;
 SELECT * FROM taskq_check();
 SET client_min_messages = warning;

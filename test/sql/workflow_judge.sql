@@ -143,5 +143,14 @@ SELECT taskq_retry(wj.task(:w, 'a'));
 SELECT wj.seen(:w);
 SELECT step, members FROM taskq.batch_progress WHERE workflow_id = :w;
 
+-- what is chosen in an instance that was cancelled is not made, and not skipped
+SELECT taskq_define_workflow('{"name": "cut", "version": "1", "queue": "wj cut", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]},
+  {"name": "list", "type": "batch"}, {"name": "part", "type": "batch_worker", "depends_on": ["list"]}, {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
+SELECT taskq_start_workflow('cut') AS w \gset
+CREATE TABLE wj.held AS SELECT step, task_id, token FROM taskq_claim('wj cut', max_tasks => 2);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_complete(task_id, token, CASE step WHEN 'd' THEN '{"create": ["x"]}'::jsonb ELSE '{"total": 3, "size": 1}' END) FROM wj.held;
+SELECT wj.seen(:w), taskq_workflow(:w) -> 'counts' ->> 'not_created' AS not_created, taskq_workflow(:w) -> 'counts' ->> 'skipped' AS skipped;
+
 SELECT * FROM taskq_check();
 DROP SCHEMA wj CASCADE;

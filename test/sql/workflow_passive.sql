@@ -253,6 +253,13 @@ UPDATE taskq.workflow SET expires_at = now() - interval '1 s' WHERE finished_at 
 SET client_min_messages = notice;
 CALL wp.until_true('SELECT count(*) = 0 FROM taskq.workflow WHERE state = 1');
 SET client_min_messages = warning;
+-- a step that a choice has gone past waits for no signal
+SELECT taskq_define_workflow('{"name": "past", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["d"]}]}');
+SELECT taskq_start_workflow('past') AS w, taskq_start_workflow('past') AS v \gset
+SELECT taskq_signal(:v, 'go');
+SELECT wp.work('{"create": ["x"]}'), wp.work('{"create": ["s", "x"]}');
+SELECT taskq_signal(:w, 'go'), wp.seen(:w), wp.seen(:v);
+SELECT wp.work(), wp.work(), wp.seen(:w), wp.seen(:v);
 SELECT count(*) FROM taskq.signal s WHERE NOT EXISTS (SELECT FROM taskq.workflow w WHERE w.workflow_id = s.workflow_id);
 SELECT * FROM taskq_check();
 DROP SCHEMA wp CASCADE;
