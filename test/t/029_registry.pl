@@ -16,9 +16,7 @@ my $node = start_node(
 	'taskq.dead_threshold' => "'1h'",
 	'taskq.reaper_interval' => "'200ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
-my $holder = $node->background_psql('postgres');
-
-$holder->set_query_timer_restart;
+my $holder = open_session($node);
 
 # claimed(LEASE): a new task that is claimed; its id and token
 sub claimed

@@ -9,7 +9,7 @@ use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TaskqProcesses;
-use TaskqTest qw(within timely);
+use TaskqTest qw(open_session within timely);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -71,8 +71,7 @@ awaits_no_worker($node, 'one', 15, 'the worker leaves');
 takes_less($node, 'one', 4, 'CREATE EXTENSION taskq', 'and again');
 awaits_worker($node, 'one', 0, 15, 'the worker comes');
 
-my $session = $node->background_psql('one');
-$session->set_query_timer_restart;
+my $session = open_session($node, 'one');
 $session->query_safe('BEGIN; DROP EXTENSION taskq');
 is(worker($node, 'one'), '', 'none while the drop is not yet committed');
 $session->query_safe('ROLLBACK');
@@ -246,8 +245,7 @@ awaits_worker($node, $_, 0, 15 - (time - $begin),
 # shutdown, with one worker idle and one at work
 
 $position = -s $node->logfile;
-$session = $node->background_psql('one');
-$session->set_query_timer_restart;
+$session = open_session($node, 'one');
 $session->query_safe($hold);
 $node->reload;
 ok($node->poll_query_until('postgres', $blocked), 'a worker is at work');

@@ -9,6 +9,7 @@ use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use TaskqProcesses;
+use TaskqTest qw(open_session);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -90,8 +91,7 @@ fails('two', 'ALTER DATABASE two SET TABLESPACE nowhere', qr/does not exist/,
 fails('two', 'BEGIN; DROP DATABASE two', qr/transaction block/,
 	'DROP DATABASE in a transaction');
 
-my $other = $node->background_psql('two');
-$other->set_query_timer_restart;
+my $other = open_session($node, 'two');
 fails('two', 'SET statement_timeout = 700; DROP DATABASE two',
 	qr/statement timeout/, 'a cancelled DROP DATABASE');
 my $before = worker($node, 'two');
@@ -114,8 +114,7 @@ awaits_worker($node, 'two', $before, 15, 'the worker is back');
 $other->quit;
 
 # in a transaction: until that ends
-my $session = $node->background_psql('postgres');
-$session->set_query_timer_restart;
+my $session = open_session($node);
 $before = worker($node, 'two');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux');
 is(worker($node, 'two'), '', 'no worker before the commit');
@@ -127,8 +126,7 @@ $session->query_safe('ALTER DATABASE deux RENAME TO two');
 $pid{two} = awaits_worker($node, 'two', $before, 15, 'and under the old name');
 
 # the worker in the middle of its work
-my $hold = $node->background_psql('three');
-$hold->set_query_timer_restart;
+my $hold = open_session($node, 'three');
 $hold->query_safe(
 	'BEGIN; LOCK TABLE pg_catalog.pg_extension IN ACCESS EXCLUSIVE MODE');
 $node->reload;

@@ -24,14 +24,6 @@ my $numbers = \&numbers;
 
 waiters_of($node);
 
-sub holder
-{
-	my $session = $node->background_psql('postgres');
-
-	$session->set_query_timer_restart;
-	return $session;
-}
-
 # quiet(W...): nobody was woken by what the code does, and they sleep on.
 sub quiet
 {
@@ -76,7 +68,7 @@ $sql->("COMMIT PREPARED 'p'");
 is(answer($w), '"prepared"', 'COMMIT PREPARED does');
 
 # --- tasks that come back
-my $holder = holder();
+my $holder = open_session($node);
 $sql->("SELECT taskq_submit('q', '4')");
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
 $w = claimer("'q'");
@@ -176,7 +168,7 @@ $sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 2}')");
 is(answer($w), '4', 'a limit that is raised');
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
 $sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 1}')");
-$holder = holder();
+$holder = open_session($node);
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('m')");
 $w = claimer("'m'");
 $holder->query_safe('ROLLBACK');

@@ -41,14 +41,6 @@ sub waiting
 	return $n;
 }
 
-sub holder
-{
-	my $session = $node->background_psql('postgres');
-
-	$session->set_query_timer_restart;
-	return $session;
-}
-
 $sql->(q{SELECT taskq_create_queue('q'), taskq_create_queue('none', '{"retention": "none"}')});
 
 # --- the end ends the sleep, of all who wait for it, and nothing else does
@@ -123,7 +115,7 @@ my $gone = $sql->("SELECT taskq_submit('q', '\"purged\"')");
 $w = awaiter($gone);
 is($sql->("SELECT taskq_purge('q', '{pending}')"), 1, 'a task is purged while somebody awaits it');
 is(answer($w), '||', 'of which nothing is known then');
-my $holder = holder();
+my $holder = open_session($node);
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $w = awaiter($id, "SET taskq.debug_point = 'wait_woken';");
 $sql->("SELECT taskq_complete($id, $token, '43')");
@@ -179,7 +171,7 @@ is(answer($third), 'dead||no luck', 'the next attempt to end it is');
 
 # --- the finisher is killed, and the server starts anew
 ($id, $token) = running_task('q');
-$holder = holder();
+$holder = open_session($node);
 $pid = $holder->query_safe('SELECT pg_backend_pid()');
 $w = awaiter($id);
 $holder->query_safe("BEGIN; SELECT taskq_complete($id, $token, '\"lost\"')");

@@ -14,14 +14,6 @@ use TaskqTest;
 my $node = start_node('workflow_duties');
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-sub holder
-{
-	my $session = $node->background_psql('postgres');
-
-	$session->set_query_timer_restart;
-	return $session;
-}
-
 sub state_of
 {
 	my ($id, $step) = @_;
@@ -46,7 +38,7 @@ sub begun
 
 # --- a timer whose step is the last parent but one that is just ending
 my ($id, $held) = begun();
-my $open = holder();
+my $open = open_session($node);
 $open->query_safe("BEGIN; SELECT taskq_complete($held->{work})");
 $sql->("SELECT taskq_complete($held->{go})");
 

@@ -15,14 +15,6 @@ my $BUSY = 350;
 my $node = start_node('many_busy', 'taskq.deadline_interval' => "'1s'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-sub holder
-{
-	my $session = $node->background_psql('postgres');
-
-	$session->set_query_timer_restart;
-	return $session;
-}
-
 sub count_is
 {
 	my ($queue, $state, $count, $what) = @_;
@@ -31,12 +23,26 @@ sub count_is
 }
 
 $sql->("SELECT taskq_create_queue('busy'), taskq_create_queue('free')");
-my $open = holder();
+my $open = open_session($node);
+
+# What the case before has left, which is all in this state, goes.
+sub empty
+{
+	my ($state) = @_;
+	$sql->("SELECT taskq_purge('busy', '{$state}'), taskq_purge('free', '{$state}')");
+	is($sql->('SELECT count(*) FROM taskq.tasks'), 0, 'nothing is left');
+}
+
+# Somebody is just ending all that is held.
+sub ends_held
+{
+	is($open->query_safe('BEGIN; SELECT count(*) FROM held, taskq_complete(task_id, token)'), $BUSY, 'somebody is just ending many');
+}
 
 # --- leases
 $sql->("SELECT taskq_submit('busy') FROM generate_series(1, $BUSY)");
 $sql->("CREATE TABLE held AS SELECT task_id, token FROM taskq_claim('busy', max_tasks => $BUSY, lease => '2 s')");
-$open->query_safe('BEGIN; SELECT count(*) FROM taskq_complete_many((SELECT array_agg(task_id) FROM held), (SELECT array_agg(token) FROM held))');
+ends_held();
 $sql->("SELECT taskq_submit('free') FROM generate_series(1, 20)");
 is($sql->("SELECT count(*) FROM taskq_claim('free', max_tasks => 20, lease => '3 s')"), 20, 'claimed');
 count_is('free', 'pending', 20, 'leases of others end');
@@ -45,9 +51,9 @@ $open->query_safe('ROLLBACK');
 count_is('busy', 'pending', $BUSY, 'but when that is over');
 
 # --- deadlines
-$sql->("SELECT taskq_purge('busy'), taskq_purge('free')");
+empty('pending');
 $sql->("SELECT taskq_submit('busy', deadline => now() + interval '2 s') FROM generate_series(1, $BUSY)");
-$open->query_safe("BEGIN; SELECT count(*) FROM taskq_claim('busy', max_tasks => $BUSY)");
+is($open->query_safe("BEGIN; SELECT count(*) FROM taskq_claim('busy', max_tasks => $BUSY)"), $BUSY, 'somebody is about to claim many');
 $sql->("SELECT taskq_submit('free', deadline => now() + interval '3 s') FROM generate_series(1, 20)");
 count_is('free', 'dead', 20, 'deadlines of others');
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'pending'"), $BUSY, 'and not of what somebody is about to claim');
@@ -55,12 +61,12 @@ $open->query_safe('ROLLBACK');
 count_is('busy', 'dead', $BUSY, 'but when that is over');
 
 # --- dead workers
-$sql->("SELECT taskq_purge('busy', '{dead}'), taskq_purge('free', '{dead}')");
+empty('dead');
 $sql->('DROP TABLE held');
 $sql->("SELECT taskq_submit('busy') FROM generate_series(1, $BUSY)");
 $sql->("SELECT taskq_register('holds'), taskq_register('dies')");
 $sql->("CREATE TABLE held AS SELECT task_id, token FROM taskq_claim('busy', worker => 'holds', max_tasks => $BUSY)");
-$open->query_safe('BEGIN; SELECT count(*) FROM taskq_complete_many((SELECT array_agg(task_id) FROM held), (SELECT array_agg(token) FROM held))');
+ends_held();
 $sql->("SELECT taskq_submit('free') FROM generate_series(1, 20)");
 is($sql->("SELECT count(*) FROM taskq_claim('free', worker => 'dies', max_tasks => 20)"), 20, 'claimed');
 $node->append_conf('postgresql.conf', "taskq.dead_threshold = '1s'");
@@ -71,7 +77,7 @@ $open->query_safe('ROLLBACK');
 count_is('busy', 'pending', $BUSY, 'but when that is over');
 
 # --- timers
-$sql->("SELECT taskq_purge('busy'), taskq_purge('free')");
+empty('pending');
 my $steps = join ', ', map { qq({"name": "t$_", "type": "timer", "timer": {"after": "2 s"}}) } 1 .. $BUSY;
 $sql->(qq{SELECT taskq_define_workflow('{"name": "many", "version": "1", "queue": "busy", "steps": [{"name": "s", "type": "signal", "signal": {"name": "go"}}, $steps]}'),
 	taskq_define_workflow('{"name": "one", "version": "1", "queue": "free", "steps": [{"name": "t", "type": "timer", "timer": {"after": "3 s"}}]}')});

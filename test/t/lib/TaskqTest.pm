@@ -13,7 +13,7 @@ use TaskqClient;
 use TaskqInit;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(start_node within stays timely sound worker_pid error_of hit recovered start_again amcheck
+our @EXPORT = qw(start_node open_session within stays timely sound worker_pid error_of hit recovered start_again amcheck
   start_clients end_clients said errors_of words_of_errors start_limit_clients kill_limit_client build_c);
 
 # What sessions in the background are asked is no result of a test.
@@ -48,6 +48,17 @@ sub start_node
 		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND wait_event = 'Extension'")
 	  or die 'the background worker did not start';
 	return $node;
+}
+
+# open_session(NODE, DATABASE): a session that stays, for transactions that are
+# open while the test goes on; each of its queries has the whole time limit.
+sub open_session
+{
+	my ($node, $database) = @_;
+	my $session = $node->background_psql($database // 'postgres');
+
+	$session->set_query_timer_restart;
+	return $session;
 }
 
 # within(SECONDS, CODE): polls until CODE is true; false when time is up.
