@@ -93,7 +93,7 @@ COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.task.run_as IS 'Role that last decided what it runs';
 COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.task.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; 16: its payload is the workflow''s input';
+COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; of a step also 16: its payload is the input of the workflow; 32: it runs whatever its condition says; 64: its payload was changed by hand';
 COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns that stand in taskq.large';
 COMMENT ON COLUMN taskq.task.deadline IS 'A waiting task is dead past it';
 COMMENT ON COLUMN taskq.task.wake_at IS 'Due time that a timer must watch';

@@ -204,6 +204,14 @@ tq_duty_turn(TimestampTz told)
 	TimestampTz next;
 
 	turn_failed = false;
+	/* an interval that has become shorter counts from now on */
+	liveness_due =
+		Min(liveness_due, now + (int64) tq_guc_reaper_interval * 1000);
+	deadline_due =
+		Min(deadline_due, now + (int64) tq_guc_deadline_interval * 1000);
+	retention_due =
+		Min(retention_due,
+			now + (int64) tq_guc_retention_interval * USECS_PER_SEC);
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
 	if (tq_registry_asked(TQ_ASK_DEADLINES))

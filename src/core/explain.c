@@ -46,6 +46,7 @@
 #include "core/role.h"
 #include "core/sign.h"
 #include "core/state.h"
+#include "core/step.h"
 #include "shared/waiter.h"
 
 PG_FUNCTION_INFO_V1(taskq_explain);
@@ -259,6 +260,7 @@ explain_dead(TqExplain *e, TqTask *task)
 	StringInfo  text = &e->text;
 	TqWhy       why = TQ_WHY_DEAD_OTHERWISE;
 	const char *ending = "";
+	bool        never_begun = tq_step_is(task) && task->f.token == 0;
 
 	switch ((TqReason) task->f.reason)
 	{
@@ -296,10 +298,15 @@ explain_dead(TqExplain *e, TqTask *task)
 		task->f.reason == TQ_REASON_NONE
 			? "no reason is noted"
 			: tq_reason_name((TqReason) task->f.reason));
-	if (why == TQ_WHY_DEAD_OTHERWISE || why == TQ_WHY_DEAD_DEADLINE)
-		appendStringInfoString(text, "it has reached ");
-	say_attempt(e, task);
-	appendStringInfoString(text, ending);
+	if (never_begun)
+		appendStringInfoString(text, "nobody has claimed it");
+	else
+	{
+		if (why == TQ_WHY_DEAD_OTHERWISE || why == TQ_WHY_DEAD_DEADLINE)
+			appendStringInfoString(text, "it has reached ");
+		say_attempt(e, task);
+		appendStringInfoString(text, ending);
+	}
 	if (why == TQ_WHY_DEAD_DEADLINE)
 		appendStringInfoString(
 			text, tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));

@@ -210,6 +210,11 @@ set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 									 VARSIZE(changes->payload));
 		put_or_drop(task, TQ_COL_PAYLOAD, changes->payload != NULL,
 					JsonbPGetDatum(changes->payload));
+		if (tq_step_is(task))
+		{
+			task->f.flags &= ~TQ_FLAG_INPUT;
+			task->f.flags |= TQ_FLAG_PAYLOAD;
+		}
 	}
 	if (changes->named[TQ_SUBMIT_DATA])
 	{

@@ -33,7 +33,12 @@ static TqStmt stmt_page = {
 	" CASE WHEN a.large & 8 <> 0"
 	"      THEN (SELECT l.doc FROM taskq.large l"
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"
-	"      ELSE a.result END"
+	"      ELSE a.result END,"
+	" CASE WHEN a.state = 6 THEN"
+	"      coalesce(CASE WHEN a.large & 32 <> 0"
+	"                    THEN (SELECT l.doc FROM taskq.large l"
+	"                           WHERE l.task_id = a.task_id AND l.part = 5)"
+	"                    ELSE a.errors END -> -1 ->> 'error', '') END"
 	"  FROM taskq.archive_keep a"
 	" WHERE a.workflow_id = $1 AND a.step_id >= 0"
 	"   AND a.step_id & 16383 = ANY ($2)"
@@ -164,11 +169,14 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 	{
 		Datum values[3];
 		bool  nulls[3] = {false};
+		char *error;
 
 		values[0] = CStringGetTextDatum(
 			tq_results_name(flow.template, tq_spi_int4(i, 1, 0)));
 		values[1] = Int64GetDatum(tq_spi_int8(i, 2, 0));
-		values[2] = tq_spi_get(i, 3, &nulls[2]);
+		error = tq_spi_text(&spi, i, 4);
+		values[2] = error == NULL ? tq_spi_get(i, 3, &nulls[2])
+								  : JsonbPGetDatum(tq_results_error(error));
 		tq_rows_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);

@@ -67,8 +67,9 @@ static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 static char *missing_right(const TqFlow *child);
 static bool  may_submit(Oid role, const char *name);
 static void  end_step(TqCall *call, int64 task_id, const TqFlow *child);
-static void  decide_end(const TqFlow *child, TqTask *task, TqMove *move);
-static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
+static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
+					   TqMove *move);
+static void reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
  * A step begins to wait, in this call.  A child that it has already goes on,
@@ -274,6 +275,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	child->correlation_id = flow->correlation_id;
 	child->headers = flow->headers;
 	child->input = flow->input;
+	child->run_at = flow->run_at;
 	beginning->parent_correlation_id = flow->correlation_id;
 	wrong = missing_right(child);
 	if (wrong != NULL)
@@ -357,7 +359,7 @@ end_step(TqCall *call, int64 task_id, const TqFlow *child)
 		if (!tq_row_find(call, task_id, &task) || !tq_passive_waits(&task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 			return;
-		decide_end(child, &task, &move);
+		decide_end(child, queue, &task, &move);
 		if (tq_state_enter(call, queue, &task, &move))
 			return;
 	}
@@ -365,8 +367,11 @@ end_step(TqCall *call, int64 task_id, const TqFlow *child)
 
 /* Its result is the child's, and its failure, too. */
 static void
-decide_end(const TqFlow *child, TqTask *task, TqMove *move)
+decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
+		   TqMove *move)
 {
+	Jsonb *result = child->result;
+
 	move->wanted = "ended";
 	if (child->state != TQ_FLOW_DONE && child->state != TQ_FLOW_RESOLVED)
 	{
@@ -378,9 +383,18 @@ decide_end(const TqFlow *child, TqTask *task, TqMove *move)
 		move->reason = TQ_REASON_DEPENDENCY_FAILED;
 		return;
 	}
+	if (result != NULL && (int64) VARSIZE(result) > queue->options.max_payload)
+	{
+		tq_make_reject(task, move,
+					   psprintf("the result of workflow " INT64_FORMAT
+								" has %u bytes, and the queue allows %d",
+								child->workflow_id, VARSIZE(result),
+								queue->options.max_payload));
+		return;
+	}
 	move->to = TQ_STATE_DONE;
-	if (child->result != NULL)
-		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(child->result));
+	if (result != NULL)
+		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(result));
 }
 
 static void

@@ -17,24 +17,26 @@
 #include "flow/flow.h"
 #include "flow/passive.h"
 
-static void moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-static void moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
-					   const TqGateKind *kinds, int count, int right);
-static void returning(TqCall *call, const TqTask *task);
-static bool leaves_its_wait(TqState from, const TqMove *move);
-static bool is_left_by_hand(const TqMove *move);
-static bool may_be_held_back(TqState from, const TqMove *move);
-static bool goes_back_with_key(const TqQueue *queue, const TqTask *task,
-							   const TqMove *move);
-static bool pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
-					  const TqStep *step, const TqTask *task,
-					  const TqMove *move, bool repairs);
-static void check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
-						 TqMove *move);
-static void cancel_child(TqCall *call, const TqTask *task);
-static void hold_back(TqCall *call, TqTask *task, TqMove *move);
-static void moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-				  const TqMove *move);
+static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void  moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
+						const TqGateKind *kinds, int count, int right);
+static void  returning(TqCall *call, const TqTask *task);
+static bool  leaves_its_wait(TqState from, const TqMove *move);
+static bool  is_left_by_hand(const TqMove *move);
+static bool  may_be_held_back(TqState from, const TqMove *move);
+static bool  goes_back_with_key(const TqQueue *queue, const TqTask *task,
+								const TqMove *move);
+static bool  pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+					   const TqStep *step, const TqTask *task,
+					   const TqMove *move, bool repairs);
+static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+						  TqMove *move);
+static char *too_large(const TqFlow *flow, const TqStep *step,
+					   const TqChoice *choice);
+static void  cancel_child(TqCall *call, const TqTask *task);
+static void  hold_back(TqCall *call, TqTask *task, TqMove *move);
+static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				   const TqMove *move);
 
 void
 tq_door_init(void)
@@ -194,6 +196,8 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 								 (int) (step - flow->template->steps), result,
 								 &choice);
 	if (wrong == NULL)
+		wrong = too_large(flow, step, &choice);
+	if (wrong == NULL)
 		return;
 	if (move->reason == TQ_REASON_MANUAL)
 		tq_decide_refuse(step, task->f.task_id, wrong);
@@ -202,6 +206,35 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	move->to = TQ_STATE_DEAD;
 	move->reason = TQ_REASON_REJECTED;
 	move->end = TQ_END_FAILURE;
+}
+
+/* A part that its member could not have as payload; NULL: there is none. */
+static char *
+too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
+{
+	const TqStep *worker = step;
+	TqQueue      *queue;
+	int           largest;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		const TqStep *child = &flow->template->steps[step->children.places[i]];
+
+		if (child->type == TQ_STEP_BATCH_WORKER)
+			worker = child;
+	}
+	queue = tq_queue_find(worker->queue);
+	largest = queue != NULL ? queue->options.max_payload
+							: tq_queue_defaults()->max_payload;
+	for (int i = 0; i < choice->member_count; i++)
+	{
+		if (VARSIZE(choice->members[i]) > largest)
+			return psprintf("batches[%d] has %u bytes, and queue \"%s\" "
+							"allows %d",
+							i, VARSIZE(choice->members[i]), worker->queue,
+							largest);
+	}
+	return NULL;
 }
 
 /* A step that waits for an instance is not left without that. */

@@ -169,6 +169,7 @@ extern Jsonb *tq_results_told(int64 workflow_id, const TqTemplate *template,
 							  const TqStep *step, Size max);
 extern Jsonb *tq_results_of_step(int64 task_id);
 extern Jsonb *tq_results_seen(int64 task_id);
+extern Jsonb *tq_results_error(const char *error);
 extern Jsonb *tq_results_document(const TqFlow *flow, const TqStep *step);
 extern char  *tq_results_name(const TqTemplate *template, int32 step_id);
 

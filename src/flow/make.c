@@ -33,6 +33,8 @@ static void describe(TqFlow *flow, const TqStep *step, TqSubmission *sub);
 static bool begins_at_once(TqFlow *flow, const TqStep    *step,
 						   const TqNewStep *new, TqQueue *queue,
 						   Jsonb **payload);
+static void put_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
+						TqTask *task, TqMove *move);
 static bool fill_payload(TqFlow *flow, const TqStep *step,
 						 const TqQueue *queue, Jsonb **payload, char **wrong);
 
@@ -139,7 +141,7 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	{
 		tq_options_read_task(&own, sub->options);
 		sub->has_deadline = own.deadline_in > 0;
-		sub->deadline = tq_clock_wall() + own.deadline_in;
+		sub->deadline = Max(tq_clock_wall(), flow->run_at) + own.deadline_in;
 	}
 	sub->any_depth = true;
 	sub->role_id = flow->started_by;
@@ -201,14 +203,15 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 			  TqMove *move)
 {
 	Jsonb *document = NULL;
-	Jsonb *payload;
 	char  *wrong;
 	bool   asked = step->when != NULL && (task->f.flags & TQ_FLAG_WANTED) == 0;
 	bool   wanted = true;
 
 	task->f.flags &= ~TQ_FLAG_WANTED;
 	move->to = TQ_STATE_PENDING;
-	move->due_at = flow->run_at > tq_clock_dispatch() ? flow->run_at : 0;
+	move->due_at = Max(flow->run_at, task->f.run_at);
+	if (move->due_at <= tq_clock_dispatch())
+		move->due_at = 0;
 	move->released = true;
 	if (asked || step->branch_count > 0)
 		document = tq_results_document(flow, step);
@@ -245,7 +248,18 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 	}
 	if (step->wait != NULL)
 		tq_passive_begin(flow, step, task, move);
-	else if (!fill_payload(flow, step, queue, &payload, &wrong))
+	else if ((task->f.flags & TQ_FLAG_PAYLOAD) == 0)
+		put_payload(flow, step, queue, task, move);
+}
+
+static void
+put_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
+			TqTask *task, TqMove *move)
+{
+	Jsonb *payload;
+	char  *wrong;
+
+	if (!fill_payload(flow, step, queue, &payload, &wrong))
 		tq_make_reject(task, move, psprintf("payload: %s", wrong));
 	else if (payload != NULL)
 		tq_large_put(task, TQ_COL_PAYLOAD, JsonbPGetDatum(payload));

@@ -53,6 +53,12 @@ static TqStmt stmt_document = {
 	{INT8OID, JSONBOID},
 	NULL};
 
+static TqStmt stmt_origin = {
+	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
 /* A document while it is written. */
 typedef struct Writing
 {
@@ -61,6 +67,7 @@ typedef struct Writing
 } Writing;
 
 static Jsonb *outlook(TqFlow *flow);
+static char  *origin(int64 workflow_id);
 static Jsonb *read_document(int64 workflow_id, Jsonb *outlook);
 static void   open_part(Writing *w, const char *name, bool array);
 static void   close_part(Writing *w, bool array);
@@ -125,7 +132,10 @@ read_document(int64 workflow_id, Jsonb *outlook)
 	return document;
 }
 
-/* {"counts", "verdict", "blocked_by", "blocked_by_more", "next"} */
+/*
+ * {"correlation_id", "parent_correlation_id", "counts", "verdict",
+ * "blocked_by", "blocked_by_more", "next"}
+ */
 static Jsonb *
 outlook(TqFlow *flow)
 {
@@ -136,6 +146,10 @@ outlook(TqFlow *flow)
 	tq_obstacle_look(&sight, flow);
 	tq_judge_tally(flow, sight.made, sight.count, &tally);
 	open_part(&w, NULL, false);
+	put_key(&w, "correlation_id");
+	put_words(&w, WJB_VALUE, flow->correlation_id);
+	put_key(&w, "parent_correlation_id");
+	put_words(&w, WJB_VALUE, origin(flow->workflow_id));
 	put_counts(&w, &sight);
 	put_key(&w, "verdict");
 	put_words(&w, WJB_VALUE, verdict(&sight, &tally));
@@ -143,6 +157,21 @@ outlook(TqFlow *flow)
 	put_next(&w, &sight);
 	close_part(&w, false);
 	return JsonbValueToJsonb(w.whole);
+}
+
+/* What it was started for; NULL: nobody has said that. */
+static char *
+origin(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	char *id = NULL;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_read(&stmt_origin, &arg, NULL, 1) > 0)
+		id = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return id;
 }
 
 static void

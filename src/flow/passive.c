@@ -19,6 +19,7 @@
 
 #include "catalog/pg_type.h"
 #include "common/int.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -266,11 +267,11 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	if (wait->at == NULL && tq_value_span(word, &span) &&
 		add_span(Max(from, flow->run_at), span, at))
 		return true;
-	*wrong = wait->at != NULL
-				 ? "at: is no point in time"
-				 : psprintf("%s: is no interval from 0 to 10 years, with a "
-							"unit",
-							what);
+	*wrong = psprintf(
+		"%s: \"%.*s\" is %s", what,
+		pg_mbcliplen(word, (int) strlen(word), TQ_MAX_NAME), word,
+		wait->at != NULL ? "no point in time"
+						 : "no interval from 0 to 10 years, with a unit");
 	return false;
 }
 

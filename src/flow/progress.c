@@ -57,15 +57,15 @@ typedef struct Progress
 	"task_id, step_id, state, reason, large, claimed_at, payload, checkpoint"
 
 /*
- * Items are as many as the checkpoint says, or of a member that is done as
- * its part has, if that was not by hand (reason 11).  Numbers that make no
- * sense are none.
+ * Items are as many as the checkpoint says, of a member that is done at least
+ * as many as its part has, if that was not by hand (reason 11).  Numbers that
+ * make no sense are none.
  */
 static TqStmt stmt_members = {
 	"SELECT m.step_id & 16383, count(*)::integer,"
 	"  (count(*) FILTER (WHERE m.state IN (5, 8)))::integer,"
 	"  (count(*) FILTER (WHERE m.state IN (6, 7, 9)))::integer,"
-	"  sum(coalesce(" NUMBER(
+	"  sum(greatest(" NUMBER(
 		"d.checkpoint",
 		"items") ","
 				 "      CASE WHEN m.state = 5 AND m.reason <> 11 THEN"

@@ -4,7 +4,9 @@
  *		by hand.
  *
  * The instance must not have ended well, nor have been cancelled.  One that
- * has failed goes on from there, and has its identity again.
+ * has failed goes on from there, and has its identity again.  One that a step
+ * of another instance has waited for goes on only if that step waits for it
+ * again, and not for one that was started in its place.
  *
  * A step that has succeeded, or was found irrelevant, may be tried again as
  * long as nothing that depends on it has begun: its children wait for it
@@ -27,6 +29,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/key.h"
@@ -68,6 +71,10 @@ static TqStmt stmt_leave_child = {
 static void read_instance(const TqTask *task, TqFlow *flow);
 static void check_instance(TqFlow *flow, const TqTask *task,
 						   const TqMove *move);
+static bool revive(TqFlow *flow, const TqTask *task, const TqMove *move);
+static void check_around(const TqFlow *flow, const TqTask *task,
+						 const TqMove *move);
+static bool is_waited_for(const TqFlow *flow, TqFlow *outer);
 static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
 static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 							const TqMove *move);
@@ -104,7 +111,7 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
 	{
-		move->revived = tq_flow_revive(&flow);
+		move->revived = revive(&flow, task, move);
 		if (!move->revived)
 			read_instance(task, &flow);
 		if (lives)
@@ -130,7 +137,7 @@ tq_repair_waiting(const TqTask *task, TqMove *move)
 
 	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{
-		move->revived = tq_flow_revive(&flow);
+		move->revived = revive(&flow, task, move);
 		if (move->revived)
 			return;
 	}
@@ -159,10 +166,66 @@ check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
 									move->wanted);
 }
 
+/* False: it was no failed one any more. */
+static bool
+revive(TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	check_around(flow, task, move);
+	return tq_flow_revive(flow);
+}
+
+/*
+ * TQ005 when nobody would wait for it.  What is around has failed by it, or is
+ * judged once more; the gates of all of them have been passed alone.
+ */
+static void
+check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	const char *state = tq_state_name((TqState) task->f.state);
+	TqFlow      inner = *flow;
+	TqFlow      outer;
+
+	while (inner.parent_task_id != 0 && inner.state == TQ_FLOW_ERROR)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!is_waited_for(&inner, &outer))
+			ereport(ERROR,
+					(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+					 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
+							task->f.task_id, state, move->wanted),
+					 errdetail("{\"task_id\": " INT64_FORMAT
+							   ", \"state\": \"%s\"}",
+							   task->f.task_id, state),
+					 errhint("The step that workflow " INT64_FORMAT
+							 " was started for does not wait for it any more.",
+							 inner.workflow_id)));
+		inner = outer;
+	}
+}
+
+/* Will the step that it was started for wait for it again? */
+static bool
+is_waited_for(const TqFlow *flow, TqFlow *outer)
+{
+	TqFlow newest;
+	TqTask step;
+
+	if (!tq_child_find(flow->parent_task_id, &newest) ||
+		newest.workflow_id != flow->workflow_id ||
+		!tq_row_find_archived(flow->parent_task_id, &step) ||
+		step.f.state != TQ_STATE_DEAD ||
+		step.f.reason != TQ_REASON_DEPENDENCY_FAILED)
+		return false;
+	return tq_flow_read(DatumGetInt64(step.value[TQ_COL_WORKFLOW_ID]),
+						outer) &&
+		   (outer->state == TQ_FLOW_LIVE || outer->state == TQ_FLOW_ERROR);
+}
+
 /*
  * What nobody has claimed has not begun: it begins as if its last parent had
- * just ended, though its condition is not asked when it was filtered.  What
- * has waited for a signal, or a workflow, waits for another one.
+ * just ended, though its condition is not asked when that has been judged, or
+ * could not be.  What has waited for a signal, or a workflow, waits for
+ * another one.
  */
 static void
 begin_again(const TqStep *step, TqTask *task, TqMove *move)
@@ -174,8 +237,11 @@ begin_again(const TqStep *step, TqTask *task, TqMove *move)
 	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
 	{
 		move->to = TQ_STATE_BLOCKED;
-		if (from == TQ_STATE_FILTERED)
+		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE ||
+			(from == TQ_STATE_DEAD && task->f.reason == TQ_REASON_REJECTED))
 			task->f.flags |= TQ_FLAG_WANTED;
+		if (move->due_at == 0)
+			task->f.run_at = tq_clock_dispatch();
 	}
 	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE)
 		return;

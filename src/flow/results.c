@@ -81,11 +81,12 @@ static void add_members(JsonbParseState **state, int64  workflow_id,
 						Size max);
 static void push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
 						Size *size);
-static bool has_ended(int64 workflow_id, int place);
-static void push_row(JsonbParseState **state, uint64 row, bool in_list,
-					 Size *size);
-static void push_word(JsonbParseState **state, JsonbIteratorToken token,
-					  const char *word);
+static JsonbValue *push_error(JsonbParseState **state, const char *error);
+static bool        has_ended(int64 workflow_id, int place);
+static void        push_row(JsonbParseState **state, uint64 row, bool in_list,
+							Size *size);
+static void        push_word(JsonbParseState **state, JsonbIteratorToken token,
+							 const char *word);
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
 						  Jsonb *document);
 
@@ -281,21 +282,32 @@ add_members(JsonbParseState **state, int64  workflow_id,
 	tq_spi_leave(&spi);
 }
 
-/* Of one that died {"error": ...}. */
+/* What is told in place of the result of a member that died. */
+Jsonb *
+tq_results_error(const char *error)
+{
+	JsonbParseState *state = NULL;
+
+	return JsonbValueToJsonb(push_error(&state, error));
+}
+
 static void
 push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
 {
 	if (tq_spi_int4(row, 2, 0) == TQ_STATE_DEAD)
-	{
-		char *error = tq_spi_text(spi, row, 4);
-
-		(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
-		push_word(state, WJB_KEY, "error");
-		push_word(state, WJB_VALUE, error == NULL ? "" : error);
-		(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
-	}
+		(void) push_error(state, tq_spi_text(spi, row, 4));
 	else
 		push_row(state, row, true, size);
+}
+
+/* NULL: nobody has said what was wrong. */
+static JsonbValue *
+push_error(JsonbParseState **state, const char *error)
+{
+	(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
+	push_word(state, WJB_KEY, "error");
+	push_word(state, WJB_VALUE, error == NULL ? "" : error);
+	return pushJsonbValue(state, WJB_END_OBJECT, NULL);
 }
 
 /* Has the step succeeded, or was it filtered? */

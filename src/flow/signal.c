@@ -65,14 +65,15 @@ typedef struct Now
 } Now;
 
 static TqStepList find_steps(const TqFlow *flow, const char *name);
+static void       check_right(const TqFlow *flow, const TqStepList *steps);
 static void       check_payload(const TqFlow *flow, const TqStepList *steps,
 								Jsonb *payload);
-static void       check_rights(const TqFlow *flow, const TqStepList *steps);
+static void       require_submit(const TqFlow *flow, int place);
+static void       check_step(const TqFlow *flow, int place, Jsonb *payload);
 static void       check_role(const TqFlow *flow, int place);
 static Now        look_at(const TqFlow *flow, int place);
 static bool       is_member(const char *name);
-static bool       any_waits(const TqFlow *flow, const TqStepList *steps);
-static bool       is_passed(const TqFlow *flow, int place);
+static TqStepList waiting(const TqFlow *flow, const TqStepList *steps);
 static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
 static bool tell_steps(TqCall *call, const TqFlow *flow,
 					   const TqStepList *steps, Jsonb *payload);
@@ -89,6 +90,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
 	bool       first = false;
 	TqStepList steps;
+	TqStepList wait;
 	TqFlow     flow;
 	TqCall     call;
 
@@ -99,7 +101,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	steps = find_steps(&flow, name);
 	if (steps.count == 0)
 		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
-	check_rights(&flow, &steps);
+	check_right(&flow, &steps);
 	check_payload(&flow, &steps, payload);
 	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
@@ -109,12 +111,13 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
-	for (int i = 0; i < steps.count; i++)
-		check_role(&flow, steps.places[i]);
-	if (any_waits(&flow, &steps) && add_signal(&flow, name, payload))
+	wait = waiting(&flow, &steps);
+	for (int i = 0; i < wait.count; i++)
+		check_step(&flow, wait.places[i], payload);
+	if (wait.count > 0 && add_signal(&flow, name, payload))
 	{
-		first = tell_steps(&call, &flow, &steps, payload) ||
-				any_waits(&flow, &steps);
+		first = tell_steps(&call, &flow, &wait, payload) ||
+				waiting(&flow, &wait).count > 0;
 		/* their time was up before */
 		if (!first)
 			tq_signal_forget(workflow_id, name);
@@ -140,29 +143,49 @@ find_steps(const TqFlow *flow, const char *name)
 	return steps;
 }
 
+/* Who may signal none of them waits for no gate; the others see later. */
 static void
-check_rights(const TqFlow *flow, const TqStepList *steps)
+check_right(const TqFlow *flow, const TqStepList *steps)
 {
 	for (int i = 0; i < steps->count; i++)
 	{
-		const char *name = flow->template->steps[steps->places[i]].queue;
-		TqQueue    *queue = tq_queue_find(name);
+		const TqStep *step = &flow->template->steps[steps->places[i]];
 
-		if (queue != NULL)
-			tq_role_require(queue, TQ_RIGHT_SUBMIT);
-		else
-			tq_role_require_all(TQ_RIGHT_SUBMIT);
+		if ((tq_flow_rights(step) & TQ_RIGHT_SUBMIT) != 0)
+			return;
 	}
+	require_submit(flow, steps->places[0]);
+}
+
+static void
+require_submit(const TqFlow *flow, int place)
+{
+	TqQueue *queue = tq_queue_find(flow->template->steps[place].queue);
+
+	if (queue != NULL)
+		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	else
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
+}
+
+/* Its result will be the payload. */
+static void
+check_step(const TqFlow *flow, int place, Jsonb *payload)
+{
+	TqQueue *queue = tq_queue_find(flow->template->steps[place].queue);
+	int      largest = queue != NULL ? queue->options.max_payload
+									 : tq_queue_defaults()->max_payload;
+
+	require_submit(flow, place);
+	check_role(flow, place);
+	if (payload != NULL && VARSIZE(payload) > largest)
+		tq_error_too_large("payload", VARSIZE(payload), largest);
 }
 
 /* An approval wants to be told yes or no. */
 static void
 check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 {
-	int largest = tq_queue_defaults()->max_payload;
-
-	if (payload != NULL && VARSIZE(payload) > largest)
-		tq_error_too_large("payload", VARSIZE(payload), largest);
 	for (int i = 0; i < steps->count; i++)
 	{
 		JsonbValue value;
@@ -230,29 +253,33 @@ look_at(const TqFlow *flow, int place)
 	return now;
 }
 
-/* Or will, once it is made or reached. */
-static bool
-any_waits(const TqFlow *flow, const TqStepList *steps)
+/*
+ * Those that wait, or will, once they are made or reached: not what has ended,
+ * nor what a choice has gone past.
+ */
+static TqStepList
+waiting(const TqFlow *flow, const TqStepList *steps)
 {
+	TqStepList all = {0};
+	bool      *skipped = NULL;
+
+	all.places = palloc(sizeof(int) * (steps->count + 1));
 	for (int i = 0; i < steps->count; i++)
 	{
-		Now now = look_at(flow, steps->places[i]);
+		int place = steps->places[i];
+		Now now = look_at(flow, place);
 
-		if (now.task_id == 0 ? !is_passed(flow, steps->places[i])
-							 : TQ_STATE_IS_LIVE(now.state))
-			return true;
+		if (now.task_id == 0 && skipped == NULL)
+		{
+			TqMade *made;
+			int     count = tq_flow_steps(flow, &made);
+
+			skipped = tq_judge_skipped(flow, made, count);
+		}
+		if (now.task_id == 0 ? !skipped[place] : TQ_STATE_IS_LIVE(now.state))
+			all.places[all.count++] = place;
 	}
-	return false;
-}
-
-/* It is not there, and a choice has gone past it. */
-static bool
-is_passed(const TqFlow *flow, int place)
-{
-	TqMade *made;
-	int     count = tq_flow_steps(flow, &made);
-
-	return tq_judge_skipped(flow, made, count)[place];
+	return all;
 }
 
 /* False: there is one. */

@@ -360,7 +360,13 @@ tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
 
 	*wrong = attempt(apply, &selection);
 	if (*wrong != NULL)
+	{
+		*wrong = psprintf("%s: %s",
+						  DatumGetCString(DirectFunctionCall1(
+							  jsonpath_out, PointerGetDatum(path))),
+						  *wrong);
 		return false;
+	}
 	*result = !selection.isnull && DatumGetBool(selection.result);
 	return true;
 }

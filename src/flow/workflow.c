@@ -337,14 +337,14 @@ read_steps(const TqFlow *flow, bool compensations, TqMade **made)
 		step->attempt = tq_spi_int4(i, 5, 0);
 		step->ready = step->state == TQ_STATE_PENDING &&
 					  tq_spi_time(i, 6, 0) <= now;
-		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
-						step->attempt > 0;
 		step->queue_id = tq_spi_int4(i, 7, 0);
 		step->created_at = tq_spi_time(i, 8, 0);
 		step->claimed_at = tq_spi_time(i, 9, DT_NOBEGIN);
 		step->finished_at = tq_spi_time(i, 10, 0);
 		step->in_line = step->state == TQ_STATE_BLOCKED && tq_spi_bool(i, 11);
 		step->claimed = tq_spi_bool(i, 12);
+		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
+						(step->attempt > 0 || step->claimed);
 	}
 	tq_spi_leave(&spi);
 	return count;

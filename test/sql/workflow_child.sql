@@ -64,8 +64,8 @@ SELECT wc.fail();
 SELECT wc.child(:w) AS old \gset
 SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
--- that of before has no say any more
-SELECT taskq_resolve(wc.task(:old, 'one'));
+-- that of before goes on no more
+SELECT t.said(format('SELECT taskq_resolve(%s)', wc.task(:old, 'one')));
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
@@ -207,6 +207,68 @@ SELECT * FROM wc.all(:w);
 SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work(), wc.work();
+
+-- one in whose place there is another does not go on: beside that, when it has
+-- failed, too, when the outer one was cancelled, or its step; nor by a list
+CREATE FUNCTION wc.replaced() RETURNS TABLE (o bigint, i bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    o := taskq_start_workflow('outer');
+    PERFORM wc.work('{"n": 1}');
+    PERFORM wc.fail();
+    i := wc.child(o);
+    PERFORM taskq_retry(wc.task(o, 'sub'));
+    RETURN NEXT;
+END
+$$;
+CREATE FUNCTION wc.back(wf bigint) RETURNS TABLE (action text, answer text) LANGUAGE sql AS $$
+SELECT c, regexp_replace(t.said(format(c, wc.task(wf, CASE WHEN c LIKE '%hold%' THEN 'two' ELSE 'one' END))), '(task|workflow) \d+', '\1 ID', 'g')
+  FROM unnest(ARRAY['SELECT taskq_retry(%s)', 'SELECT taskq_resolve(%s)', 'SELECT taskq_hold(%s)', 'SELECT error_code FROM taskq_manage_many(''retry'', ARRAY[%s]::bigint[])']) c $$;
+SELECT o AS w, i FROM wc.replaced() \gset
+SELECT * FROM wc.back(:i);
+SELECT wc.fail();
+SELECT * FROM wc.back(:i);
+SELECT * FROM wc.all(:w);
+SELECT taskq_retry(wc.task(wc.child(:w), 'one'));
+SELECT wc.work(), wc.work(), wc.work(), wc.work();
+SELECT * FROM wc.all(:w);
+SELECT o AS w, i FROM wc.replaced() \gset
+SELECT taskq_cancel(wc.task(:w, 'sub'));
+SELECT * FROM wc.back(:i);
+SELECT o AS w, i FROM wc.replaced() \gset
+SELECT taskq_cancel_workflow(:w);
+SELECT * FROM wc.back(:i);
+SELECT * FROM wc.all(:w);
+-- nor one whose step was declared done, or inside of what does not go on
+SELECT taskq_start_workflow('outer') AS w \gset
+SELECT wc.work('{"n": 1}'), wc.fail();
+SELECT taskq_resolve(wc.task(:w, 'sub'), '"by hand"');
+SELECT * FROM wc.back(wc.child(:w));
+SELECT wc.work(), wc.work();
+SELECT taskq_define_workflow('{"name": "wrapped", "version": "1", "queue": "wc", "steps": [{"name": "out", "type": "workflow", "workflow": {"name": "outer"}}]}');
+SELECT taskq_start_workflow('wrapped') AS w \gset
+SELECT wc.work('{"n": 1}'), wc.fail();
+SELECT wc.child(wc.child(:w)) AS i \gset
+SELECT taskq_retry(wc.task(:w, 'out'));
+SELECT * FROM wc.back(:i);
+SELECT * FROM taskq_check();
+SELECT taskq_cancel_workflow(:w);
+
+-- one that is inside begins not before what is around it
+SELECT taskq_start_workflow('wrapped', run_at => now() + interval '1 h') AS w \gset
+SELECT taskq_define_workflow('{"name": "at once", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}]}');
+SELECT taskq_start_workflow('at once', '{"n": 1}', run_at => now() + interval '1 h') AS v \gset
+SELECT wc.work();
+SELECT wc.all(w) FROM unnest(ARRAY[:w, :v]::bigint[]) w;
+SELECT bool_and(run_at > now() + interval '59 min') AS later FROM taskq.tasks WHERE workflow_id = wc.child(:v) AND state = 'pending';
+SELECT taskq_cancel_workflow(w) FROM unnest(ARRAY[:w, :v]::bigint[]) w;
+
+-- a result that the queue of the step does not allow
+SELECT taskq_create_queue('wc tiny', '{"max_payload": 200}');
+SELECT taskq_define_workflow('{"name": "tiny", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "queue": "wc tiny", "workflow": {"name": "inner"}}]}');
+SELECT taskq_start_workflow('tiny', '{"n": 1}') AS w \gset
+SELECT wc.work(), wc.work(to_jsonb(repeat('x', 300)));
+SELECT * FROM wc.all(:w);
+SELECT regexp_replace(errors -> 0 ->> 'error', '\d+', 'ID') FROM taskq_get(wc.task(:w, 'sub'));
 
 -- nobody has the rights of a role that was dropped
 CREATE ROLE wc_gone;

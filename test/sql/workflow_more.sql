@@ -155,5 +155,31 @@ SELECT taskq_define_workflow('{"name": "variable", "version": "1", "queue": "wm"
 SELECT taskq_start_workflow('variable') AS w \gset
 SELECT wm.work();
 SELECT s.step, s.state, s.reason, t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w ORDER BY 1;
+-- settings of a step that waits are changed as those of any task: also in place
+-- of the input, of its own payload, and when it will be due
+SELECT taskq_define_workflow('{"name": "changed", "version": "1", "queue": "wm", "steps": [{"name": "a"}, {"name": "b", "payload": {"p": 1}}, {"name": "c", "depends_on": ["a"], "payload": {"p": {"$": "$.input.i"}}},
+  {"name": "d", "depends_on": ["a"]}, {"name": "e", "depends_on": ["a"]}, {"name": "f", "depends_on": ["a"], "payload": {"p": 2}}]}');
+SELECT taskq_start_workflow('changed', '{"i": 1}') AS w \gset
+SELECT step, t.said(format('SELECT taskq_update_task(%s, %L)', task_id, CASE step WHEN 'e' THEN '{"delay": "1 h", "priority": 9}' WHEN 'f' THEN '{"payload": null}' ELSE '{"payload": {"u": 1}}' END))
+  FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY 1;
+SELECT step, payload FROM taskq.tasks WHERE workflow_id = :w ORDER BY 1;
+SELECT step, payload, input, taskq_complete(task_id, token) FROM taskq_claim('wm', max_tasks => 2);
+SELECT step, payload, input, taskq_release(task_id, token, '1 h') FROM taskq_claim('wm', max_tasks => 10) ORDER BY 1;
+SELECT step, state, priority, run_at > now() + interval '30 min' AS later FROM taskq.tasks WHERE workflow_id = :w AND step = 'e';
+-- a step that was given back for later is waited for
+SELECT state FROM taskq.workflows WHERE workflow_id = :w;
+SELECT taskq_cancel_workflow(:w);
+-- a time to live counts from when the instance may begin
+SELECT taskq_define_workflow('{"name": "living", "version": "1", "queue": "wm", "steps": [{"name": "a", "deadline_in": "1 min"}]}');
+SELECT taskq_start_workflow('living', run_at => now() + interval '1 h', correlation_id => 'c 2', parent_correlation_id => 'c 1') AS w \gset
+SELECT j ->> 'correlation_id' AS correlation_id, j ->> 'parent_correlation_id' AS parent FROM taskq_workflow(:w) j;
+SELECT deadline - run_at BETWEEN '59 s' AND '61 s' AS counts FROM taskq.tasks WHERE workflow_id = :w;
+SELECT taskq_cancel_workflow(:w);
+-- a part that its member could not have
+SELECT taskq_create_queue('wm tiny', '{"max_payload": 200}');
+SELECT taskq_define_workflow('{"name": "parts", "version": "1", "queue": "wm", "steps": [{"name": "b", "type": "batch", "max_attempts": 1}, {"name": "j", "type": "deferred", "depends_on": ["b", "m"]}, {"name": "m", "type": "batch_worker", "queue": "wm tiny", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('parts') AS w \gset
+SELECT wm.work(jsonb_build_object('batches', jsonb_build_array(jsonb_build_object('x', 1), jsonb_build_object('x', repeat('x', 300))))), wm.seen(:w);
+SELECT t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w AND s.state = 'dead';
 SELECT * FROM taskq_check();
 DROP SCHEMA wm CASCADE;

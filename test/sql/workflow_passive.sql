@@ -260,6 +260,44 @@ SELECT taskq_signal(:v, 'go');
 SELECT wp.work('{"create": ["x"]}'), wp.work('{"create": ["s", "x"]}');
 SELECT taskq_signal(:w, 'go'), wp.seen(:w), wp.seen(:v);
 SELECT wp.work(), wp.work(), wp.seen(:w), wp.seen(:v);
+-- whose role and whose queue matter: those of steps that will have the signal
+SELECT taskq_create_queue('wp tiny', '{"max_payload": 200}'), taskq_create_queue('wp large', '{"max_payload": 4000000}');
+SELECT taskq_define_workflow('{"name": "two ways", "version": "1", "queue": "wp", "steps": [
+  {"name": "d", "type": "decision", "branches": [{"when": "$.input.a < 10", "steps": ["s1"]}, {"when": "$.input.a >= 10", "steps": ["s2"]}]},
+  {"name": "s1", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_clerk"}},
+  {"name": "s2", "type": "approval", "queue": "wp tiny", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
+SELECT taskq_start_workflow('two ways', '{"a": 1}') AS w, taskq_start_workflow('two ways', '{"a": 10}') AS v \gset
+SET ROLE wp_clerk;
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', w)) FROM unnest(ARRAY[:v, :w]::bigint[]) w;
+RESET ROLE;
+SELECT wp.seen(:w), wp.seen(:v);
+-- before it has been decided, all of them
+SELECT taskq_define_workflow('{"name": "not yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
+  {"name": "s1", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_clerk"}},
+  {"name": "s2", "type": "approval", "queue": "wp tiny", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
+SELECT taskq_start_workflow('not yet') AS u \gset
+SET ROLE wp_clerk;
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :u));
+RESET ROLE;
+-- one that was resolved is not asked any more
+SELECT wp.work('{"create": ["s1", "s2"]}'), taskq_resolve(wp.task(:u, 's2'));
+SET ROLE wp_clerk;
+SELECT taskq_signal(:u, 'ok', '{"approved": true}');
+RESET ROLE;
+SELECT wp.seen(:u);
+-- its queue says how large the payload may be
+SELECT taskq_define_workflow('{"name": "sizes", "version": "1", "queue": "wp", "steps": [{"name": "s", "type": "signal", "queue": "wp tiny", "signal": {"name": "small"}},
+  {"name": "l", "type": "signal", "queue": "wp large", "signal": {"name": "large"}}, {"name": "e", "type": "signal", "signal": {"name": "never", "timeout": "1 ms"}}]}');
+SELECT taskq_start_workflow('sizes') AS w \gset
+SELECT t.said(format('SELECT taskq_signal(%s, ''small'', to_jsonb(repeat(''x'', 300)))', :w));
+SELECT taskq_signal(:w, 'small', to_jsonb(repeat('x', 100))), taskq_signal(:w, 'large', to_jsonb(repeat('x', 2000000)));
+-- what was never claimed has made no attempt
+CALL wp.until(:w, 'e', 'dead');
+SELECT regexp_replace(regexp_replace(text, 'since [^(]*', 'since TIME '), '\d+', 'N', 'g') FROM taskq_explain(wp.task(:w, 'e')) text;
+SELECT wp.seen(:w);
+-- times that are none
+SELECT taskq_define_workflow('{"name": "no time", "version": "1", "queue": "wp", "steps": [{"name": "t", "type": "timer", "timer": {"at": {"$": "$.input.at"}}}]}');
+SELECT left(errors -> 0 ->> 'error', 40) AS error, length(errors -> 0 ->> 'error') FROM (VALUES ('soon'), (repeat('ä', 3000))) v (at), taskq_start_workflow('no time', jsonb_build_object('at', at)) w, taskq_get(wp.task(w, 't'));
 SELECT count(*) FROM taskq.signal s WHERE NOT EXISTS (SELECT FROM taskq.workflow w WHERE w.workflow_id = s.workflow_id);
 SELECT * FROM taskq_check();
 DROP SCHEMA wp CASCADE;

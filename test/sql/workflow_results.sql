@@ -189,6 +189,20 @@ $$;
 SELECT * FROM ws.join('other', NULL);
 SELECT * FROM ws.join('split', '{}');
 SELECT * FROM ws.join('split', '{"batches": [{"n": 1}, {"n": 2}]}');
+-- a member that died is told in pages as well
+SELECT taskq_define_workflow('{"name": "some die", "version": "1", "queue": "some", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
+  {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
+SELECT taskq_start_workflow('some die') AS w \gset
+SELECT taskq_complete(task_id, token, '{"total": 3, "size": 1}') FROM taskq_claim('some');
+SELECT step, taskq_fail(task_id, token, 'no ' || step, false) FROM taskq_claim('some');
+SELECT step, taskq_fail(task_id, token, repeat('long ', 1000), false) FROM taskq_claim('some');
+SELECT step, taskq_complete(task_id, token, '7') FROM taskq_claim('some');
+SET taskq.max_dependency_results = 0;
+SELECT r.step, left(r.result::text, 20) AS result, length(r.result::text) FROM taskq_claim('some') c, taskq_dependency_results(c.task_id) r;
+RESET taskq.max_dependency_results;
+-- what is done: also those that died and are not waited for
+SELECT steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id = :w;
+SELECT j -> 'counts' AS counts, j -> 'percentage' AS percentage FROM taskq_workflow(:w) j;
 SELECT taskq_revoke('open', r, '{submit,work,read,manage}') FROM unnest('{ws_worker,ws_other,ws_reader}'::text[]) r;
 DROP SCHEMA ws CASCADE;
 DROP ROLE ws_worker, ws_other, ws_reader;

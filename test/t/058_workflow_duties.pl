@@ -67,6 +67,15 @@ ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM taskq.task WHE
 is($sql->('SELECT ' . state_of($id, 'other')), 'running', 'but not that of a step which would have to wait for it');
 $open->query_safe('COMMIT');
 ok($node->poll_query_until('postgres', "SELECT state = 'error' FROM taskq.workflows WHERE workflow_id = $id"), 'which ends afterwards, and the instance with it');
+
+# --- an interval that becomes shorter counts at once: it was ten minutes
+$sql->(q{SELECT taskq_define_workflow('{"name": "gone", "version": "1", "queue": "q", "retention": "0 s", "steps": [{"name": "one"}]}')});
+$id = $sql->("SELECT taskq_start_workflow('gone')");
+$sql->("SELECT taskq_cancel_workflow($id)");
+is($sql->("SELECT count(*) FROM taskq.workflow WHERE workflow_id = $id"), 1, 'an instance has ended');
+$node->append_conf('postgresql.conf', "taskq.retention_interval = '1s'");
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM taskq.workflow WHERE workflow_id = $id"), 'and is removed soon after that was told');
 is($sql->('SELECT * FROM taskq_check()'), '', 'nothing is out of order');
 
 $open->quit;
