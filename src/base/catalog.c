@@ -174,6 +174,8 @@ catalog_load(void)
 	found.task_key = relation_oid(found.schema, "task_key_idx");
 	found.task_suspended = relation_oid(found.schema, "task_suspended_idx");
 	found.keep_dead = relation_oid(found.schema, "archive_keep_dead_idx");
+	found.keep_workflow =
+		relation_oid(found.schema, "archive_keep_workflow_id_step_id_idx");
 	found.key = relation_oid(found.schema, "key");
 	found.key_pkey = relation_oid(found.schema, "key_pkey");
 	found.workflow = relation_oid(found.schema, "workflow");

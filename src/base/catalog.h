@@ -29,7 +29,8 @@ typedef struct TqCatalog
 	Oid task_wake;
 	Oid archive;
 	Oid leaf[TQ_LEAVES + 1];
-	Oid keep_dead; /* index of the last one */
+	Oid keep_dead; /* indexes of the last one */
+	Oid keep_workflow;
 	Oid transition[TQ_LEAVES];
 	Oid key;
 	Oid key_pkey;

@@ -6,10 +6,17 @@
  */
 #include "base/compat.h"
 
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
 
+#include "base/catalog.h"
 #include "base/spi.h"
 #include "flow/flow.h"
 
@@ -18,32 +25,14 @@
 	"      THEN (SELECT l.doc FROM taskq.large l"                             \
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
 	"      ELSE a.result END"
-#define COLUMNS_WITH(result)                                                  \
-	"a.step_id, a.state::integer, " result ","                                \
+#define COLUMNS                                                               \
+	"a.step_id, a.state::integer, " RESULT ","                                \
 	" CASE WHEN a.state = 6 THEN"                                             \
 	"      CASE WHEN a.large & 32 <> 0"                                       \
 	"           THEN (SELECT l.doc FROM taskq.large l"                        \
 	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
 	"           ELSE a.errors END -> -1 ->> 'error' END"                      \
 	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
-#define COLUMNS COLUMNS_WITH(RESULT)
-
-static TqStmt stmt_steps = {"SELECT " COLUMNS " AND a.step_id = ANY ($2)"
-							" ORDER BY a.step_id",
-							2,
-							{INT8OID, INT4ARRAYOID},
-							NULL,
-							true};
-
-/* The same of batches, without the list of all parts. */
-static TqStmt stmt_batches = {
-	"SELECT " COLUMNS_WITH(
-		"(" RESULT
-		") - 'batches'::text") " AND a.step_id = ANY ($2) ORDER BY a.step_id",
-	2,
-	{INT8OID, INT4ARRAYOID},
-	NULL,
-	true};
 
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  " AND a.step_id & 16383 = $2"
@@ -69,24 +58,28 @@ static TqStmt stmt_step = {"SELECT " RESULT
 						   NULL,
 						   true};
 
-static Jsonb *of_step(int64 task_id, bool of_moment);
-static Jsonb *object_of(TqStmt *stmt, int64 workflow_id,
-						const TqTemplate *template, const TqStepList *steps,
-						Size max);
-static void add_steps(JsonbParseState **state, TqStmt *stmt, int64 workflow_id,
-					  const TqTemplate *template, const TqStepList *steps,
-					  Size *size, Size max);
-static void add_members(JsonbParseState **state, int64  workflow_id,
-						const TqTemplate *template, int place, Size *size,
-						Size max);
-static void push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
-						Size *size);
+static Jsonb      *of_step(int64 task_id, bool of_moment);
+static Jsonb      *object_of(int64 workflow_id, const TqTemplate *template,
+							 const TqStepList *steps, bool parts, Size max);
+static void        add_steps(JsonbParseState **state, int64 workflow_id,
+							 const TqTemplate *template, const TqStepList *steps,
+							 bool parts, Size *size, Size max);
+static void        add_ended(JsonbParseState **state, int64    workflow_id,
+							 const TqTemplate *template, Datum places, bool parts,
+							 Size *size, Size max);
+static void        push_ended(JsonbParseState **state, TupleTableSlot *slot,
+							  const TqTemplate *template, bool parts, Size *size);
+static void        add_members(JsonbParseState **state, int64  workflow_id,
+							   const TqTemplate *template, int place, Size *size,
+							   Size max);
+static void        push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
+							   Size *size);
 static JsonbValue *push_error(JsonbParseState **state, const char *error);
 static bool        has_ended(int64 workflow_id, int place);
-static void        push_row(JsonbParseState **state, uint64 row, bool in_list,
-							Size *size);
-static void        push_word(JsonbParseState **state, JsonbIteratorToken token,
-							 const char *word);
+static void push_result(JsonbParseState **state, Jsonb *result, bool in_list,
+						Size *size);
+static void push_word(JsonbParseState **state, JsonbIteratorToken token,
+					  const char *word);
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
 						  Jsonb *document);
 
@@ -149,7 +142,7 @@ Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
 			  const TqStepList *steps, Size max)
 {
-	return object_of(&stmt_steps, workflow_id, template, steps, max);
+	return object_of(workflow_id, template, steps, true, max);
 }
 
 /*
@@ -160,20 +153,20 @@ Jsonb *
 tq_results_told(int64         workflow_id, const TqTemplate *template,
 				const TqStep *step, Size max)
 {
-	return object_of(step->type == TQ_STEP_BATCH_WORKER ? &stmt_batches
-														: &stmt_steps,
-					 workflow_id, template, &step->parents, max);
+	return object_of(workflow_id, template, &step->parents,
+					 step->type != TQ_STEP_BATCH_WORKER, max);
 }
 
+/* Without parts: of batches without the list of them. */
 static Jsonb *
-object_of(TqStmt *stmt, int64 workflow_id, const TqTemplate *template,
-		  const TqStepList *steps, Size max)
+object_of(int64             workflow_id, const TqTemplate *template,
+		  const TqStepList *steps, bool parts, Size max)
 {
 	JsonbParseState *state = NULL;
 	Size             size = 0;
 
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, stmt, workflow_id, template, steps, &size, max);
+	add_steps(&state, workflow_id, template, steps, parts, &size, max);
 	if (size > max)
 		return NULL;
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
@@ -201,8 +194,8 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 	push_document(&state, WJB_VALUE, flow->input);
 	push_word(&state, WJB_KEY, "results");
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, &stmt_steps, flow->workflow_id, flow->template, &all,
-			  &size, TQ_MAX_DOCUMENT);
+	add_steps(&state, flow->workflow_id, flow->template, &all, true, &size,
+			  TQ_MAX_DOCUMENT);
 	if (size > TQ_MAX_DOCUMENT)
 		return NULL;
 	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
@@ -210,15 +203,12 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 }
 
 static void
-add_steps(JsonbParseState **state, TqStmt *stmt, int64 workflow_id,
-		  const TqTemplate *template, const TqStepList *steps, Size *size,
-		  Size max)
+add_steps(JsonbParseState **state, int64                workflow_id,
+		  const TqTemplate *template, const TqStepList *steps, bool parts,
+		  Size *size, Size max)
 {
 	Datum *places = palloc(sizeof(Datum) * (steps->count + 1));
 	int    count = 0;
-	Datum  args[2];
-	uint64 rows;
-	TqSpi  spi;
 
 	for (int i = 0; i < steps->count; i++)
 	{
@@ -228,26 +218,75 @@ add_steps(JsonbParseState **state, TqStmt *stmt, int64 workflow_id,
 		else
 			places[count++] = Int32GetDatum(steps->places[i]);
 	}
-	if (count == 0)
-		return;
-	args[0] = Int64GetDatum(workflow_id);
-	args[1] = PointerGetDatum(construct_array(
-		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(stmt, args, NULL, 0);
-	for (uint64 i = 0; i < rows && *size <= max; i++)
-	{
-		TqState       state_of = (TqState) tq_spi_int4(i, 2, 0);
-		MemoryContext mine;
+	if (count > 0)
+		add_ended(state, workflow_id, template,
+				  PointerGetDatum(construct_array(places, count, INT4OID,
+												  sizeof(int32), true,
+												  TYPALIGN_INT)),
+				  parts, size, max);
+}
 
-		if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
-			continue;
-		mine = MemoryContextSwitchTo(spi.caller);
-		push_word(state, WJB_KEY, template->steps[tq_spi_int4(i, 1, 0)].name);
-		push_row(state, i, false, size);
-		MemoryContextSwitchTo(mine);
+/*
+ * What is committed now, and what this call did.  Each step is read through
+ * the index by its place: a planner that expects an instance to have few steps
+ * would have all of them read for each one that is judged.
+ */
+static void
+add_ended(JsonbParseState **state, int64    workflow_id,
+		  const TqTemplate *template, Datum places, bool parts, Size *size,
+		  Size max)
+{
+	Relation keep = tq_catalog_open_table(tq_catalog()->leaf[TQ_LEAF_KEEP],
+										  AccessShareLock);
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->keep_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(keep, NULL);
+	ScanKeyData     keys[2];
+	IndexScanDesc   scan;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	ScanKeyEntryInitialize(&keys[1], SK_SEARCHARRAY, 2, BTEqualStrategyNumber,
+						   INT4OID, InvalidOid, F_INT4EQ, places);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	scan = tq_compat_index_beginscan(keep, index, GetActiveSnapshot(), 2);
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (*size <= max &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		push_ended(state, slot, template, parts, size);
 	}
-	tq_spi_leave(&spi);
+	index_endscan(scan);
+	PopActiveSnapshot();
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(keep, NoLock);
+}
+
+static void
+push_ended(JsonbParseState **state, TupleTableSlot *slot,
+		   const TqTemplate *template, bool parts, Size *size)
+{
+	bool   isnull;
+	int16  state_of = DatumGetInt16(slot_getattr(slot, TQ_COL_STATE, &isnull));
+	int16  large = DatumGetInt16(slot_getattr(slot, TQ_COL_LARGE, &isnull));
+	int32  place = DatumGetInt32(slot_getattr(slot, TQ_COL_STEP_ID, &isnull));
+	Datum  value = slot_getattr(slot, TQ_COL_RESULT, &isnull);
+	Jsonb *result = isnull ? NULL : DatumGetJsonbPCopy(value);
+
+	if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
+		return;
+	if (large & TQ_LARGE_BIT(TQ_COL_RESULT))
+		result = tq_results_seen(
+			DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull)));
+	if (result != NULL && !parts)
+		result = DatumGetJsonbP(
+			DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(result),
+								CStringGetTextDatum("batches")));
+	push_word(state, WJB_KEY, template->steps[place].name);
+	push_result(state, result, false, size);
 }
 
 /*
@@ -297,7 +336,7 @@ push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
 	if (tq_spi_int4(row, 2, 0) == TQ_STATE_DEAD)
 		(void) push_error(state, tq_spi_text(spi, row, 4));
 	else
-		push_row(state, row, true, size);
+		push_result(state, tq_spi_jsonb(spi, row, 3), true, size);
 }
 
 /* NULL: nobody has said what was wrong. */
@@ -324,25 +363,21 @@ has_ended(int64 workflow_id, int place)
 	return found;
 }
 
-/* The result in a row; in the memory of the parse state, not that of SPI. */
+/* NULL: it has none. */
 static void
-push_row(JsonbParseState **state, uint64 row, bool in_list, Size *size)
+push_result(JsonbParseState **state, Jsonb *result, bool in_list, Size *size)
 {
-	bool       isnull;
-	Datum      value = tq_spi_get(row, 3, &isnull);
 	JsonbValue nothing;
 
-	if (isnull)
+	if (result == NULL)
 	{
 		nothing.type = jbvNull;
 		(void) pushJsonbValue(state, in_list ? WJB_ELEM : WJB_VALUE, &nothing);
 	}
 	else
 	{
-		Jsonb *document = DatumGetJsonbPCopy(value);
-
-		*size += VARSIZE(document);
-		push_document(state, in_list ? WJB_ELEM : WJB_VALUE, document);
+		*size += VARSIZE(result);
+		push_document(state, in_list ? WJB_ELEM : WJB_VALUE, result);
 	}
 }
 

@@ -43,6 +43,14 @@ CREATE FUNCTION define_wide(n int, name text DEFAULT 'wide', on_failure text DEF
            FROM generate_series(1, n) i)))
 $$;
 
+-- n one after the other, which from one on are skipped
+CREATE FUNCTION define_chain(n int, name text, first_skipped int) RETURNS void LANGUAGE sql AS $$
+    SELECT taskq_define_workflow(jsonb_build_object('name', name || n, 'version', '1', 'queue', 'cost', 'steps',
+        (SELECT jsonb_agg(jsonb_build_object('name', 'c' || i, 'depends_on', CASE WHEN i = 1 THEN '[]' ELSE jsonb_build_array('c' || i - 1) END)
+             || CASE WHEN i < first_skipped THEN '{}' ELSE '{"when": "1 == 2"}'::jsonb END)
+           FROM generate_series(1, n) i)))
+$$;
+
 CREATE TABLE held (place int, task_id bigint, token bigint);
 
 CREATE FUNCTION take(n int) RETURNS void LANGUAGE plpgsql AS $$
@@ -101,11 +109,16 @@ sub grows_with_number
 }
 
 $sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop')") for $FEW, $MANY;
+$sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2)") for $FEW, $MANY;
 
 my $wide = q{SELECT taskq_start_workflow('wide<n>')};
 my $first = q{SELECT taskq_complete(task_id, token) FROM taskq_claim('cost')};
 my $batch = q{SELECT taskq_start_workflow('batch');
 	SELECT taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')};
+
+# First, while the archive is empty: what a planner would choose depends on that.
+grows_with_number('a start of steps that are skipped one after the other', '', q{taskq_start_workflow('skipped<n>')});
+grows_with_number('an end before them', q{SELECT taskq_start_workflow('behind<n>'); SELECT take(1)}, 'complete_all()');
 
 grows_with_number('an end that many wait for', "$wide; SELECT take(1)", 'complete_all()');
 grows_with_number('many ends in one call', "$wide; $first; SELECT take(<n>)", 'complete_all()');
