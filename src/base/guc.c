@@ -25,6 +25,9 @@ int  tq_guc_max_counters = 1000;
 int  tq_guc_max_metrics = 1000;
 int  tq_guc_max_wait = 5 * 60;
 int  tq_guc_max_decision_steps = 100;
+int  tq_guc_warn_decision_steps = 50;
+int  tq_guc_max_decision_nesting = 20;
+int  tq_guc_warn_decision_nesting = 10;
 int  tq_guc_max_batch_members = 10000;
 int  tq_guc_max_dependency_results = 16 * 1024;
 
@@ -93,6 +96,20 @@ tq_guc_init(void)
 	define_int("taskq.max_decision_steps",
 			   "Steps that one decision may choose.",
 			   &tq_guc_max_decision_steps, 1, 10000, PGC_SUSET, 0);
+	define_int("taskq.warn_decision_steps",
+			   "Steps up to which a decision chooses without a warning; 0 "
+			   "is any number.",
+			   &tq_guc_warn_decision_steps, 0, 10000, PGC_SUSET, 0);
+	define_int("taskq.max_decision_nesting",
+			   "Decisions and batches that a definition may have below each "
+			   "other.",
+			   &tq_guc_max_decision_nesting, 1, TQ_GUC_MOST_NESTING, PGC_SUSET,
+			   0);
+	define_int("taskq.warn_decision_nesting",
+			   "Decisions and batches below each other up to which a "
+			   "definition gives no warning; 0 is any number.",
+			   &tq_guc_warn_decision_nesting, 0, TQ_GUC_MOST_NESTING,
+			   PGC_SUSET, 0);
 	define_int("taskq.max_batch_members", "Members that one batch may have.",
 			   &tq_guc_max_batch_members, 1, 100000, PGC_SUSET, 0);
 	define_int("taskq.max_dependency_results",

@@ -9,6 +9,9 @@
 
 #include "base/compat.h"
 
+/* Decisions and batches below each other, however high the setting is. */
+#define TQ_GUC_MOST_NESTING 100
+
 extern PGDLLIMPORT int  tq_guc_node_id;
 extern PGDLLIMPORT bool tq_guc_auto_create_queues;
 extern PGDLLIMPORT int  tq_guc_stale_threshold;    /* ms */
@@ -26,6 +29,9 @@ extern PGDLLIMPORT int  tq_guc_max_counters;
 extern PGDLLIMPORT int  tq_guc_max_metrics;
 extern PGDLLIMPORT int  tq_guc_max_wait; /* s */
 extern PGDLLIMPORT int  tq_guc_max_decision_steps;
+extern PGDLLIMPORT int  tq_guc_warn_decision_steps; /* 0: never */
+extern PGDLLIMPORT int  tq_guc_max_decision_nesting;
+extern PGDLLIMPORT int  tq_guc_warn_decision_nesting; /* 0: never */
 extern PGDLLIMPORT int  tq_guc_max_batch_members;
 extern PGDLLIMPORT int  tq_guc_max_dependency_results; /* kB */
 

@@ -181,11 +181,32 @@ void
 tq_options_read_task(TqOptions *options, Jsonb *doc)
 {
 	read_all(options, doc, OF_TASK);
-	if (options->backoff.retry == TQ_RETRY_LIST &&
-		options->backoff.list_length == 0)
+	if (tq_options_lack_list(options))
 		tq_error_invalid_option("retry",
 								"is \"list\" without a \"retry_list\"",
 								"Give both options.");
+}
+
+/* One of a task's own options, by itself. */
+void
+tq_options_read_own(TqOptions *options, const char *name, JsonbValue *value)
+{
+	read_one(options, name, value, OF_TASK);
+}
+
+/* Are waits to be taken from a list that there is not? */
+bool
+tq_options_lack_list(const TqOptions *options)
+{
+	return options->backoff.retry == TQ_RETRY_LIST &&
+		   options->backoff.list_length == 0;
+}
+
+/* What an option may be, in words; it must be one that is built. */
+const char *
+tq_options_allowed(const char *name)
+{
+	return find_option(name)->allowed;
 }
 
 static void
@@ -243,8 +264,7 @@ tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 	merged = DirectFunctionCall1(jsonb_strip_nulls, merged);
 	checked = *defaults;
 	tq_options_read(&checked, DatumGetJsonbP(merged));
-	if (checked.backoff.retry == TQ_RETRY_LIST &&
-		checked.backoff.list_length == 0)
+	if (tq_options_lack_list(&checked))
 		tq_error_invalid_option("retry",
 								"is \"list\" without a \"retry_list\"",
 								"Give both options.");

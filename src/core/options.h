@@ -79,11 +79,15 @@ typedef struct TqOptions
 	int64       deadline_in;       /* of a task only; 0: none */
 } TqOptions;
 
-extern void   tq_options_default(TqOptions *options);
-extern void   tq_options_read(TqOptions *options, Jsonb *doc);
-extern void   tq_options_check_size(Jsonb *doc);
-extern void   tq_options_read_task(TqOptions *options, Jsonb *doc);
-extern Jsonb *tq_options_merge(Jsonb *before, Jsonb *changes,
-							   const TqOptions *defaults);
+extern void        tq_options_default(TqOptions *options);
+extern void        tq_options_read(TqOptions *options, Jsonb *doc);
+extern void        tq_options_check_size(Jsonb *doc);
+extern void        tq_options_read_task(TqOptions *options, Jsonb *doc);
+extern void        tq_options_read_own(TqOptions *options, const char *name,
+									   JsonbValue *value);
+extern bool        tq_options_lack_list(const TqOptions *options);
+extern const char *tq_options_allowed(const char *name);
+extern Jsonb      *tq_options_merge(Jsonb *before, Jsonb *changes,
+									const TqOptions *defaults);
 
 #endif /* TQ_OPTIONS_H */

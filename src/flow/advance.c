@@ -37,6 +37,7 @@
 
 #include "base/catalog.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "base/spi.h"
 #include "core/failure.h"
 #include "core/key.h"
@@ -48,6 +49,14 @@
 #include "flow/judge.h"
 #include "flow/passive.h"
 #include "flow/pending.h"
+
+/* A decision that chooses more steps than it should. */
+typedef struct Large
+{
+	int   place;
+	int64 task_id;
+	int   count;
+} Large;
 
 /* An instance that goes on. */
 typedef struct Advance
@@ -72,6 +81,7 @@ typedef struct Advance
 	bool          failed;    /* a step has, in this call */
 	Bitmapset    *batches;   /* that end by that, by places of their members */
 	Bitmapset    *to_come;   /* choices that are still to be made, by places */
+	List         *large;     /* of Large */
 	int32         near;      /* a step that has ended */
 	bool          revived;   /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
@@ -93,6 +103,8 @@ static bool make_choices(Advance *a);
 static void note_choice(Advance *a, const TqMoved *end);
 static bool is_choice(const Advance *a, const TqMoved *end);
 static bool make_choice(Advance *a, const TqMoved *end);
+static void note_if_large(Advance *a, const TqMoved *end);
+static void warn_of_large(const Advance *a);
 static void see_to_ends(Advance *a);
 static void pass_on(Advance *a, const TqMoved *end);
 static void note_failure(Advance *a, const TqMoved *end);
@@ -263,6 +275,7 @@ go_on(Advance *a)
 		look_again(a);
 	}
 	tq_edge_unlock(workflow_id);
+	warn_of_large(a);
 	if (a->failed)
 		tq_judge_failed(a->call, &a->flow, a->batches);
 	if (has_failed(a) &&
@@ -342,6 +355,9 @@ see_to_choices(Advance *a)
 		if (!make_choice(a, lfirst(cell)))
 			return false;
 	}
+	/* from here on these ends are not seen again */
+	foreach (cell, a->ends)
+		note_if_large(a, lfirst(cell));
 	return true;
 }
 
@@ -418,6 +434,54 @@ make_choice(Advance *a, const TqMoved *end)
 			tq_pending_add(&a->looks, plan.steps[i].step_id, 0);
 	}
 	return true;
+}
+
+/* Once, when it ends, also when a failure keeps it from making anything. */
+static void
+note_if_large(Advance *a, const TqMoved *end)
+{
+	const TqTemplate *template = a->flow.template;
+	int      place = TQ_STEP_PLACE(end->step_id);
+	Large   *large;
+	TqChoice choice;
+
+	/* most often none can, and its result is not looked at */
+	if (tq_guc_warn_decision_steps == 0 || !is_choice(a, end) ||
+		template->steps[place].type != TQ_STEP_DECISION ||
+		template->steps[place].children.count <= tq_guc_warn_decision_steps ||
+		tq_decide_read(template, place, tq_results_of_step(end->task_id),
+					   &choice) != NULL ||
+		choice.steps.count <= tq_guc_warn_decision_steps)
+		return;
+	large = palloc(sizeof(Large));
+	large->place = place;
+	large->task_id = end->task_id;
+	large->count = choice.steps.count;
+	a->large = lappend(a->large, large);
+}
+
+/* Not under the lock: whoever is told may be slow to listen. */
+static void
+warn_of_large(const Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->large)
+	{
+		const Large *large = lfirst(cell);
+
+		ereport(
+			WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("decision \"%s\" of workflow \"%s\" chooses %d "
+					"steps, and taskq.warn_decision_steps is %d",
+					a->flow.template->steps[large->place].name,
+					a->flow.template->name, large->count,
+					tq_guc_warn_decision_steps),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT
+					   ", \"task_id\": " INT64_FORMAT ", \"steps\": %d}",
+					   a->flow.workflow_id, large->task_id, large->count)));
+	}
 }
 
 static void

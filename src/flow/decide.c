@@ -16,8 +16,18 @@
 #include "base/json.h"
 #include "flow/flow.h"
 
+/* A step that a decision may choose. */
+typedef struct Child
+{
+	const char *name; /* need not end with a zero */
+	int         length;
+	int         place;
+} Child;
+
 static char  *read_create(const TqTemplate *template, int place, Jsonb *result,
 						  TqChoice *choice);
+static Child *children_by_name(const TqTemplate *template, const TqStep *step);
+static int    compare_names(const void *a, const void *b);
 static char  *read_batches(Jsonb *result, TqChoice *choice);
 static char  *read_list(const JsonbValue *list, TqChoice *choice);
 static char  *read_split(Jsonb *result, TqChoice *choice);
@@ -55,6 +65,7 @@ tq_decide_refuse(const TqStep *step, int64 task_id, const char *wrong)
 					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
 }
 
+/* Each step once, however often it is named. */
 static char *
 read_create(const TqTemplate *template, int place, Jsonb *result,
 			TqChoice *choice)
@@ -63,40 +74,73 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	JsonbValue    *list = member(result, "create");
 	JsonbIterator *it;
 	JsonbValue     entry;
-	bool          *is_child;
+	Child         *children;
 	bool          *noted;
 	int            count;
 
 	if (list == NULL || !tq_json_is_list(list))
 		return "the result of a decision must be {\"create\": [names of steps]}";
 	count = JsonContainerSize(list->val.binary.data);
-	if (count > tq_guc_max_decision_steps)
-		return psprintf("a decision chooses %d steps, and "
-						"taskq.max_decision_steps allows %d",
-						count, tq_guc_max_decision_steps);
-	choice->steps.places = palloc(sizeof(int) * (count + 1));
+	if (count > TQ_MAX_STEPS)
+		return psprintf("a decision names %d steps, more than %d", count,
+						TQ_MAX_STEPS);
+	choice->steps.places = palloc(sizeof(int) * (step->children.count + 1));
 	noted = palloc0(sizeof(bool) * template->step_count);
-	is_child = palloc0(sizeof(bool) * template->step_count);
-	for (int i = 0; i < step->children.count; i++)
-		is_child[step->children.places[i]] = true;
+	children = children_by_name(template, step);
 	it = JsonbIteratorInit(list->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
-		int chosen;
+		const Child *chosen;
+		Child        key;
 
 		if (entry.type != jbvString)
 			return "a decision must choose steps by their names";
-		chosen = tq_template_step(template, entry.val.string.val,
-								  entry.val.string.len);
-		if (chosen < 0 || !is_child[chosen])
+		key.name = entry.val.string.val;
+		key.length = entry.val.string.len;
+		chosen = bsearch(&key, children, step->children.count, sizeof(Child),
+						 compare_names);
+		if (chosen == NULL)
 			return psprintf("a decision chooses \"%.*s\", which is no step "
 							"that depends on it",
 							Min(entry.val.string.len, TQ_MAX_NAME),
 							entry.val.string.val);
-		note(&choice->steps, noted, chosen);
+		note(&choice->steps, noted, chosen->place);
 	}
+	if (choice->steps.count > tq_guc_max_decision_steps)
+		return psprintf("a decision chooses %d steps, and "
+						"taskq.max_decision_steps allows %d",
+						choice->steps.count, tq_guc_max_decision_steps);
 	return NULL;
+}
+
+/* In the order of their names. */
+static Child *
+children_by_name(const TqTemplate *template, const TqStep *step)
+{
+	Child *children = palloc(sizeof(Child) * (step->children.count + 1));
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		Child *child = &children[i];
+
+		child->place = step->children.places[i];
+		child->name = template->steps[child->place].name;
+		child->length = (int) strlen(child->name);
+	}
+	qsort(children, step->children.count, sizeof(Child), compare_names);
+	return children;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	const Child *one = a;
+	const Child *other = b;
+	int          order =
+		memcmp(one->name, other->name, Min(one->length, other->length));
+
+	return order != 0 ? order : one->length - other->length;
 }
 
 /* The branches whose conditions are true; NULL, and words. */

@@ -179,6 +179,8 @@ static void read_step_member(Reader *reader, int place, const Known *known,
 							 const char *path, JsonbValue *value);
 static void unbuilt(TqProblems *problems, const char *path);
 static void finish_step(Reader *reader, int place);
+static void check_options(TqProblems *problems, const char *path,
+						  Jsonb *options);
 static void finish_wait(Reader *reader, int place, const char *path);
 static void note_name(Reader *reader, int place);
 static void resolve(Reader *reader, int place);
@@ -196,10 +198,11 @@ tq_step_type_name(TqStepType type)
 
 /*
  * A definition as a template whose numbers are 0.  Where there are problems it
- * is good for nothing but finding more.
+ * is good for nothing but finding more.  max_nesting: how many decisions and
+ * batches there may be below each other.
  */
 TqTemplate *
-tq_definition_read(Jsonb *definition, TqProblems *problems)
+tq_definition_read(Jsonb *definition, int max_nesting, TqProblems *problems)
 {
 	Reader reader = {0};
 	TqTemplate *template = palloc0(sizeof(TqTemplate));
@@ -251,7 +254,7 @@ tq_definition_read(Jsonb *definition, TqProblems *problems)
 	else
 		read_steps(&reader, &steps);
 	if (template->step_count > 0 && !problems->no_graph)
-		tq_graph_check(template, problems);
+		tq_graph_check(template, max_nesting, problems);
 	return template;
 }
 
@@ -344,8 +347,8 @@ read_template(Reader *reader, const Known *known, const char *path,
 static void
 unbuilt(TqProblems *problems, const char *path)
 {
-	if (problems->unbuilt == NULL)
-		problems->unbuilt = pstrdup(path);
+	tq_problem(problems, path, "is not supported yet");
+	problems->unbuilt++;
 }
 
 static void
@@ -523,7 +526,6 @@ finish_step(Reader *reader, int place)
 	TqStep     *step = &reader->template->steps[place];
 	Draft      *draft = &reader->drafts[place];
 	char       *path = psprintf("steps[%d]", place);
-	char       *wrong;
 
 	if (step->name != NULL)
 		note_name(reader, place);
@@ -542,9 +544,7 @@ finish_step(Reader *reader, int place)
 	{
 		step->options = JsonbValueToJsonb(
 			pushJsonbValue(&draft->state, WJB_END_OBJECT, NULL));
-		wrong = tq_value_wrong_options(step->options);
-		if (wrong != NULL)
-			tq_problem(problems, path, "%s", wrong);
+		check_options(problems, path, step->options);
 	}
 	if (draft->has_branches && step->type != TQ_STEP_DECISION)
 		tq_problem(problems, psprintf("%s.branches", path),
@@ -552,6 +552,36 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "has a meaning for type batch only");
+}
+
+/* All at once, as most often nothing is wrong; else one after the other. */
+static void
+check_options(TqProblems *problems, const char *path, Jsonb *options)
+{
+	bool       wrong_list = false;
+	TqOptions  own;
+	TqMembers  members;
+	JsonbValue value;
+
+	if (tq_value_wrong_options(options) == NULL)
+		return;
+	if (VARSIZE(options) > TQ_MAX_SMALL_DOC)
+		tq_problem(problems, path, "has more than %d bytes of options",
+				   TQ_MAX_SMALL_DOC);
+	tq_options_default(&own);
+	tq_members_begin(&members, &options->root, path);
+	while (tq_members_next(&members, &value))
+	{
+		if (tq_value_option(&own, members.name, &value))
+			continue;
+		wrong_list = wrong_list || strcmp(members.name, "retry_list") == 0;
+		tq_problem(problems, members.path,
+				   "has a value that is not allowed; allowed: %s",
+				   tq_options_allowed(members.name));
+	}
+	if (tq_options_lack_list(&own) && !wrong_list)
+		tq_problem(problems, psprintf("%s.retry", path),
+				   "is list, without a retry_list");
 }
 
 /*

@@ -21,7 +21,7 @@ typedef struct TqProblems
 	int      count;
 	int      room;
 	TqFault *all;
-	char    *unbuilt;  /* what is not built yet; NULL: all is */
+	int      unbuilt;  /* of them: members that are not built yet */
 	bool     no_graph; /* names of steps are missing, or lead nowhere */
 } TqProblems;
 
@@ -32,10 +32,16 @@ extern void tq_problem(TqProblems *problems, const char *path,
 extern void tq_problems_raise(const TqProblems *problems, const char *message)
 	pg_attribute_noreturn();
 
-extern TqTemplate *tq_definition_read(Jsonb *definition, TqProblems *problems);
+extern TqTemplate *tq_definition_read(Jsonb *definition, int max_nesting,
+									  TqProblems *problems);
 
 /* graph.c */
-extern void tq_graph_check(TqTemplate *template, TqProblems *problems);
+extern void tq_graph_check(TqTemplate *template, int max_nesting,
+						   TqProblems *problems);
+
+/* cycle.c */
+extern void tq_cycle_tell(const TqTemplate *template, const int *left,
+						  TqProblems *problems);
 
 /* passive_definition.c */
 extern TqPassive *tq_passive_read(TqStepType type, TqProblems *problems,

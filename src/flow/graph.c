@@ -3,15 +3,15 @@
  *		The steps of a definition as a graph.
  *
  * Steps are put into an order in which parents come before their children;
- * what is left over stands on a cycle or behind one.  In that order each step
- * gets its level, and its region: which choices have to be made so that it
- * comes into being.  A child of a decision stands in a region of its own,
- * as do all steps below it, up to a deferred one: that stands where the paths
- * to it parted.  A step that is not deferred must not have parents in
+ * what is left over stands on a cycle or behind one (cycle.c).  In that order
+ * each step gets its level, and its region: which choices have to be made so
+ * that it comes into being.  A child of a decision stands in a region of its
+ * own, as do all steps below it, up to a deferred one: that stands where the
+ * paths to it parted.  A step that is not deferred must not have parents in
  * regions that may be entered one without the other.
  *
  * Every edge is looked at a bounded number of times, and a region's depth is
- * at most TQ_MAX_NESTING.
+ * at most TQ_GUC_MOST_NESTING.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,13 +24,14 @@ typedef struct Graph
 {
 	TqTemplate *template;
 	TqProblems *problems;
-	int        *left; /* parents that have no place in the order yet */
+	int         max_nesting;
+	int        *left;    /* parents that have no place in the order yet */
+	int         ordered; /* steps that have one */
 	int         regions_room;
 } Graph;
 
 static void link_children(Graph *graph);
-static bool put_in_order(Graph *graph);
-static void name_cycle(Graph *graph);
+static void put_in_order(Graph *graph);
 static void find_regions(Graph *graph);
 static int  region_of(Graph *graph, int place);
 static int  region_of_deferred(Graph *graph, int place);
@@ -46,15 +47,19 @@ static void check_member_names(Graph *graph);
 static bool contains(const TqStepList *list, int place);
 
 void
-tq_graph_check(TqTemplate *template, TqProblems *problems)
+tq_graph_check(TqTemplate *template, int max_nesting, TqProblems *problems)
 {
-	Graph graph = {template, problems};
+	Graph graph = {template, problems, max_nesting};
 
 	link_children(&graph);
 	check_types(&graph);
-	if (!put_in_order(&graph))
-		return;
+	put_in_order(&graph);
 	find_regions(&graph);
+	if (graph.ordered < template->step_count)
+	{
+		tq_cycle_tell(template, graph.left, problems);
+		return;
+	}
 	find_joins(&graph);
 	find_ends(&graph);
 	for (int i = 0; i < template->step_count; i++)
@@ -98,8 +103,8 @@ link_children(Graph *graph)
 	}
 }
 
-/* False: they go round in a circle. */
-static bool
+/* Of those on a cycle, or behind one, none has a place. */
+static void
 put_in_order(Graph *graph)
 {
 	TqTemplate *template = graph->template;
@@ -128,47 +133,7 @@ put_in_order(Graph *graph)
 				template->order[known++] = child;
 		}
 	}
-	if (known < template->step_count)
-		name_cycle(graph);
-	return known == template->step_count;
-}
-
-/* From what is left over back to its parents, until one comes again. */
-static void
-name_cycle(Graph *graph)
-{
-	TqTemplate *template = graph->template;
-	bool          *seen = palloc0(sizeof(bool) * template->step_count);
-	List          *way = NIL;
-	StringInfoData names;
-	int            at = 0;
-
-	while (graph->left[at] == 0)
-		at++;
-	while (!seen[at])
-	{
-		const TqStepList *parents = &template->steps[at].parents;
-		int               i = 0;
-
-		seen[at] = true;
-		way = lappend_int(way, at);
-		while (graph->left[parents->places[i]] == 0)
-			i++;
-		at = parents->places[i];
-	}
-	initStringInfo(&names);
-	/* the way was walked against the arrows */
-	for (int i = list_length(way) - 1; i >= 0; i--)
-	{
-		appendStringInfo(&names, "%s -> ",
-						 template->steps[list_nth_int(way, i)].name);
-		if (list_nth_int(way, i) == at)
-			break;
-	}
-	appendStringInfoString(
-		&names, template->steps[list_nth_int(way, list_length(way) - 1)].name);
-	tq_problem(graph->problems, psprintf("steps[%d].depends_on", at),
-			   "is part of a cycle: %s", names.data);
+	graph->ordered = known;
 }
 
 static void
@@ -306,7 +271,7 @@ find_regions(Graph *graph)
 	template->regions = palloc0(sizeof(TqRegion) * graph->regions_room);
 	template->region_count = 1;
 	template->regions[0].parent = -1;
-	for (int i = 0; i < template->step_count; i++)
+	for (int i = 0; i < graph->ordered; i++)
 	{
 		int place = template->order[i];
 
@@ -419,13 +384,14 @@ add_region(Graph *graph, int decision, int child)
 	region->decision = decision;
 	region->child = child;
 	region->depth = template->regions[parent].depth + 1;
-	if (region->depth > TQ_MAX_NESTING)
+	if (region->depth > graph->max_nesting)
 	{
 		tq_problem(graph->problems, psprintf("steps[%d]", child),
 				   "is below more than %d decisions and batches in a row",
-				   TQ_MAX_NESTING);
+				   graph->max_nesting);
 		return parent;
 	}
+	template->nesting = Max(template->nesting, region->depth);
 	return template->region_count++;
 }
 

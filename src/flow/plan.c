@@ -15,6 +15,7 @@
 
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "flow/flow.h"
 
 /* What is known while a plan is made. */
@@ -236,13 +237,13 @@ static bool
 is_known(const Planning *planning, const TqStep *step, int parent)
 {
 	const TqTemplate *template = planning->template;
-	int way[TQ_MAX_NESTING + 1];
+	int way[TQ_GUC_MOST_NESTING];
 	int length = 0;
 
 	if (planning->exists[parent])
 		return true;
 	for (int region = template->steps[parent].region;
-		 region > 0 && region != step->region && length <= TQ_MAX_NESTING;
+		 region > 0 && region != step->region && length < lengthof(way);
 		 region = template->regions[region].parent)
 		way[length++] = region;
 	while (length > 0)

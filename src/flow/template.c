@@ -29,6 +29,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "base/rows.h"
 #include "base/spi.h"
 #include "core/queue.h"
@@ -124,8 +125,12 @@ static HTAB *cache = NULL;
 static Size  cache_size = 0;
 
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
-static void   lock_alone(const int32 *versions, int count);
-static void   undefine(int32 template_id);
+static void  raise_unbuilt(const TqProblems *problems) pg_attribute_noreturn();
+static void  warn_of_nesting(const TqTemplate *template);
+static char *problems_detail(const TqProblems *problems);
+static void  add_identity(StringInfo detail, const TqTemplate *template);
+static void  lock_alone(const int32 *versions, int count);
+static void  undefine(int32 template_id);
 static int32 *read_versions(char *space, char *name, char *version,
 							int *count);
 static int32 find_id(const char *space, const char *name, const char *version);
@@ -152,12 +157,13 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_define_workflow()");
 	tq_role_require_all(TQ_RIGHT_MANAGE);
-	template = tq_definition_read(definition, &problems);
-	if (problems.count > 0)
+	template =
+		tq_definition_read(definition, tq_guc_max_decision_nesting, &problems);
+	if (problems.count > problems.unbuilt)
 		tq_problems_raise(&problems, "the definition of the workflow is "
 									 "not valid");
-	if (problems.unbuilt != NULL)
-		tq_error_not_built(problems.unbuilt);
+	if (problems.unbuilt > 0)
+		raise_unbuilt(&problems);
 	args[0] = CStringGetTextDatum(template->space);
 	args[1] = CStringGetTextDatum(template->name);
 	args[2] = CStringGetTextDatum(template->version);
@@ -174,12 +180,8 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 		StringInfoData detail;
 
 		initStringInfo(&detail);
-		appendStringInfoString(&detail, "{\"namespace\": ");
-		escape_json(&detail, template->space);
-		appendStringInfoString(&detail, ", \"name\": ");
-		escape_json(&detail, template->name);
-		appendStringInfoString(&detail, ", \"version\": ");
-		escape_json(&detail, template->version);
+		appendStringInfoChar(&detail, '{');
+		add_identity(&detail, template);
 		appendStringInfoChar(&detail, '}');
 		ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
 						errmsg("version \"%s\" of workflow \"%s\" is defined "
@@ -189,6 +191,7 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 						errhint("Give the new definition another version.")));
 	}
 	tq_call_end(&call);
+	warn_of_nesting(template);
 	PG_RETURN_VOID();
 }
 
@@ -199,9 +202,8 @@ taskq_validate_workflow(PG_FUNCTION_ARGS)
 	TqProblems     problems = {0};
 
 	tq_rows_begin(fcinfo);
-	(void) tq_definition_read(definition_arg(fcinfo), &problems);
-	if (problems.unbuilt != NULL)
-		tq_problem(&problems, problems.unbuilt, "is not supported yet");
+	(void) tq_definition_read(definition_arg(fcinfo),
+							  tq_guc_max_decision_nesting, &problems);
 	for (int i = 0; i < Min(problems.count, TQ_MAX_PROBLEMS); i++)
 	{
 		Datum values[2] = {CStringGetTextDatum(problems.all[i].path),
@@ -424,9 +426,10 @@ read_template(int32 template_id)
 	context = AllocSetContextCreate(CurrentMemoryContext, "taskq template",
 									ALLOCSET_DEFAULT_SIZES);
 	mine = MemoryContextSwitchTo(context);
-	template = tq_definition_read(definition, &problems);
+	/* whatever the limit is now */
+	template = tq_definition_read(definition, TQ_GUC_MOST_NESTING, &problems);
 	MemoryContextSwitchTo(mine);
-	if (problems.count > 0)
+	if (problems.count > problems.unbuilt)
 		tq_problems_raise(&problems, "the stored definition of a workflow is "
 									 "not valid");
 	template->template_id = template_id;
@@ -465,9 +468,61 @@ definition_arg(FunctionCallInfo fcinfo)
 	return definition;
 }
 
+/* 0A000, when nothing else is wrong. */
+static void
+raise_unbuilt(const TqProblems *problems)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s %s", problems->all[0].path, problems->all[0].words),
+			 errdetail_internal("%s", problems_detail(problems))));
+	pg_unreachable();
+}
+
+static void
+warn_of_nesting(const TqTemplate *template)
+{
+	StringInfoData detail;
+
+	if (tq_guc_warn_decision_nesting == 0 ||
+		template->nesting <= tq_guc_warn_decision_nesting)
+		return;
+	initStringInfo(&detail);
+	appendStringInfoChar(&detail, '{');
+	add_identity(&detail, template);
+	appendStringInfo(&detail, ", \"nesting\": %d}", template->nesting);
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("decisions and batches of workflow \"%s\" are nested %d "
+					"deep, and taskq.warn_decision_nesting is %d",
+					template->name, template->nesting,
+					tq_guc_warn_decision_nesting),
+			 errdetail_internal("%s", detail.data)));
+}
+
+/* Namespace, name and version, as members of an object. */
+static void
+add_identity(StringInfo detail, const TqTemplate *template)
+{
+	appendStringInfoString(detail, "\"namespace\": ");
+	escape_json(detail, template->space);
+	appendStringInfoString(detail, ", \"name\": ");
+	escape_json(detail, template->name);
+	appendStringInfoString(detail, ", \"version\": ");
+	escape_json(detail, template->version);
+}
+
 /* TQ011 with all problems. */
 void
 tq_problems_raise(const TqProblems *problems, const char *message)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_WORKFLOW), errmsg("%s", message),
+			 errdetail_internal("%s", problems_detail(problems))));
+}
+
+static char *
+problems_detail(const TqProblems *problems)
 {
 	StringInfoData detail;
 
@@ -483,7 +538,5 @@ tq_problems_raise(const TqProblems *problems, const char *message)
 		appendStringInfoChar(&detail, '}');
 	}
 	appendStringInfoString(&detail, "]}");
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_INVALID_WORKFLOW), errmsg("%s", message),
-			 errdetail_internal("%s", detail.data)));
+	return detail.data;
 }

@@ -16,7 +16,7 @@
 #include "base/arg.h"
 
 #define TQ_MAX_STEPS 10000
-#define TQ_MAX_NESTING 20
+#define TQ_MAX_NESTING 20 /* of instances inside of others */
 
 /*
  * A member of a batch has the number of its template step in the lower bits
@@ -167,6 +167,7 @@ typedef struct TqTemplate
 	int        *order;     /* places; parents before their children */
 	bool        any_key;   /* some step has one */
 	bool        any_inner; /* some step waits for another instance */
+	int         nesting;   /* decisions and batches below each other */
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;

@@ -21,7 +21,6 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/types.h"
-#include "core/options.h"
 #include "flow/value.h"
 
 /* What the server says of a path that it cannot read. */
@@ -34,6 +33,13 @@ typedef struct Options
 {
 	Jsonb *document;
 } Options;
+
+typedef struct Option
+{
+	TqOptions  *options;
+	const char *name;
+	JsonbValue *value;
+} Option;
 
 typedef struct Span
 {
@@ -80,6 +86,7 @@ typedef struct Filling
 
 static char *attempt(Attempt what, void *arg);
 static void  read_options(void *arg);
+static void  read_option(void *arg);
 static void  read_span(void *arg);
 static void  read_time(void *arg);
 static void  set_for_now(const char *name, const char *value);
@@ -241,6 +248,23 @@ read_options(void *arg)
 	tq_options_default(&options);
 	tq_options_check_size(reading->document);
 	tq_options_read_task(&options, reading->document);
+}
+
+/* One option of a task, by itself; false: its value is not allowed. */
+bool
+tq_value_option(TqOptions *options, const char *name, JsonbValue *value)
+{
+	Option reading = {options, name, value};
+
+	return attempt(read_option, &reading) == NULL;
+}
+
+static void
+read_option(void *arg)
+{
+	Option *reading = arg;
+
+	tq_options_read_own(reading->options, reading->name, reading->value);
 }
 
 /* A path; NULL, and words, when it is none. */

@@ -14,6 +14,8 @@
 #include "utils/jsonb.h"
 #include "utils/jsonpath.h"
 
+#include "core/options.h"
+
 /* Up to here a double knows all whole numbers. */
 #define TQ_LARGEST_WHOLE INT64CONST(9007199254740992)
 
@@ -21,6 +23,8 @@ extern bool      tq_value_whole(Numeric number, int64 *result);
 extern bool      tq_value_span(const char *word, int64 *span);
 extern bool      tq_value_time(const char *word, TimestampTz *time);
 extern char     *tq_value_wrong_options(Jsonb *options);
+extern bool      tq_value_option(TqOptions *options, const char *name,
+								 JsonbValue *value);
 extern JsonPath *tq_value_path(const char *word, char **wrong);
 extern List     *tq_value_names(JsonPath *path, List *names);
 extern List     *tq_value_paths(Jsonb *document);

@@ -528,7 +528,11 @@ SELECT is_empty($$
                    ('deadline_interval', '30000', 'ms', 'sighup'),
                    ('retention_interval', '600', 's', 'sighup'),
                    ('retention', '604800', 's', 'sighup'),
-                   ('retention_batch', '500', NULL, 'sighup')) p (name, value, unit, context)
+                   ('retention_batch', '500', NULL, 'sighup'),
+                   ('max_decision_steps', '100', NULL, 'superuser'),
+                   ('warn_decision_steps', '50', NULL, 'superuser'),
+                   ('max_decision_nesting', '20', NULL, 'superuser'),
+                   ('warn_decision_nesting', '10', NULL, 'superuser')) p (name, value, unit, context)
       LEFT JOIN pg_settings s ON s.name = 'taskq.' || p.name
      WHERE (s.boot_val, s.unit, s.context) IS DISTINCT FROM (p.value, p.unit, p.context)$$,
     'settings have the promised defaults');

@@ -52,11 +52,35 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "queue": "*
 SELECT s, v.* FROM unnest(ARRAY['5', '1.5', '+5', '-1 s', '11 years', '1:30', '10 years', 'forever']) s
   LEFT JOIN LATERAL taskq_validate_workflow(jsonb_build_object('name', 'x', 'version', '1', 'steps', '[]'::jsonb, 'retention', s)) v ON true;
 
+-- options of a step: each that is wrong
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "retry": "q", "retry_base": 5, "retry_cap": "5", "retry_list": [], "retry_jitter": 2,
+  "lease": "0 s", "time_limit": 5, "on_worker_death": "z", "deadline_in": "soon"},
+  {"name": "b", "retry": "fixed", "retry_base": "1 s", "lease": true, "time_limit": null, "deadline_in": "1 h"}]}');
+SELECT o, v.* FROM unnest(ARRAY['"retry": "list"', '"retry": "list", "retry_list": null, "lease": 1', '"retry": "list", "retry_list": ["1"]', '"retry": "list", "retry_list": ["1 s"]',
+  '"retry": null, "lease": null', '"retry_list": ["1 s"], "retry": "no"']) WITH ORDINALITY u (o, n)
+  LEFT JOIN LATERAL taskq_validate_workflow(format('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}', o)::jsonb) v ON true ORDER BY n;
+SELECT * FROM taskq_validate_workflow(jsonb_build_object('name', 'x', 'version', '1', 'steps', jsonb_build_array(
+  jsonb_build_object('name', 'a', 'lease', '1 s' || repeat(' ', 70000), 'time_limit', 1, 'retry', 'fixed'))));
+SELECT count(*), min(path), max(path) FROM taskq_validate_workflow((SELECT jsonb_build_object('name', 'x', 'version', '1', 'steps',
+    jsonb_agg(jsonb_build_object('name', 's' || i, 'retry', i, 'lease', i) ORDER BY i)) FROM generate_series(1, 10000) i));
+
 -- cycles
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a", "d"]}, {"name": "c", "depends_on": ["b"]},
   {"name": "d", "depends_on": ["c"]}, {"name": "e", "depends_on": ["d"]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["a"]}]}');
+-- each of them, once; what depends on itself; what hangs between two is in none
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["c"]}]}');
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
+  {"name": "root"}, {"name": "a", "depends_on": ["root", "a", "c"]}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b", "c", "d"]}, {"name": "d", "depends_on": ["c"]},
+  {"name": "between", "depends_on": ["d"]}, {"name": "e", "depends_on": ["between", "f"]}, {"name": "f", "depends_on": ["e", "root"]}, {"name": "behind", "depends_on": ["f", "a"]}]}');
+-- beside them, what else is wrong
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b", "depends_on": ["a"]},
+  {"name": "choose", "type": "decision"}, {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]}, {"name": "both", "depends_on": ["left", "right"]}]}');
+-- one of ten thousand steps, five thousand of two, ten thousand of one
+SELECT n, v.count, v.path, v.length FROM unnest(ARRAY[10000, 2, 1]) n, LATERAL (SELECT count(*), min(path) AS path, max(length(problem)) AS length FROM taskq_validate_workflow((
+    SELECT jsonb_build_object('name', 'x', 'version', '1', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i,
+        'depends_on', jsonb_build_array('s' || i - i % n + (i + 1) % n)) ORDER BY i)) FROM generate_series(0, 9999) i))) v;
 
 -- decisions: what is below two branches waits to be made
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
@@ -79,6 +103,37 @@ SELECT path, problem FROM taskq_validate_workflow((SELECT jsonb_build_object('na
     jsonb_agg(jsonb_build_object('name', 'd' || i, 'type', CASE WHEN i < 22 THEN 'decision' ELSE 'standard' END,
         'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('d' || i - 1) END) ORDER BY i))
   FROM generate_series(1, 22) i));
+-- as deep as the setting allows, with a warning before; what is defined stays, whatever the setting is later
+CREATE FUNCTION pg_temp.nested(depth integer) RETURNS jsonb LANGUAGE sql AS $$
+SELECT jsonb_build_object('name', 'nested', 'version', depth::text, 'steps', jsonb_agg(jsonb_build_object('name', 'd' || i,
+        'type', CASE WHEN i <= depth THEN 'decision' ELSE 'standard' END, 'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('d' || i - 1) END) ORDER BY i))
+  FROM generate_series(1, depth + 1) i
+$$;
+SELECT taskq_define_workflow(pg_temp.nested(10));
+SELECT taskq_define_workflow(pg_temp.nested(11));
+\set VERBOSITY default
+SELECT taskq_define_workflow(pg_temp.nested(11));
+SET taskq.warn_decision_nesting = 0;
+SELECT taskq_define_workflow(pg_temp.nested(20));
+SET taskq.warn_decision_nesting = 2;
+SELECT taskq_define_workflow(pg_temp.nested(2));
+SELECT * FROM taskq_validate_workflow(pg_temp.nested(3));
+-- only of what is defined
+SELECT pg_temp.said($$SELECT taskq_define_workflow(pg_temp.nested(3) || '{"odd": 1}')$$);
+SET taskq.max_decision_nesting = 3;
+SELECT * FROM taskq_validate_workflow(pg_temp.nested(3));
+SELECT * FROM taskq_validate_workflow(pg_temp.nested(5));
+SELECT pg_temp.said('SELECT taskq_define_workflow(pg_temp.nested(4))');
+SET taskq.max_decision_nesting = 101;
+SET taskq.max_decision_nesting = 100;
+SELECT * FROM taskq_validate_workflow(pg_temp.nested(101));
+SET taskq.warn_decision_nesting = 0;
+SELECT taskq_define_workflow(pg_temp.nested(100));
+-- deferred steps look at all the choices around them
+SELECT taskq_define_workflow(pg_temp.nested(100) || jsonb_build_object('name', 'nested and joined', 'steps', (pg_temp.nested(100) -> 'steps') || '[{"name": "j", "type": "deferred", "depends_on": ["d101", "d1"]}]'));
+RESET taskq.max_decision_nesting;
+RESET taskq.warn_decision_nesting;
+\set VERBOSITY sqlstate
 
 -- schemas
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [], "input_schema": {
@@ -90,6 +145,10 @@ SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "versio
   FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"']) m;
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
   FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"']) m;
+-- all of it, also beside what is wrong
+SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "stale_after": 1, "steps": [{"name": "a", "publishes": [], "stale_after": 1}, {"name": "b", "publishes": 1}]}');
+SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "stale_after": 1, "steps": [{"name": "a", "publishes": [], "stale_after": 1}]}')$$);
+SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "steps": [{"name": "a", "publishes": [], "odd": 1}]}')$$);
 -- what takes a step back
 SELECT m, f, string_agg(path || ' ' || problem, E'\n') AS problems
   FROM unnest(ARRAY['{"handler": "h"}', '{"handler": "h", "queue": "q", "config": [1]}', '{}', '[]', 'null', '"h"', '{"handler": "", "queue": "*", "retry": "fixed"}', '{"handler": 5, "queue": null}']) m,
@@ -140,3 +199,26 @@ SELECT pg_temp.said(c) FROM unnest(ARRAY[
   $$SELECT taskq_define_workflow(NULL)$$, $$SELECT * FROM taskq_validate_workflow(NULL)$$,
   $$SELECT taskq_start_workflow('first')$$]) c;
 SELECT taskq_undefine_workflow('diamonds');
+
+-- what is nested deeper than it may be now runs as it did
+\c -
+\set VERBOSITY sqlstate
+SET client_min_messages = warning;
+SET search_path = public, taskq;
+SELECT taskq_start_workflow('nested and joined') AS w \gset
+SHOW taskq.max_decision_nesting;
+DO $$
+DECLARE
+    c taskq.claimed;
+BEGIN
+    FOR i IN 1 .. 100 LOOP
+        SELECT * INTO c FROM taskq_claim('default');
+        PERFORM taskq_complete(c.task_id, c.token, format('{"create": ["d%s"]}', i + 1)::jsonb);
+    END LOOP;
+END
+$$;
+SELECT state, count(*) FROM taskq.workflow_steps WHERE workflow_id = :w GROUP BY state ORDER BY state;
+SELECT step, taskq_complete(task_id, token) FROM taskq_claim('default');
+SELECT step, taskq_complete(task_id, token) FROM taskq_claim('default');
+SELECT state FROM taskq.workflows WHERE workflow_id = :w;
+SELECT taskq_undefine_workflow('nested'), taskq_undefine_workflow('nested and joined');

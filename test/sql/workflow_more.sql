@@ -110,6 +110,57 @@ SELECT wm.seen(:w);
 SELECT taskq_resolve(task_id, '{"create": ["x"]}') FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.seen(:w), wm.work(), wm.seen(:w);
 
+-- many steps of one decision: more than some are told, once, to whoever ends it; each counts once
+SELECT taskq_define_workflow(jsonb_build_object('name', 'many', 'version', '1', 'queue', 'many', 'on_failure', 'stop', 'steps', '[{"name": "d", "type": "decision"}, {"name": "f"}]'::jsonb ||
+    (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 60) i)));
+CREATE FUNCTION wm.first(steps integer, times integer) RETURNS jsonb LANGUAGE sql AS
+$$ SELECT jsonb_build_object('create', jsonb_agg('x' || i)) FROM generate_series(1, steps) i, generate_series(1, times) $$;
+CREATE FUNCTION wm.made(wf bigint) RETURNS bigint LANGUAGE sql AS $$ SELECT count(task_id) FROM taskq.workflow_steps WHERE workflow_id = wf AND step LIKE 'x%' $$;
+CREATE FUNCTION wm.choose(result jsonb) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    w bigint := taskq_start_workflow('many');
+    c taskq.claimed;
+    made bigint;
+BEGIN
+    SELECT * INTO c FROM taskq_claim('many');
+    PERFORM taskq_complete(c.task_id, c.token, result);
+    made := wm.made(w);
+    PERFORM taskq_cancel_workflow(workflow_id) FROM taskq.workflows WHERE workflow_id = w AND finished_at IS NULL;
+    RETURN concat_ws(' ', made, 'made', (SELECT error FROM taskq.tasks WHERE task_id = c.task_id));
+END
+$$;
+\set VERBOSITY terse
+SELECT wm.choose(wm.first(50, 1));
+SELECT wm.choose(wm.first(51, 1));
+SELECT wm.choose(wm.first(50, 3));
+SET taskq.warn_decision_steps = 0;
+SELECT wm.choose(wm.first(60, 1));
+SET taskq.warn_decision_steps = 4;
+SET taskq.max_decision_steps = 5;
+SELECT wm.choose(wm.first(4, 50));
+SELECT wm.choose(wm.first(5, 2000));
+SELECT wm.choose(wm.first(6, 1));
+SELECT wm.choose(wm.first(5, 2001));
+RESET taskq.max_decision_steps;
+-- one made by the engine, which ends as it begins; by hand; while a failure keeps it from making anything, and then not again
+SELECT taskq_define_workflow(jsonb_build_object('name', 'many by itself', 'version', '1', 'queue', 'many', 'steps',
+    '[{"name": "d", "type": "decision", "branches": [{"steps": ["x1", "x2", "x3"]}, {"steps": ["x2", "x3", "x4", "x5"]}]}]'::jsonb ||
+    (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 6) i)));
+SELECT taskq_start_workflow('many by itself') AS w \gset
+SELECT wm.made(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_start_workflow('many') AS w \gset
+SELECT taskq_resolve(task_id, wm.first(7, 1)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_start_workflow('many') AS w \gset
+SELECT count(*) FROM taskq_claim('many', max_tasks => 2);
+SELECT taskq_fail(task_id, token, 'broken', false) FROM taskq.task WHERE workflow_id = :w AND state = 3 AND step_id = 1;
+SELECT taskq_complete(task_id, token, wm.first(8, 1)), wm.made(:w) FROM taskq.task WHERE workflow_id = :w AND state = 3 AND step_id = 0;
+SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'f';
+SELECT wm.made(:w), taskq_cancel_workflow(:w);
+RESET taskq.warn_decision_steps;
+\set VERBOSITY default
+
 -- input that must fit
 SELECT taskq_define_workflow('{"name": "strict", "version": "1", "queue": "wm", "input_schema": {"type": "object", "required": ["n", "s"],
   "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"type": ["string", "null"], "pattern": "^a"}, "e": {"enum": [1, {"x": 2}]},

@@ -47,11 +47,12 @@ NOT_OF_A_SCHEMA = [re.compile(words) for words in (
     r"^is no jsonpath: ",
     r"^invalid regular expression: ",
     r"^has more than 16 tags$",                     # repeated ones count once
-    r"^options is too large$",
+    r"^has more than \d+ bytes of options$",
     r"^must be a point in time, ",                  # any string may be one
 )]
 BYTES = re.compile(r"(?:must have 1 to|is longer than) (\d+) bytes")
-OPTION = re.compile(r'^(?:queue option "(\w+)"|options is)')
+OPTION = re.compile(r"^(?:has a value that is not allowed; allowed: .|is list, without a retry_list$)")
+OPTIONS_TOGETHER = re.compile(r"^has more than \d+ bytes of options$")
 UNIT = re.compile(r"[^-+.0-9 ]")
 
 OPTIONS = {"retry", "retry_base", "retry_cap", "retry_list", "retry_jitter", "lease",
@@ -538,11 +539,10 @@ def expressible(definition, path, problem):
         return not (isinstance(value, str) and len(value) <= int(size.group(1)) < len(value.encode()))
     if problem.startswith("must be an interval from"):
         return not UNIT.search(value_at(definition, path))
-    option = OPTION.match(problem)
-    if option and "not allowed" in problem:
-        value = value_at(definition, path).get(option.group(1))
+    if problem.startswith("has a value that is not allowed"):
+        value = value_at(definition, path)
         values = value if isinstance(value, list) and 0 < len(value) <= 100 else [value]
-        return option.group(1) in ("retry", "on_worker_death") \
+        return path.rsplit(".", 1)[1] in ("retry", "on_worker_death") \
             or not all(isinstance(v, str) and UNIT.search(v) for v in values)
     return True
 
@@ -556,6 +556,13 @@ def place(path):
     if not found:
         return re.split(r"[.\[]", path)[0]
     return f"{path[:path.index(']') + 1]} options" if found.group(1) in OPTIONS else found.group(0)
+
+
+def engine_place(problem):
+    """The member that the engine finds wrong."""
+    if OPTIONS_TOGETHER.match(problem["problem"]):
+        return problem["path"] + " options"
+    return place(problem["path"])
 
 
 def kind(path):
@@ -637,9 +644,8 @@ def compare(schema_file, members):
     for line in sys.stdin:
         row = json.loads(line)
         definition, problems = row["definition"], row["problems"]
-        engine = {place(p["path"]) if not OPTION.match(p["problem"]) else p["path"] + " options" for p in problems}
-        sure = {place(p["path"]) if not OPTION.match(p["problem"]) else p["path"] + " options"
-                for p in problems if expressible(definition, p["path"], p["problem"])}
+        engine = {engine_place(p) for p in problems}
+        sure = {engine_place(p) for p in problems if expressible(definition, p["path"], p["problem"])}
         paths = set(schema_paths(validator, definition))
         found = {place(p) for p in paths}
         # what is in a member that has no meaning is not looked at
@@ -653,9 +659,8 @@ def compare(schema_file, members):
         if not problems:
             valid.update(set(members_of(definition)))
         for problem in problems:
-            option = OPTION.match(problem["problem"])
-            if place(problem["path"]) in found or (option and option.group(1)):
-                invalid[kind(f"{problem['path']}.{option.group(1)}" if option else problem["path"])] += 1
+            if place(problem["path"]) in found or OPTION.match(problem["problem"]):
+                invalid[kind(problem["path"])] += 1
                 if ".branches" in problem["path"]:
                     invalid["step.branches"] += 1
                 if ".compensate." in problem["path"]:
