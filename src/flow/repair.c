@@ -223,9 +223,8 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 
 /*
  * What nobody has claimed has not begun: it begins as if its last parent had
- * just ended, though its condition is not asked when that has been judged, or
- * could not be.  What has waited for a signal, or a workflow, waits for
- * another one.
+ * just ended, though its condition is not asked when that has been judged.
+ * What has waited for a signal, or a workflow, waits for another one.
  */
 static void
 begin_again(const TqStep *step, TqTask *task, TqMove *move)
@@ -237,8 +236,7 @@ begin_again(const TqStep *step, TqTask *task, TqMove *move)
 	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
 	{
 		move->to = TQ_STATE_BLOCKED;
-		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE ||
-			(from == TQ_STATE_DEAD && task->f.reason == TQ_REASON_REJECTED))
+		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE)
 			task->f.flags |= TQ_FLAG_WANTED;
 		if (move->due_at == 0)
 			task->f.run_at = tq_clock_dispatch();

@@ -58,24 +58,26 @@ static TqStmt stmt_step = {"SELECT " RESULT
 						   NULL,
 						   true};
 
-static Jsonb      *of_step(int64 task_id, bool of_moment);
-static Jsonb      *object_of(int64 workflow_id, const TqTemplate *template,
-							 const TqStepList *steps, bool parts, Size max);
-static void        add_steps(JsonbParseState **state, int64 workflow_id,
-							 const TqTemplate *template, const TqStepList *steps,
-							 bool parts, Size *size, Size max);
-static void        add_ended(JsonbParseState **state, int64    workflow_id,
-							 const TqTemplate *template, Datum places, bool parts,
-							 Size *size, Size max);
-static void        push_ended(JsonbParseState **state, TupleTableSlot *slot,
-							  const TqTemplate *template, bool parts, Size *size);
-static void        add_members(JsonbParseState **state, int64  workflow_id,
-							   const TqTemplate *template, int place, Size *size,
-							   Size max);
-static void        push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
-							   Size *size);
+static Jsonb *of_step(int64 task_id, bool of_moment);
+static Jsonb *object_of(int64 workflow_id, const TqTemplate *template,
+						const TqStepList *steps, bool parts, Size max);
+static void   add_steps(JsonbParseState **state, int64 workflow_id,
+						const TqTemplate *template, const TqStepList *steps,
+						bool parts, Size *size, Size max);
+static void   add_ended(JsonbParseState **state, int64    workflow_id,
+						const TqTemplate *template, Datum places, bool parts,
+						Size *size, Size max);
+static void   push_ended(JsonbParseState **state, TupleTableSlot *slot,
+						 const TqTemplate *template, bool parts, Size *size);
+static void   add_members(JsonbParseState **state, int64  workflow_id,
+						  const TqTemplate *template, int place, Size *size,
+						  Size max);
+static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
+						  Size *size);
+
 static JsonbValue *push_error(JsonbParseState **state, const char *error);
-static bool        has_ended(int64 workflow_id, int place);
+
+static bool has_ended(int64 workflow_id, int place);
 static void push_result(JsonbParseState **state, Jsonb *result, bool in_list,
 						Size *size);
 static void push_word(JsonbParseState **state, JsonbIteratorToken token,

@@ -85,14 +85,15 @@ static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
 Datum
 taskq_signal(PG_FUNCTION_ARGS)
 {
-	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
-	char      *name = tq_arg_name(fcinfo, 1, "name", NULL);
-	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
-	bool       first = false;
-	TqStepList steps;
-	TqStepList wait;
-	TqFlow     flow;
-	TqCall     call;
+	int64       workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char       *name = tq_arg_name(fcinfo, 1, "name", NULL);
+	Jsonb      *payload = tq_arg_jsonb(fcinfo, 2);
+	bool        first = false;
+	TqStepList  steps;
+	TqStepList  wait;
+	TqStepList *asked;
+	TqFlow      flow;
+	TqCall      call;
 
 	tq_call_begin(&call, "taskq_signal()");
 	if (!tq_flow_read(workflow_id, &flow))
@@ -112,8 +113,10 @@ taskq_signal(PG_FUNCTION_ARGS)
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
 	wait = waiting(&flow, &steps);
-	for (int i = 0; i < wait.count; i++)
-		check_step(&flow, wait.places[i], payload);
+	/* who may not is told so, also when none does any more */
+	asked = wait.count > 0 ? &wait : &steps;
+	for (int i = 0; i < asked->count; i++)
+		check_step(&flow, asked->places[i], payload);
 	if (wait.count > 0 && add_signal(&flow, name, payload))
 	{
 		first = tell_steps(&call, &flow, &wait, payload) ||

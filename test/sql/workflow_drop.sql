@@ -124,7 +124,7 @@ SELECT taskq_start_workflow('loses') AS w \gset
 SELECT taskq_drop_queue('gone', true), wd.work('stays');
 SELECT wd.seen(:w), (SELECT jsonb_agg(regexp_replace(n, '\d+', 'N')) FROM jsonb_array_elements_text(taskq_workflow(:w) -> 'next') n) AS next;
 -- what is kept goes with its instance
-UPDATE taskq.workflow SET expires_at = now() WHERE finished_at IS NOT NULL;
+UPDATE taskq.workflow SET expires_at = now() WHERE finished_at IS NOT NULL AND workflow_id > :before;
 SELECT acted > 0 AS acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
 SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id > :before) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id > :before) AS steps;
 SELECT queue, pending, running, done, dead FROM taskq.queues WHERE queue IN ('stays', 'goes') ORDER BY 1;

@@ -164,6 +164,11 @@ diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n 
 # what the others of a ring were doing
 diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
+# and at which steps
+diag($sql->("SELECT format('%s is step %s (%s) of %s, workflow %s (%s) in %s', s.task_id, s.step, s.state, w.name, w.workflow_id, w.state, w.parent_workflow_id)
+	FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id)
+	WHERE EXISTS (SELECT FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
+		WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) AND o.whole ~ format('\\m%s\\M', s.task_id)) ORDER BY s.task_id"));
 is($sql->("SELECT detail FROM met WHERE code <> 'ok' AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only, and no deadlock');
 cmp_ok($ended->('1, 2'), '>', 0, 'some have ended well');
 cmp_ok($ended->('3'), '>', 0, 'and some in error');
