@@ -411,4 +411,5 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 	tq_make_reject(&task, &move, wrong);
 	move.wanted = "rejected";
 	(void) tq_state_enter(call, queue, &task, &move);
+	TQ_DEBUG_POINT("child_rejected");
 }

@@ -19,7 +19,8 @@
  * Whoever waits says so, with a lock that he has as long (tq_edge_wait), and
  * looks again at all that waits for what he has taken away (tq_edge_mine).
  * So nobody waits for him meanwhile, but leaves it to him.  A wait is for one
- * who has seen to the instance, and who waits for nobody in it any more.
+ * who has seen to the instance.  He may see to it once more, since what began
+ * by his call has ended at once; then he leaves it to those who wait.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -58,7 +59,6 @@ static TqStmt stmt_add = {
 	true};
 
 static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
-static bool   waits(int64 workflow_id, TransactionId xid);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -121,8 +121,8 @@ tq_edge_go_on(int64 workflow_id)
 }
 
 /* Under the lock: does that transaction, which goes on, wait in this way? */
-static bool
-waits(int64 workflow_id, TransactionId xid)
+bool
+tq_edge_waits(int64 workflow_id, TransactionId xid)
 {
 	int                   pid;
 	int                   count;
@@ -270,7 +270,7 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		if (dirty.xmax != asked && TransactionIdIsValid(dirty.xmax))
 		{
 			asked = dirty.xmax;
-			asked_waits = waits(workflow_id, asked);
+			asked_waits = tq_edge_waits(workflow_id, asked);
 		}
 		if (TransactionIdIsValid(dirty.xmax) && !asked_waits)
 		{

@@ -599,8 +599,9 @@ goes_on(const TqFlow *flow, const TqTask *task, bool all)
 
 /*
  * A row that another transaction (writer) is about to change or take away
- * goes on, unless that transaction has already looked.  If it has ended since
- * the row was read, nothing is known: neither the row nor the edges are there.
+ * goes on, unless that transaction has already looked, and does not wait: it
+ * will look again, and may wait for this one.  If it has ended since the row
+ * was read, nothing is known: neither the row nor the edges are there.
  */
 static TqGoing
 judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
@@ -613,7 +614,8 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 
 	if (!goes_on(flow, task, all))
 		return TQ_GOING_NOT;
-	if (!TransactionIdIsValid(writer))
+	if (!TransactionIdIsValid(writer) ||
+		tq_edge_waits(flow->workflow_id, writer))
 		return TQ_GOING_ON;
 	TQ_DEBUG_POINT("judge_row_read");
 	if (step->children.count > 0)
