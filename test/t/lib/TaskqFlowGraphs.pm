@@ -25,7 +25,7 @@ sub json
 	  if ref $value eq 'HASH';
 	return $$value ? 'true' : 'false' if ref $value;
 	return $value if $value =~ /^-?\d+$/;
-	return qq("$value");
+	return q(") . $value =~ s/(["\\])/\\$1/gr . q(");
 }
 
 sub one_of { return $_[ rand @_ ]; }

@@ -197,7 +197,7 @@ sub release
 	{
 		my $holds = $self->holds($step->{when});
 
-		return $self->dies($one, 'rejected', 'when: single boolean result is expected') if $holds eq 'broken';
+		return $self->dies($one, 'rejected', 'when: ($."input"."n" + 1): single boolean result is expected') if $holds eq 'broken';
 		return $self->ends($one, 'filtered') if !$holds;
 	}
 	return $self->decides($one) if $step->{branches};
