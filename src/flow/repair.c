@@ -241,7 +241,9 @@ begin_again(const TqStep *step, TqTask *task, TqMove *move)
 		if (move->due_at == 0)
 			task->f.run_at = tq_clock_dispatch();
 	}
-	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE)
+	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE &&
+		(from != TQ_STATE_CANCELLED ||
+		 task->f.reason == TQ_REASON_DEPENDENCY_FAILED))
 		return;
 	if (tq_passive_takes_signal(step))
 		tq_signal_forget(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),

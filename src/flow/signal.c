@@ -60,6 +60,7 @@ typedef struct Now
 {
 	int64       task_id; /* 0: it is not there */
 	TqState     state;
+	TqReason    reason;
 	bool        waits;
 	TimestampTz since;
 } Now;
@@ -73,7 +74,11 @@ static void       check_step(const TqFlow *flow, int place, Jsonb *payload);
 static void       check_role(const TqFlow *flow, int place);
 static Now        look_at(const TqFlow *flow, int place);
 static bool       is_member(const char *name);
-static TqStepList waiting(const TqFlow *flow, const TqStepList *steps);
+static TqStepList waiting(const TqFlow *flow, const TqStepList *steps,
+						  bool or_again);
+static bool       is_over(const Now *now);
+static bool is_left_out(const TqFlow *flow, const TqMade *made, int count,
+						int place);
 static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
 static bool tell_steps(TqCall *call, const TqFlow *flow,
 					   const TqStepList *steps, Jsonb *payload);
@@ -85,15 +90,15 @@ static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
 Datum
 taskq_signal(PG_FUNCTION_ARGS)
 {
-	int64       workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
-	char       *name = tq_arg_name(fcinfo, 1, "name", NULL);
-	Jsonb      *payload = tq_arg_jsonb(fcinfo, 2);
-	bool        first = false;
-	TqStepList  steps;
-	TqStepList  wait;
-	TqStepList *asked;
-	TqFlow      flow;
-	TqCall      call;
+	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char      *name = tq_arg_name(fcinfo, 1, "name", NULL);
+	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
+	bool       first = false;
+	TqStepList steps;
+	TqStepList wait;
+	TqStepList asked;
+	TqFlow     flow;
+	TqCall     call;
 
 	tq_call_begin(&call, "taskq_signal()");
 	if (!tq_flow_read(workflow_id, &flow))
@@ -112,15 +117,17 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
-	wait = waiting(&flow, &steps);
+	wait = waiting(&flow, &steps, false);
+	asked = waiting(&flow, &steps, true);
 	/* who may not is told so, also when none does any more */
-	asked = wait.count > 0 ? &wait : &steps;
-	for (int i = 0; i < asked->count; i++)
-		check_step(&flow, asked->places[i], payload);
+	if (asked.count == 0)
+		asked = steps;
+	for (int i = 0; i < asked.count; i++)
+		check_step(&flow, asked.places[i], payload);
 	if (wait.count > 0 && add_signal(&flow, name, payload))
 	{
 		first = tell_steps(&call, &flow, &wait, payload) ||
-				waiting(&flow, &wait).count > 0;
+				waiting(&flow, &wait, false).count > 0;
 		/* their time was up before */
 		if (!first)
 			tq_signal_forget(workflow_id, name);
@@ -248,8 +255,9 @@ look_at(const TqFlow *flow, int place)
 	{
 		now.task_id = tq_spi_int8(0, 1, 0);
 		now.state = (TqState) tq_spi_int4(0, 2, 0);
+		now.reason = (TqReason) tq_spi_int4(0, 3, 0);
 		now.waits = now.state == TQ_STATE_SUSPENDED &&
-					tq_spi_int4(0, 3, 0) == TQ_REASON_NONE;
+					now.reason == TQ_REASON_NONE;
 		now.since = tq_spi_time(0, 4, 0);
 	}
 	tq_spi_leave(&spi);
@@ -258,31 +266,79 @@ look_at(const TqFlow *flow, int place)
 
 /*
  * Those that wait, or will, once they are made or reached: not what has ended,
- * nor what a choice has gone past.
+ * nor what a choice has gone past.  Or (or_again) also those that may come to
+ * wait because of a repair, and would find the signal.
  */
 static TqStepList
-waiting(const TqFlow *flow, const TqStepList *steps)
+waiting(const TqFlow *flow, const TqStepList *steps, bool or_again)
 {
 	TqStepList all = {0};
+	TqMade    *made = NULL;
 	bool      *skipped = NULL;
+	int        count = 0;
 
 	all.places = palloc(sizeof(int) * (steps->count + 1));
 	for (int i = 0; i < steps->count; i++)
 	{
-		int place = steps->places[i];
-		Now now = look_at(flow, place);
+		int  place = steps->places[i];
+		Now  now = look_at(flow, place);
+		bool waits;
 
 		if (now.task_id == 0 && skipped == NULL)
 		{
-			TqMade *made;
-			int     count = tq_flow_steps(flow, &made);
-
+			count = tq_flow_steps(flow, &made);
 			skipped = tq_judge_skipped(flow, made, count);
 		}
-		if (now.task_id == 0 ? !skipped[place] : TQ_STATE_IS_LIVE(now.state))
+		if (now.task_id == 0)
+			waits = !skipped[place] ||
+					(or_again && !is_left_out(flow, made, count, place));
+		else
+			waits = TQ_STATE_IS_LIVE(now.state) ||
+					(or_again && !is_over(&now));
+		if (waits)
 			all.places[all.count++] = place;
 	}
 	return all;
+}
+
+/* Whoever tries it again makes it wait for another signal (repair.c). */
+static bool
+is_over(const Now *now)
+{
+	return now->state == TQ_STATE_DONE || now->state == TQ_STATE_DEAD ||
+		   (now->state == TQ_STATE_CANCELLED &&
+			now->reason != TQ_REASON_DEPENDENCY_FAILED);
+}
+
+/*
+ * It was skipped by a choice that is not made anew, since that has made other
+ * steps: of the choices that went past it the first one.
+ */
+static bool
+is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
+{
+	TqTemplate *template = flow->template;
+	int   decision = -1;
+	bool *exists = palloc0(sizeof(bool) * (template->step_count + 1));
+	bool *below;
+
+	for (int i = 0; i < count; i++)
+		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+	for (int region = template->steps[place].region; region > 0;
+		 region = template->regions[region].parent)
+	{
+		if (!exists[template->regions[region].child])
+			decision = template->regions[region].decision;
+	}
+	if (decision < 0)
+		return false;
+	below = tq_plan_below(template, decision);
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (below[i] && exists[i])
+			return true;
+	}
+	return false;
 }
 
 /* False: there is one. */

@@ -285,6 +285,32 @@ SET ROLE wp_clerk;
 SELECT taskq_signal(:u, 'ok', '{"approved": true}');
 RESET ROLE;
 SELECT wp.seen(:u);
+-- nor one that was cancelled, which waits for another signal when it is tried again
+SELECT taskq_grant('wp tiny', 'wp_clerk', '{submit}');
+SELECT taskq_start_workflow('not yet') AS u \gset
+SELECT wp.work('{"create": ["s1", "s2"]}'), taskq_cancel(wp.task(:u, 's2'));
+SET ROLE wp_clerk;
+SELECT taskq_signal(:u, 'ok', '{"approved": true}');
+RESET ROLE;
+SELECT taskq_retry(wp.task(:u, 's2')), wp.seen(:u);
+SELECT wp.seen(:u);
+SET ROLE wp_clerk;
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :u));
+RESET ROLE;
+SELECT taskq_signal(:u, 'ok', '{"approved": true}'), wp.seen(:u);
+-- but what may come yet: a choice that has made nothing can be made anew, what was
+-- filtered may wait after all
+SELECT taskq_define_workflow('{"name": "come yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
+  {"name": "s1", "type": "approval", "signal": {"name": "ok", "role": "wp_clerk"}}, {"name": "s2", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
+SELECT taskq_define_workflow('{"name": "filtered", "version": "1", "queue": "wp", "steps": [
+  {"name": "s1", "type": "approval", "signal": {"name": "ok", "role": "wp_clerk"}}, {"name": "s2", "type": "approval", "when": "1 == 2", "signal": {"name": "ok", "role": "wp_boss"}}]}');
+SELECT taskq_start_workflow('come yet') AS u, taskq_start_workflow('filtered') AS v \gset
+SELECT wp.work('{"create": []}'), wp.seen(:u), wp.seen(:v);
+SET ROLE wp_clerk;
+SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', w)) FROM unnest(ARRAY[:u, :v]::bigint[]) w;
+RESET ROLE;
+SELECT taskq_cancel_workflow(w) FROM unnest(ARRAY[:u, :v]::bigint[]) w;
+SELECT taskq_revoke('wp tiny', 'wp_clerk', '{submit}');
 -- its queue says how large the payload may be
 SELECT taskq_define_workflow('{"name": "sizes", "version": "1", "queue": "wp", "steps": [{"name": "s", "type": "signal", "queue": "wp tiny", "signal": {"name": "small"}},
   {"name": "l", "type": "signal", "queue": "wp large", "signal": {"name": "large"}}, {"name": "e", "type": "signal", "signal": {"name": "never", "timeout": "1 ms"}}]}');
