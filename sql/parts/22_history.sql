@@ -29,7 +29,7 @@ COMMENT ON COLUMN taskq.transition.task_id IS 'The task';
 COMMENT ON COLUMN taskq.transition.queue_id IS 'Its queue';
 COMMENT ON COLUMN taskq.transition.at IS 'When it changed';
 COMMENT ON COLUMN taskq.transition.from_state IS 'State before; 0 when it was submitted';
-COMMENT ON COLUMN taskq.transition.to_state IS 'State after';
+COMMENT ON COLUMN taskq.transition.to_state IS 'State after; 0 when it was taken back with the choice that had made it';
 COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 is none';
 COMMENT ON COLUMN taskq.transition.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';

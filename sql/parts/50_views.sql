@@ -138,7 +138,7 @@ SELECT t.task_id,
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) t.role_id
  WHERE taskq.may_read(t.queue_id);
 COMMENT ON VIEW taskq.history IS
-    'Changes of the states of tasks, of queues with option history, that current_user may read; in the order of transition_id for one task';
+    'Changes of the states of tasks, of queues with option history, that current_user may read; in the order of transition_id for one task; to_state is null when a step is gone, with the choice that had made it';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,

@@ -403,7 +403,8 @@ UNION ALL
 SELECT 'change of state cannot be', pg_catalog.concat('transition ', t.transition_id, ', task ', t.task_id)
   FROM taskq.transition t
  WHERE t.from_state OPERATOR(pg_catalog.=) t.to_state
-    OR t.from_state NOT BETWEEN 0 AND 10 OR t.to_state NOT BETWEEN 1 AND 10
+    OR t.from_state NOT BETWEEN 0 AND 10 OR t.to_state NOT BETWEEN 0 AND 10
+    OR (t.to_state OPERATOR(pg_catalog.=) 0 AND t.from_state OPERATOR(pg_catalog.=) 3)
     OR (t.from_state OPERATOR(pg_catalog.=) 0 AND t.to_state NOT IN (1, 2, 4))
     OR (t.reason OPERATOR(pg_catalog.<>) 0 AND taskq.reason_name(t.reason) IS NULL)
     OR NOT pg_catalog.isfinite(t.at)

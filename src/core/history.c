@@ -41,7 +41,10 @@ typedef enum Column
 	COLUMNS
 } Column;
 
-/* The task, as it was written, came from another state; 0: it is new. */
+/*
+ * The task, as it was written, came from another state; 0: it is new.  In
+ * state 0 it is gone.
+ */
 void
 tq_history_write(TqCall *call, TqTask *task, int from)
 {

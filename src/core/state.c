@@ -462,6 +462,9 @@ enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 	task->f.worker_id = 0;
 	tq_task_clear(task, TQ_COL_WAKE_AT);
 	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
+	/* of an earlier end; one in the row goes with that */
+	if (task->f.large & TQ_LARGE_BIT(TQ_COL_RESULT))
+		tq_large_drop(task, TQ_COL_RESULT);
 	if (move->to != TQ_STATE_SUSPENDED)
 		tq_task_clear(task, TQ_COL_SUSPENDED_AT);
 	else if (task->isnull[TQ_COL_SUSPENDED_AT])

@@ -25,6 +25,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
@@ -188,6 +189,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	/* if this rolls back, the former worker's next beat makes it a slot */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_slot_remove(former.worker_id);
+	TQ_DEBUG_POINT("former_ended");
 	/* those of all at once: keys and tasks have one order */
 	returned = tq_lose_held_by(&call, ended, false);
 	if (!tq_sign_alive(worker_id))

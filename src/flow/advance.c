@@ -28,17 +28,11 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "base/catalog.h"
 #include "base/error.h"
-#include "base/guc.h"
-#include "base/spi.h"
 #include "core/failure.h"
 #include "core/key.h"
 #include "core/large.h"
@@ -49,30 +43,26 @@
 #include "flow/judge.h"
 #include "flow/passive.h"
 #include "flow/pending.h"
-
-/* A decision that chooses more steps than it should. */
-typedef struct Large
-{
-	int   place;
-	int64 task_id;
-	int   count;
-} Large;
+#include "flow/step_rows.h"
 
 /* An instance that goes on. */
 typedef struct Advance
 {
-	TqCall       *call;
-	pairingheap  *moves; /* that have been taken from the call */
-	TqFlow        flow;
-	TqEdges       edges;
-	IndexScanDesc by_step; /* tasks by instance and step */
-	List         *ends;    /* of TqMoved, that have still to be seen to */
-	TqLooks       looks;   /* children that are to be looked at */
-	TqLooks       later;   /* those for which somebody is waited for */
-	List *elsewhere;       /* of those one that was put elsewhere meanwhile */
-	bool  choices;         /* of before a wait, that are looked at again */
-	TransactionId other;   /* for whom */
-	int64         busy;    /* task whose row somebody is changing; 0: none */
+	TqCall      *call;
+	pairingheap *moves; /* that have been taken from the call */
+	TqFlow       flow;
+	TqEdges      edges;
+	TqStepRows   rows;
+	List        *ends;      /* of TqMoved, that have still to be seen to */
+	TqLooks      looks;     /* children that are to be looked at */
+	TqLooks      later;     /* those for which somebody is waited for */
+	List        *elsewhere; /* of those one that was put elsewhere meanwhile */
+	TqKnown     *known;     /* while the lock is kept; NULL: not read yet */
+	bool         asked; /* has anything failed?  Until that may have changed */
+	bool         held_up;
+	bool         choices; /* of before a wait, that are looked at again */
+	TransactionId other;  /* for whom */
+	int64         busy;   /* task whose row somebody is changing; 0: none */
 	int32         busy_step;
 	bool          busy_key; /* what is waited for is its key */
 	int64         urgent; /* one that was busy before: now it is waited for */
@@ -81,7 +71,7 @@ typedef struct Advance
 	bool          failed;    /* a step has, in this call */
 	Bitmapset    *batches;   /* that end by that, by places of their members */
 	Bitmapset    *to_come;   /* choices that are still to be made, by places */
-	List         *large;     /* of Large */
+	List         *large;     /* decisions that choose many steps */
 	int32         near;      /* a step that has ended */
 	bool          revived;   /* the instance had failed before it */
 	bool          left_to_others; /* another step goes on, and judges */
@@ -91,8 +81,6 @@ typedef struct Advance
 
 static bool take_ends(Advance *a);
 static void advance_one(TqCall *call, pairingheap *moves);
-static void begin_steps(Advance *a);
-static void end_steps(Advance *a);
 static bool are_steps(const Advance *a);
 static void go_on(Advance *a);
 static bool round_of(Advance *a);
@@ -103,8 +91,8 @@ static bool make_choices(Advance *a);
 static void note_choice(Advance *a, const TqMoved *end);
 static bool is_choice(const Advance *a, const TqMoved *end);
 static bool make_choice(Advance *a, const TqMoved *end);
-static void note_if_large(Advance *a, const TqMoved *end);
-static void warn_of_large(const Advance *a);
+static bool is_held_up(Advance *a);
+static bool changes_failures(const TqMoved *end);
 static void see_to_ends(Advance *a);
 static void pass_on(Advance *a, const TqMoved *end);
 static void note_failure(Advance *a, const TqMoved *end);
@@ -115,9 +103,6 @@ static void see_to_children(Advance *a);
 static void put_off(Advance *a, const TqLooks *ready);
 static void begin_ready(Advance *a, TqLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
-static bool find_step(Advance *a, int32 step_id, TqTask *task);
-static bool is_made(Advance *a, int32 step_id);
-static void set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys);
 static void wait_for_others(Advance *a);
 static void look_again(Advance *a);
 
@@ -172,32 +157,13 @@ advance_one(TqCall *call, pairingheap *moves)
 		are_steps(&a))
 	{
 		tq_edge_begin(&a.edges);
-		begin_steps(&a);
+		tq_step_rows_begin(&a.rows, call, workflow_id);
 		go_on(&a);
-		end_steps(&a);
+		tq_step_rows_end(&a.rows);
 		tq_edge_end(&a.edges);
 	}
 	MemoryContextSwitchTo(mine);
 	MemoryContextDelete(one);
-}
-
-static void
-begin_steps(Advance *a)
-{
-	Relation index =
-		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
-
-	a->by_step = tq_compat_index_beginscan(a->call->task.rel, index,
-										   GetActiveSnapshot(), 2);
-}
-
-static void
-end_steps(Advance *a)
-{
-	Relation index = a->by_step->indexRelation;
-
-	index_endscan(a->by_step);
-	index_close(index, NoLock);
 }
 
 /* Not rows that somebody has written by hand. */
@@ -275,7 +241,8 @@ go_on(Advance *a)
 		look_again(a);
 	}
 	tq_edge_unlock(workflow_id);
-	warn_of_large(a);
+	/* whoever is told may be slow to listen */
+	tq_decide_warn(&a->flow, a->large);
 	if (a->failed)
 		tq_judge_failed(a->call, &a->flow, a->batches);
 	if (has_failed(a) &&
@@ -344,6 +311,8 @@ see_to_choices(Advance *a)
 {
 	ListCell *cell;
 
+	foreach (cell, a->ends)
+		a->asked = a->asked && !changes_failures(lfirst(cell));
 	if ((a->choices || (tq_stop_is(&a->flow) && is_repaired(a))) &&
 		!make_choices(a))
 		return false;
@@ -357,7 +326,13 @@ see_to_choices(Advance *a)
 	}
 	/* from here on these ends are not seen again */
 	foreach (cell, a->ends)
-		note_if_large(a, lfirst(cell));
+	{
+		const TqMoved *end = lfirst(cell);
+
+		if (is_choice(a, end))
+			tq_decide_note_large(&a->large, a->flow.template,
+								 TQ_STEP_PLACE(end->step_id), end->task_id);
+	}
 	return true;
 }
 
@@ -417,15 +392,20 @@ make_choice(Advance *a, const TqMoved *end)
 	if (!is_choice(a, end))
 		return true;
 	a->to_come = bms_del_member(a->to_come, place);
-	if (tq_stop_is(&a->flow) && tq_stop_has_failed(&a->flow))
+	if (is_held_up(a))
+	{
+		a->known = NULL;
 		return true;
+	}
 	wrong = tq_decide_read(a->flow.template, place,
 						   tq_results_of_step(end->task_id), &choice);
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
 		tq_decide_refuse(&a->flow.template->steps[place], end->task_id, wrong);
-	if (!tq_plan_after(&a->flow, &a->edges, place, &choice, a->to_come, &plan,
-					   &a->other))
+	if (a->known == NULL)
+		a->known = tq_plan_known(&a->flow, a->to_come);
+	if (!tq_plan_after(&a->flow, a->known, &a->edges, place, &choice,
+					   a->to_come, &plan, &a->other))
 		return false;
 	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
@@ -436,52 +416,30 @@ make_choice(Advance *a, const TqMoved *end)
 	return true;
 }
 
-/* Once, when it ends, also when a failure keeps it from making anything. */
-static void
-note_if_large(Advance *a, const TqMoved *end)
+/* A failure keeps choices from making anything. */
+static bool
+is_held_up(Advance *a)
 {
-	const TqTemplate *template = a->flow.template;
-	int      place = TQ_STEP_PLACE(end->step_id);
-	Large   *large;
-	TqChoice choice;
-
-	/* most often none can, and its result is not looked at */
-	if (tq_guc_warn_decision_steps == 0 || !is_choice(a, end) ||
-		template->steps[place].type != TQ_STEP_DECISION ||
-		template->steps[place].children.count <= tq_guc_warn_decision_steps ||
-		tq_decide_read(template, place, tq_results_of_step(end->task_id),
-					   &choice) != NULL ||
-		choice.steps.count <= tq_guc_warn_decision_steps)
-		return;
-	large = palloc(sizeof(Large));
-	large->place = place;
-	large->task_id = end->task_id;
-	large->count = choice.steps.count;
-	a->large = lappend(a->large, large);
+	if (!tq_stop_is(&a->flow))
+		return false;
+	if (!a->asked)
+		a->held_up = tq_stop_has_failed(&a->flow);
+	a->asked = true;
+	return a->held_up;
 }
 
-/* Not under the lock: whoever is told may be slow to listen. */
-static void
-warn_of_large(const Advance *a)
+static bool
+changes_failures(const TqMoved *end)
 {
-	ListCell *cell;
+	TqState states[] = {end->from, end->to};
 
-	foreach (cell, a->large)
+	for (int i = 0; i < lengthof(states); i++)
 	{
-		const Large *large = lfirst(cell);
-
-		ereport(
-			WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("decision \"%s\" of workflow \"%s\" chooses %d "
-					"steps, and taskq.warn_decision_steps is %d",
-					a->flow.template->steps[large->place].name,
-					a->flow.template->name, large->count,
-					tq_guc_warn_decision_steps),
-			 errdetail("{\"workflow_id\": " INT64_FORMAT
-					   ", \"task_id\": " INT64_FORMAT ", \"steps\": %d}",
-					   a->flow.workflow_id, large->task_id, large->count)));
+		if (!TQ_STATE_IS_LIVE(states[i]) && states[i] != TQ_STATE_DONE &&
+			states[i] != TQ_STATE_FILTERED)
+			return true;
 	}
+	return false;
 }
 
 static void
@@ -501,7 +459,8 @@ see_to_ends(Advance *a)
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
 			tq_pending_add(&a->looks, end->step_id, 0);
-		if (end->to != 0 && TQ_STATE_IS_LIVE(end->to))
+		/* also one that was taken back with a choice */
+		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
 		a->near = end->step_id;
 		if (tq_stop_counts_as_finished(&a->flow, end))
@@ -648,7 +607,7 @@ begin_ready(Advance *a, TqLooks *ready)
 	{
 		TqTask task;
 
-		if (find_step(a, ready->all[i].child, &task))
+		if (tq_step_rows_find(&a->rows, ready->all[i].child, &task))
 			ready->all[i].task_id = task.f.task_id;
 	}
 	tq_pending_sort_tasks(ready);
@@ -676,9 +635,9 @@ let_go(Advance *a, int32 step_id)
 	TqMove        move = {0};
 	TqQueue      *queue;
 
-	while (tq_call_snapshot(), !find_step(a, step_id, &task))
+	while (tq_call_snapshot(), !tq_step_rows_find(&a->rows, step_id, &task))
 	{
-		if (!is_made(a, step_id))
+		if (!tq_step_rows_is_made(&a->rows, step_id, &a->other))
 		{
 			a->not_there = true;
 			return true;
@@ -726,56 +685,6 @@ let_go(Advance *a, int32 step_id)
 	a->busy = task.f.task_id;
 	a->busy_step = step_id;
 	return false;
-}
-
-/* The task of a step; false: it is not there, or cannot be seen. */
-static bool
-find_step(Advance *a, int32 step_id, TqTask *task)
-{
-	TupleTableSlot *slot = table_slot_create(a->call->task.rel, NULL);
-	ScanKeyData     keys[2];
-	bool            should_free;
-	bool            found;
-
-	set_step_keys(a, step_id, keys);
-	a->by_step->xs_snapshot = GetActiveSnapshot();
-	index_rescan(a->by_step, keys, 2, NULL, 0);
-	found = index_getnext_slot(a->by_step, ForwardScanDirection, slot);
-	if (found)
-		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
-					RelationGetDescr(a->call->task.rel), task);
-	ExecDropSingleTupleTableSlot(slot);
-	return found;
-}
-
-/* Is there a row of a step that cannot be seen?  a->other: who makes it. */
-static bool
-is_made(Advance *a, int32 step_id)
-{
-	TupleTableSlot *slot = table_slot_create(a->call->task.rel, NULL);
-	SnapshotData    dirty;
-	ScanKeyData     keys[2];
-	bool            found;
-
-	InitDirtySnapshot(dirty);
-	set_step_keys(a, step_id, keys);
-	a->by_step->xs_snapshot = &dirty;
-	index_rescan(a->by_step, keys, 2, NULL, 0);
-	found = index_getnext_slot(a->by_step, ForwardScanDirection, slot);
-	if (found)
-		a->other = dirty.xmin;
-	ExecDropSingleTupleTableSlot(slot);
-	a->by_step->xs_snapshot = GetActiveSnapshot();
-	return found;
-}
-
-static void
-set_step_keys(const Advance *a, int32 step_id, ScanKeyData *keys)
-{
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(a->flow.workflow_id));
-	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(step_id));
 }
 
 /*
@@ -830,6 +739,8 @@ look_again(Advance *a)
 	const TqStep *steps = a->flow.template->steps;
 	TqNewEdges    mine = {0};
 
+	a->known = NULL;
+	a->asked = false;
 	tq_edge_mine(&a->edges, a->flow.workflow_id, &mine);
 	for (int i = 0; i < mine.count; i++)
 	{

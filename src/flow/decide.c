@@ -24,6 +24,14 @@ typedef struct Child
 	int         place;
 } Child;
 
+/* A decision that chooses more steps than it should. */
+typedef struct Large
+{
+	int   place;
+	int64 task_id;
+	int   count;
+} Large;
+
 static char  *read_create(const TqTemplate *template, int place, Jsonb *result,
 						  TqChoice *choice);
 static Child *children_by_name(const TqTemplate *template, const TqStep *step);
@@ -63,6 +71,51 @@ tq_decide_refuse(const TqStep *step, int64 task_id, const char *wrong)
 					errmsg("the result of step \"%s\" cannot be used: %s",
 						   step->name, wrong),
 					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
+}
+
+/* Also when a failure keeps it from making anything. */
+void
+tq_decide_note_large(List **all, const TqTemplate *template, int place,
+					 int64 task_id)
+{
+	const TqStep *step = &template->steps[place];
+	Large        *large;
+	TqChoice      choice;
+
+	/* most often none can, and its result is not looked at */
+	if (tq_guc_warn_decision_steps == 0 || step->type != TQ_STEP_DECISION ||
+		step->children.count <= tq_guc_warn_decision_steps ||
+		tq_decide_read(template, place, tq_results_of_step(task_id),
+					   &choice) != NULL ||
+		choice.steps.count <= tq_guc_warn_decision_steps)
+		return;
+	large = palloc(sizeof(Large));
+	large->place = place;
+	large->task_id = task_id;
+	large->count = choice.steps.count;
+	*all = lappend(*all, large);
+}
+
+void
+tq_decide_warn(const TqFlow *flow, const List *all)
+{
+	ListCell *cell;
+
+	foreach (cell, all)
+	{
+		const Large *large = lfirst(cell);
+
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("decision \"%s\" of workflow \"%s\" chooses %d "
+						"steps, and taskq.warn_decision_steps is %d",
+						flow->template->steps[large->place].name,
+						flow->template->name, large->count,
+						tq_guc_warn_decision_steps),
+				 errdetail("{\"workflow_id\": " INT64_FORMAT
+						   ", \"task_id\": " INT64_FORMAT ", \"steps\": %d}",
+						   flow->workflow_id, large->task_id, large->count)));
+	}
 }
 
 /* Each step once, however often it is named. */

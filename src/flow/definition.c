@@ -179,8 +179,6 @@ static void read_step_member(Reader *reader, int place, const Known *known,
 							 const char *path, JsonbValue *value);
 static void unbuilt(TqProblems *problems, const char *path);
 static void finish_step(Reader *reader, int place);
-static void check_options(TqProblems *problems, const char *path,
-						  Jsonb *options);
 static void finish_wait(Reader *reader, int place, const char *path);
 static void note_name(Reader *reader, int place);
 static void resolve(Reader *reader, int place);
@@ -544,7 +542,7 @@ finish_step(Reader *reader, int place)
 	{
 		step->options = JsonbValueToJsonb(
 			pushJsonbValue(&draft->state, WJB_END_OBJECT, NULL));
-		check_options(problems, path, step->options);
+		tq_members_check_options(problems, path, step->options);
 	}
 	if (draft->has_branches && step->type != TQ_STEP_DECISION)
 		tq_problem(problems, psprintf("%s.branches", path),
@@ -552,36 +550,6 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "has a meaning for type batch only");
-}
-
-/* All at once, as most often nothing is wrong; else one after the other. */
-static void
-check_options(TqProblems *problems, const char *path, Jsonb *options)
-{
-	bool       wrong_list = false;
-	TqOptions  own;
-	TqMembers  members;
-	JsonbValue value;
-
-	if (tq_value_wrong_options(options) == NULL)
-		return;
-	if (VARSIZE(options) > TQ_MAX_SMALL_DOC)
-		tq_problem(problems, path, "has more than %d bytes of options",
-				   TQ_MAX_SMALL_DOC);
-	tq_options_default(&own);
-	tq_members_begin(&members, &options->root, path);
-	while (tq_members_next(&members, &value))
-	{
-		if (tq_value_option(&own, members.name, &value))
-			continue;
-		wrong_list = wrong_list || strcmp(members.name, "retry_list") == 0;
-		tq_problem(problems, members.path,
-				   "has a value that is not allowed; allowed: %s",
-				   tq_options_allowed(members.name));
-	}
-	if (tq_options_lack_list(&own) && !wrong_list)
-		tq_problem(problems, psprintf("%s.retry", path),
-				   "is list, without a retry_list");
 }
 
 /*

@@ -58,12 +58,21 @@ static TqStmt stmt_add = {
 	NULL,
 	true};
 
+static TqStmt stmt_remove = {
+	"DELETE FROM taskq.edge d USING unnest($2, $3) AS e (child, parent)"
+	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
+	3,
+	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
+	NULL};
+
 static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
 static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 					   StrategyNumber strategy, int32 parent);
+static void   run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
+						  const TqNewEdges *all);
 static Datum  int4_array(const int32 *values, int count);
 
 /*
@@ -355,20 +364,44 @@ tq_edge_note(TqNewEdges *added, int32 child, int32 parent)
 	added->parents[added->count++] = parent;
 }
 
+/* Those that a step comes with: to all of its children, and to the end. */
+void
+tq_edge_note_step(TqNewEdges *added, const TqStep *step, int32 step_id)
+{
+	for (int i = 0; i < step->children.count; i++)
+		tq_edge_note(added, step->children.places[i], step_id);
+	if (step->ends)
+		tq_edge_note(added, TQ_EDGE_END, step_id);
+}
+
 /* All that were noted, in one statement. */
 void
 tq_edge_add(int64 workflow_id, const TqNewEdges *added)
 {
+	run_for_all(&stmt_add, SPI_OK_INSERT, workflow_id, added);
+}
+
+/* Of steps that are gone, with nobody else at them. */
+void
+tq_edge_remove(int64 workflow_id, const TqNewEdges *gone)
+{
+	run_for_all(&stmt_remove, SPI_OK_DELETE, workflow_id, gone);
+}
+
+static void
+run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
+			const TqNewEdges *all)
+{
 	Datum args[3];
 	TqSpi spi;
 
-	if (added->count == 0)
+	if (all->count == 0)
 		return;
 	args[0] = Int64GetDatum(workflow_id);
-	args[1] = int4_array(added->children, added->count);
-	args[2] = int4_array(added->parents, added->count);
+	args[1] = int4_array(all->children, all->count);
+	args[2] = int4_array(all->parents, all->count);
 	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
+	(void) tq_spi_run(stmt, args, NULL, expected, 0);
 	tq_spi_leave(&spi);
 }
 

@@ -9,6 +9,8 @@
 
 #include "base/compat.h"
 
+#include "flow/template.h"
+
 /* What is no step, and waits all the same. */
 #define TQ_EDGE_END (-1)     /* the end of the instance */
 #define TQ_EDGE_FAILURE (-2) /* its failure: parents are those that failed */
@@ -30,7 +32,7 @@ typedef struct TqEdges
 	TupleTableSlot *slot;
 } TqEdges;
 
-/* Edges that are to be added. */
+/* Edges that are to be added, or taken away. */
 typedef struct TqNewEdges
 {
 	int    count;
@@ -54,6 +56,9 @@ extern TqLeft tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child,
 						  int32 parent, TransactionId *other);
 extern void tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine);
 extern void tq_edge_note(TqNewEdges *added, int32 child, int32 parent);
+extern void tq_edge_note_step(TqNewEdges *added, const TqStep *step,
+							  int32 step_id);
 extern void tq_edge_add(int64 workflow_id, const TqNewEdges *added);
+extern void tq_edge_remove(int64 workflow_id, const TqNewEdges *gone);
 
 #endif /* TQ_EDGE_H */

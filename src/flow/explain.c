@@ -281,7 +281,6 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 {
 	TqState       state = (TqState) task->f.state;
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	const TqStep *step = tq_template_at(flow->template, step_id);
 	TqSight       sight;
 	const TqMade *root;
 	bool          hidden;
@@ -308,12 +307,10 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	{
 		appendStringInfo(&e->text,
 						 " taskq_retry(" INT64_FORMAT
-						 ") runs it %s, unless a step that %s.",
+						 ") runs it %s, unless a step that depends on it"
+						 " has begun.",
 						 task->f.task_id,
-						 state == TQ_STATE_DONE ? "again" : "after all",
-						 step != NULL && tq_step_chooses(step->type)
-							 ? "follows from its choice is there"
-							 : "depends on it has begun");
+						 state == TQ_STATE_DONE ? "again" : "after all");
 		return true;
 	}
 	if (state != TQ_STATE_CANCELLED ||

@@ -99,6 +99,23 @@ typedef struct TqPlan
 	TqNewEdges edges;
 } TqPlan;
 
+/* What is known of an instance while choices are made in it, by places. */
+typedef struct TqKnown
+{
+	bool *exists; /* it is there, or will be */
+	bool *ended;  /* of decisions and batches: the choice is made */
+	bool *stands; /* it is not, and nobody else is about to make it */
+} TqKnown;
+
+/* Choices that are taken back together, with what is there, by places. */
+typedef struct TqUnmaking
+{
+	int     count;
+	TqMade *made;  /* NULL: not read yet */
+	bool   *again; /* steps that wait again, or are about to */
+	bool   *gone;  /* what was taken back */
+} TqUnmaking;
+
 /* What a decision has chosen, or a batch wants to be done. */
 typedef struct TqChoice
 {
@@ -183,19 +200,27 @@ extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 						  TqTask *task, TqMove *move);
 
 /* plan.c */
-extern void tq_plan_start(TqFlow *flow, TqPlan *plan);
-extern bool tq_plan_after(TqFlow *flow, TqEdges *edges, int place,
-						  const TqChoice *choice, const Bitmapset *to_come,
-						  TqPlan *plan, TransactionId *other);
-
-extern bool *tq_plan_below(const TqTemplate *template, int place);
-extern bool *tq_plan_above(const TqTemplate *template, int place);
+extern void     tq_plan_start(TqFlow *flow, TqPlan *plan);
+extern TqKnown *tq_plan_nothing(const TqTemplate *template);
+extern TqKnown *tq_plan_known(const TqFlow *flow, const Bitmapset *to_come);
+extern bool     tq_plan_after(TqFlow *flow, TqKnown *known, TqEdges *edges,
+							  int place, const TqChoice *choice,
+							  const Bitmapset *to_come, TqPlan *plan,
+							  TransactionId *other);
+extern void     tq_plan_note(TqKnown *known, const TqMade *made);
+extern void     tq_plan_without(TqFlow *flow, TqKnown *known, int place,
+								const bool *below);
+extern bool    *tq_plan_below(const TqTemplate *template, int place);
+extern bool    *tq_plan_above(const TqTemplate *template, int place);
 
 /* decide.c */
 extern char  *tq_decide_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
 extern void   tq_decide_refuse(const TqStep *step, int64 task_id,
 							   const char *wrong) pg_attribute_noreturn();
+extern void   tq_decide_note_large(List **all, const TqTemplate *template,
+								   int place, int64 task_id);
+extern void   tq_decide_warn(const TqFlow *flow, const List *all);
 extern Jsonb *tq_decide_branches(const TqStep *step,
 								 const TqTemplate *template, Jsonb *document,
 								 char **wrong);
@@ -214,7 +239,12 @@ extern void tq_gate_alone(int64 workflow_id);
 /* door.c */
 extern void tq_door_init(void);
 
+/* unmake.c */
+extern bool tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, int place);
+
 /* repair.c */
+extern bool tq_repair_has_begun(const TqStep *step, TqState state,
+								TqReason reason, bool claimed);
 extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
 extern void tq_repair_waiting(const TqTask *task, TqMove *move);
 

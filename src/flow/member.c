@@ -244,3 +244,34 @@ tq_member_pattern(TqProblems *problems, const char *path, JsonbValue *value,
 	}
 	return pattern;
 }
+
+/* Options of a step: all at once, as most often nothing is wrong; else one after the other. */
+void
+tq_members_check_options(TqProblems *problems, const char *path,
+						 Jsonb *options)
+{
+	bool       wrong_list = false;
+	TqOptions  own;
+	TqMembers  members;
+	JsonbValue value;
+
+	if (tq_value_wrong_options(options) == NULL)
+		return;
+	if (VARSIZE(options) > TQ_MAX_SMALL_DOC)
+		tq_problem(problems, path, "has more than %d bytes of options",
+				   TQ_MAX_SMALL_DOC);
+	tq_options_default(&own);
+	tq_members_begin(&members, &options->root, path);
+	while (tq_members_next(&members, &value))
+	{
+		if (tq_value_option(&own, members.name, &value))
+			continue;
+		wrong_list = wrong_list || strcmp(members.name, "retry_list") == 0;
+		tq_problem(problems, members.path,
+				   "has a value that is not allowed; allowed: %s",
+				   tq_options_allowed(members.name));
+	}
+	if (tq_options_lack_list(&own) && !wrong_list)
+		tq_problem(problems, psprintf("%s.retry", path),
+				   "is list, without a retry_list");
+}

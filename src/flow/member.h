@@ -46,6 +46,9 @@ extern bool tq_member_span(TqProblems *problems, const char *path,
 extern void tq_member_tags(TqProblems *problems, const char *path,
 						   const JsonbValue *value, TqTags *tags);
 
+extern void tq_members_check_options(TqProblems *problems, const char *path,
+									 Jsonb *options);
+
 extern JsonPath *tq_member_path(TqProblems *problems, const char *path,
 								const JsonbValue *value, List **wanted);
 extern Jsonb    *tq_member_pattern(TqProblems *problems, const char *path,

@@ -32,5 +32,6 @@ extern bool tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 
 /* signal.c */
 extern void tq_signal_forget(int64 workflow_id, const char *name);
+extern void tq_signal_check_again(const TqFlow *flow, const bool *places);
 
 #endif /* TQ_PASSIVE_H */

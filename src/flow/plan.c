@@ -24,13 +24,17 @@ typedef struct Planning
 	TqFlow *flow;
 	TqTemplate *template;
 	TqPlan         *plan;
-	bool           *exists; /* by place: it is there, or will be */
-	bool           *ended;  /* of decisions and batches: the choice is made */
-	int             place;  /* whose choice it is; -1: the start */
+	TqKnown        *known;
+	bool           *exists; /* of what is known */
+	bool           *ended;
+	int             place; /* whose choice it is; -1: the start */
 	const TqChoice *choice;
 } Planning;
 
-static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan);
+static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan,
+				   TqKnown *known);
+static bool  check_others(Planning *planning, TqEdges *edges,
+						  const Bitmapset *to_come, TransactionId *other);
 static bool *reach(const TqTemplate *template, int place, bool above);
 static void  consider(Planning *planning, int place);
 static bool  is_chosen(const Planning *planning, int place);
@@ -46,7 +50,7 @@ tq_plan_start(TqFlow *flow, TqPlan *plan)
 {
 	Planning planning = {0};
 
-	begin(&planning, flow, plan);
+	begin(&planning, flow, plan, tq_plan_nothing(flow->template));
 	planning.place = -1;
 	for (int i = 0; i < flow->template->step_count; i++)
 	{
@@ -55,53 +59,71 @@ tq_plan_start(TqFlow *flow, TqPlan *plan)
 	}
 }
 
+/* Nothing is there yet. */
+TqKnown *
+tq_plan_nothing(const TqTemplate *template)
+{
+	TqKnown *known = palloc0(sizeof(TqKnown));
+
+	known->exists = palloc0(sizeof(bool) * (template->step_count + 1));
+	known->ended = palloc0(sizeof(bool) * (template->step_count + 1));
+	known->stands = palloc0(sizeof(bool) * (template->step_count + 1));
+	return known;
+}
+
+/*
+ * What is there.  Whoever has the lock of the edges can go on with it until he
+ * gives that back.
+ */
+TqKnown *
+tq_plan_known(const TqFlow *flow, const Bitmapset *to_come)
+{
+	TqKnown *known = tq_plan_nothing(flow->template);
+	TqMade  *made;
+	int      count = tq_flow_steps(flow, &made);
+
+	for (int i = 0; i < count; i++)
+		tq_plan_note(known, &made[i]);
+	for (int at = -1; (at = bms_next_member(to_come, at)) >= 0;)
+		known->ended[at] = false;
+	pfree(made);
+	TQ_DEBUG_POINT("plan_steps_read");
+	return known;
+}
+
+/* A step that is there. */
+void
+tq_plan_note(TqKnown *known, const TqMade *made)
+{
+	int at = TQ_STEP_PLACE(made->step_id);
+
+	known->exists[at] = true;
+	known->ended[at] = made->state == TQ_STATE_DONE ||
+					   made->state == TQ_STATE_FILTERED;
+}
+
 /*
  * What follows from the choice of a step that has ended.  What is there is
  * not made again.  to_come: places of choices that have ended, and of which
- * what follows will be made after this.  False: another transaction is about
- * to end a choice on which this one depends, and has to be waited for (other),
- * or has just done so (none).
+ * what follows will be made after this.  False, and what is known is so no
+ * more: another transaction is about to end a choice on which this one
+ * depends, and has to be waited for (other), or has just done so (none).
  */
 bool
-tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
-			  const Bitmapset *to_come, TqPlan *plan, TransactionId *other)
+tq_plan_after(TqFlow *flow, TqKnown *known, TqEdges *edges, int place,
+			  const TqChoice *choice, const Bitmapset *to_come, TqPlan *plan,
+			  TransactionId *other)
 {
 	TqTemplate *template = flow->template;
-	Planning planning = {0};
-	TqMade  *made;
-	int      count = tq_flow_steps(flow, &made);
 	bool    *concerned = tq_plan_below(template, place);
+	Planning planning = {0};
 
-	begin(&planning, flow, plan);
+	begin(&planning, flow, plan, known);
 	planning.place = place;
 	planning.choice = choice;
-	for (int i = 0; i < count; i++)
-	{
-		int at = TQ_STEP_PLACE(made[i].step_id);
-
-		planning.exists[at] = true;
-		planning.ended[at] = (made[i].state == TQ_STATE_DONE ||
-							  made[i].state == TQ_STATE_FILTERED) &&
-							 !bms_is_member(at, to_come);
-	}
 	planning.ended[place] = true;
-	TQ_DEBUG_POINT("plan_steps_read");
-	/* one that is not committed cannot be seen, and has not seen this one */
-	for (int i = 0; i < template->step_count; i++)
-	{
-		TqLeft left;
-
-		if (!tq_step_chooses(template->steps[i].type) || !planning.exists[i] ||
-			planning.ended[i] || bms_is_member(i, to_come))
-			continue;
-		left = tq_edge_one(edges, flow->workflow_id, TQ_EDGE_END, i, other);
-		if (left == TQ_LEFT_OPEN)
-			continue;
-		/* it has been committed since the steps were read */
-		if (left == TQ_LEFT_NONE)
-			*other = InvalidTransactionId;
+	if (!check_others(&planning, edges, to_come, other))
 		return false;
-	}
 	for (int i = 0; i < template->step_count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -109,18 +131,75 @@ tq_plan_after(TqFlow *flow, TqEdges *edges, int place, const TqChoice *choice,
 			!planning.exists[template->order[i]])
 			consider(&planning, template->order[i]);
 	}
+	pfree(concerned);
 	return true;
 }
 
+/*
+ * Has no other choice been made since the steps were read?  One that is not
+ * committed cannot be seen, and has not seen this one.  One that stands does
+ * so until the lock is given back.
+ */
+static bool
+check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
+			 TransactionId *other)
+{
+	bool *stands = planning->known->stands;
+
+	for (int i = 0; i < planning->template->step_count; i++)
+	{
+		TqLeft left;
+
+		if (!tq_step_chooses(planning->template->steps[i].type) ||
+			!planning->exists[i] || planning->ended[i] || stands[i] ||
+			bms_is_member(i, to_come))
+			continue;
+		left = tq_edge_one(edges, planning->flow->workflow_id, TQ_EDGE_END, i,
+						   other);
+		stands[i] = left == TQ_LEFT_OPEN;
+		if (stands[i])
+			continue;
+		/* it has been committed since the steps were read */
+		if (left == TQ_LEFT_NONE)
+			*other = InvalidTransactionId;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * known is what there is, and becomes what there would be if the choice of a
+ * step had not been made; below: by places, what comes after that.
+ */
+void
+tq_plan_without(TqFlow *flow, TqKnown *known, int place, const bool *below)
+{
+	TqTemplate *template = flow->template;
+	Planning planning = {0};
+	TqPlan   plan = {0};
+
+	known->ended[place] = false;
+	for (int i = 0; i < template->step_count; i++)
+		known->exists[i] = known->exists[i] && !below[i];
+	begin(&planning, flow, &plan, known);
+	planning.place = -1;
+	for (int i = 0; i < template->step_count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (below[template->order[i]])
+			consider(&planning, template->order[i]);
+	}
+}
+
 static void
-begin(Planning *planning, TqFlow *flow, TqPlan *plan)
+begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqKnown *known)
 {
 	planning->flow = flow;
 	planning->template = flow->template;
 	planning->plan = plan;
-	planning->exists =
-		palloc0(sizeof(bool) * (flow->template->step_count + 1));
-	planning->ended = palloc0(sizeof(bool) * (flow->template->step_count + 1));
+	planning->known = known;
+	planning->exists = known->exists;
+	planning->ended = known->ended;
 }
 
 /* All steps that come after one, by place. */
@@ -309,8 +388,5 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 	new->free = true;
 	for (int i = 0; i < step->parents.count; i++)
 		new->free = new->free && step->parents.places[i] == planning->place;
-	for (int i = 0; i < step->children.count; i++)
-		tq_edge_note(&plan->edges, step->children.places[i], step_id);
-	if (step->ends)
-		tq_edge_note(&plan->edges, TQ_EDGE_END, step_id);
+	tq_edge_note_step(&plan->edges, step, step_id);
 }

@@ -12,10 +12,10 @@
  * long as nothing that depends on it has begun: its children wait for it
  * again, and so does the end of the instance.  A child begins when it is
  * claimed, when it starts to wait for what no worker does, or when somebody
- * says that it is done; the choice of a decision when it makes a step.  A
- * child that has come to an end without having begun, since its condition
- * was not true or one of its paths could not be followed, waits again, too,
- * and what depends on it.
+ * says that it is done.  A child that has come to an end without having begun,
+ * since its condition was not true, one of its paths could not be followed or
+ * the engine has decided, waits again, too, and what depends on it.  What a
+ * decision or batch has chosen is taken back (unmake.c).
  *
  * Whoever repairs has passed the gate of the instance alone (gate.c): no step
  * of it ends meanwhile, so that nobody relies on edges that come back being
@@ -38,6 +38,8 @@
 #include "flow/judge.h"
 #include "flow/passive.h"
 
+#define CHILD_HAS_BEGUN "A step that depends on it has begun."
+
 /* A step whose children wait again, with others that have to for that. */
 typedef struct Return
 {
@@ -48,7 +50,7 @@ typedef struct Return
 	int           count;
 	int           room;
 	int32        *parents; /* whose edges come back */
-	TqNewEdges    edges;
+	TqUnmaking    unmaking;
 } Return;
 
 static TqStmt stmt_row = {
@@ -79,12 +81,13 @@ static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
 static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 							const TqMove *move);
 static void walk(Return *r);
+static void add_edges(const Return *r);
 static void add_parent(Return *r, int32 step_id);
-static void check_choice(Return *r, int place);
 static void send_back(Return *r, int32 child);
 static bool send_back_row(Return *r, int32 child, TqTask *task);
 static bool has_begun(const TqStep *step, const TqTask *task);
-static void refuse(const Return *r) pg_attribute_noreturn();
+static void refuse(const TqTask *task, const TqMove *move, const char *hint)
+	pg_attribute_noreturn();
 
 /* The door is about to move a step that has finished. */
 void
@@ -181,24 +184,17 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 static void
 check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
 {
-	const char *state = tq_state_name((TqState) task->f.state);
-	TqFlow      inner = *flow;
-	TqFlow      outer;
+	TqFlow inner = *flow;
+	TqFlow outer;
 
 	while (inner.parent_task_id != 0 && inner.state == TQ_FLOW_ERROR)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!is_waited_for(&inner, &outer))
-			ereport(ERROR,
-					(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-					 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
-							task->f.task_id, state, move->wanted),
-					 errdetail("{\"task_id\": " INT64_FORMAT
-							   ", \"state\": \"%s\"}",
-							   task->f.task_id, state),
-					 errhint("The step that workflow " INT64_FORMAT
-							 " was started for does not wait for it any more.",
-							 inner.workflow_id)));
+			refuse(task, move,
+				   psprintf("The step that workflow " INT64_FORMAT
+							" was started for does not wait for it any more.",
+							inner.workflow_id));
 		inner = outer;
 	}
 }
@@ -263,9 +259,12 @@ return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 {
 	Return r = {call, flow, task, move};
 
+	r.unmaking.again =
+		palloc0(sizeof(bool) * (flow->template->step_count + 1));
+	r.unmaking.gone = palloc0(sizeof(bool) * (flow->template->step_count + 1));
 	add_parent(&r, DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 	walk(&r);
-	tq_edge_add(flow->workflow_id, &r.edges);
+	add_edges(&r);
 }
 
 /* Rows of all children, which may be parents of more. */
@@ -276,20 +275,35 @@ walk(Return *r)
 
 	for (int i = 0; i < r->count; i++)
 	{
-		int32         parent = r->parents[i];
-		const TqStep *step = &template->steps[TQ_STEP_PLACE(parent)];
+		int           place = TQ_STEP_PLACE(r->parents[i]);
+		const TqStep *step = &template->steps[place];
 
 		CHECK_FOR_INTERRUPTS();
-		if (tq_step_chooses(step->type))
-			check_choice(r, TQ_STEP_PLACE(parent));
+		if (r->unmaking.gone[place])
+			continue;
+		if (tq_step_chooses(step->type) &&
+			!tq_unmake(r->call, r->flow, &r->unmaking, place))
+			refuse(r->task, r->move, CHILD_HAS_BEGUN);
 		for (int j = 0; j < step->children.count; j++)
-		{
 			send_back(r, step->children.places[j]);
-			tq_edge_note(&r->edges, step->children.places[j], parent);
-		}
-		if (step->ends)
-			tq_edge_note(&r->edges, TQ_EDGE_END, parent);
 	}
+}
+
+/* Of those that are still there, in one statement. */
+static void
+add_edges(const Return *r)
+{
+	TqNewEdges edges = {0};
+
+	for (int i = 0; i < r->count; i++)
+	{
+		int32 parent = r->parents[i];
+
+		if (!r->unmaking.gone[TQ_STEP_PLACE(parent)])
+			tq_edge_note_step(
+				&edges, tq_template_at(r->flow->template, parent), parent);
+	}
+	tq_edge_add(r->flow->workflow_id, &edges);
 }
 
 static void
@@ -303,23 +317,7 @@ add_parent(Return *r, int32 step_id)
 						 : repalloc_huge(r->parents, sizeof(int32) * r->room);
 	}
 	r->parents[r->count++] = step_id;
-}
-
-/* What a choice has made is there. */
-static void
-check_choice(Return *r, int place)
-{
-	bool   *below = tq_plan_below(r->flow->template, place);
-	TqMade *made;
-	int     count = tq_flow_steps(r->flow, &made);
-
-	for (int i = 0; i < count; i++)
-	{
-		if (below[TQ_STEP_PLACE(made[i].step_id)])
-			refuse(r);
-	}
-	pfree(below);
-	pfree(made);
+	r->unmaking.again[TQ_STEP_PLACE(step_id)] = true;
 }
 
 /* A child waits again, if it is there. */
@@ -364,7 +362,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	TqMove        move = {0};
 
 	if (has_begun(step, task))
-		refuse(r);
+		refuse(r->task, r->move, CHILD_HAS_BEGUN);
 	if (queue == NULL || state == TQ_STATE_CANCELLED ||
 		(state == TQ_STATE_DEAD && task->f.reason != TQ_REASON_REJECTED))
 		return true;
@@ -389,7 +387,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	move.sent_back = true;
 	if (!tq_state_enter(r->call, queue, task, &move))
 		return false;
-	if (state == TQ_STATE_FILTERED)
+	if (state == TQ_STATE_FILTERED || state == TQ_STATE_DONE)
 		add_parent(r, child);
 	return true;
 }
@@ -397,26 +395,35 @@ send_back_row(Return *r, int32 child, TqTask *task)
 static bool
 has_begun(const TqStep *step, const TqTask *task)
 {
-	TqState state = (TqState) task->f.state;
+	return tq_repair_has_begun(step, (TqState) task->f.state,
+							   (TqReason) task->f.reason, task->f.token != 0);
+}
 
-	if (task->f.token != 0 || state == TQ_STATE_DONE)
+/* Claimed: ever.  What the engine has decided has been done by nobody. */
+bool
+tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
+					bool claimed)
+{
+	if (claimed)
 		return true;
-	if (!tq_step_waits(step->type))
-		return false;
-	return tq_passive_waits(task) || state == TQ_STATE_DEAD;
+	if (state == TQ_STATE_DONE)
+		return step->branch_count == 0 || reason != TQ_REASON_NONE;
+	return tq_step_waits(step->type) &&
+		   (state == TQ_STATE_DEAD ||
+			(state == TQ_STATE_SUSPENDED && reason == TQ_REASON_NONE));
 }
 
 /* TQ005 */
 static void
-refuse(const Return *r)
+refuse(const TqTask *task, const TqMove *move, const char *hint)
 {
-	const char *state = tq_state_name((TqState) r->task->f.state);
+	const char *state = tq_state_name((TqState) task->f.state);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
 			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
-					r->task->f.task_id, state, r->move->wanted),
+					task->f.task_id, state, move->wanted),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
-					   r->task->f.task_id, state),
-			 errhint("A step that depends on it has begun.")));
+					   task->f.task_id, state),
+			 errhint("%s", hint)));
 }

@@ -44,6 +44,12 @@ static TqStmt stmt_delete = {
 	{INT8OID, TEXTOID},
 	NULL};
 
+static TqStmt stmt_sender = {
+	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
+	2,
+	{INT8OID, TEXTOID},
+	NULL};
+
 /* Of a step that is made once, and is there; no rows: it is not. */
 static TqStmt stmt_step = {
 	"SELECT task_id, state::integer, reason::integer, suspended_at"
@@ -79,6 +85,8 @@ static TqStepList waiting(const TqFlow *flow, const TqStepList *steps,
 static bool       is_over(const Now *now);
 static bool is_left_out(const TqFlow *flow, const TqMade *made, int count,
 						int place);
+static bool find_sender(const TqFlow *flow, const char *name, Oid *sender);
+static bool may_give(const TqStep *step, Oid sender);
 static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
 static bool tell_steps(TqCall *call, const TqFlow *flow,
 					   const TqStepList *steps, Jsonb *payload);
@@ -311,8 +319,8 @@ is_over(const Now *now)
 }
 
 /*
- * It was skipped by a choice that is not made anew, since that has made other
- * steps: of the choices that went past it the first one.
+ * It was skipped by a choice that is not made anew, since a step that follows
+ * from that has begun: of the choices that went past it the first one.
  */
 static bool
 is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
@@ -333,12 +341,75 @@ is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
 	if (decision < 0)
 		return false;
 	below = tq_plan_below(template, decision);
-	for (int i = 0; i < template->step_count; i++)
+	for (int i = 0; i < count; i++)
 	{
-		if (below[i] && exists[i])
+		int at = TQ_STEP_PLACE(made[i].step_id);
+
+		if (below[at] &&
+			tq_repair_has_begun(&template->steps[at], made[i].state,
+								made[i].reason, made[i].claimed))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * A choice is made anew, and may make steps that could not come when a signal
+ * was given: it stays if whoever gave it could give it to all of them.
+ */
+void
+tq_signal_check_again(const TqFlow *flow, const bool *places)
+{
+	const TqTemplate *template = flow->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+		Oid           sender;
+
+		if (places[i] && tq_passive_takes_signal(step) &&
+			find_sender(flow, step->wait->signal, &sender) &&
+			!may_give(step, sender))
+			tq_signal_forget(flow->workflow_id, step->wait->signal);
+	}
+}
+
+/* False: it has not been given. */
+static bool
+find_sender(const TqFlow *flow, const char *name, Oid *sender)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id),
+					 CStringGetTextDatum(name)};
+	int32 role_id = 0;
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_sender, args, NULL, 1) > 0;
+	if (found)
+		role_id = tq_spi_int4(0, 1, 0);
+	tq_spi_leave(&spi);
+	*sender = tq_role_oid(role_id);
+	return found;
+}
+
+/* Not one that is no more. */
+static bool
+may_give(const TqStep *step, Oid sender)
+{
+	TqQueue *queue = tq_queue_find(step->queue);
+	Oid      role;
+
+	if (!OidIsValid(sender))
+		return false;
+	if (((queue != NULL ? tq_role_rights_of(sender, queue)
+						: tq_role_rights_all_of(sender)) &
+		 TQ_RIGHT_SUBMIT) == 0)
+		return false;
+	if (step->wait->role == NULL)
+		return true;
+	role = get_role_oid(step->wait->role, true);
+	return OidIsValid(role) && has_privs_of_role(sender, role);
 }
 
 /* False: there is one. */

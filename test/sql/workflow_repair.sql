@@ -136,11 +136,11 @@ SELECT taskq_define_workflow('{"name": "path", "version": "1", "queue": "wr", "s
 SELECT taskq_start_workflow('path') AS w \gset
 SELECT wr.work('"x"'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.work('1'), wr.seen(:w), wr.work(), wr.seen(:w);
 
--- decisions and batches: not when they have made steps
+-- decisions and batches: not when something of what they have made has begun
 SELECT taskq_define_workflow('{"name": "option", "version": "1", "queue": "wr", "steps": [
   {"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}, {"name": "other"}]}');
 SELECT taskq_start_workflow('option') AS w \gset
-SELECT wr.work('{"create": ["x"]}'), wr.retry(:w, 'd'), wr.all(), wr.seen(:w);
+SELECT wr.work('{"create": ["x"]}'), wr.work(), wr.work(), wr.retry(:w, 'd'), wr.seen(:w);
 SELECT taskq_start_workflow('option') AS w \gset
 SELECT wr.work('{"create": []}'), wr.seen(:w), wr.retry(:w, 'd'), wr.seen(:w);
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wr', max_tasks => 2) WHERE step = 'other';
@@ -150,7 +150,7 @@ SELECT wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_define_workflow('{"name": "group", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
 SELECT taskq_start_workflow('group') AS w \gset
-SELECT wr.work('{"total": 2, "size": 1}'), wr.retry(:w, 'b'), wr.fail(), wr.work(), wr.seen(:w);
+SELECT wr.work('{"total": 2, "size": 1}'), wr.fail(), wr.retry(:w, 'b'), wr.work(), wr.seen(:w);
 -- members: also one that counts as finished although it is dead, as long as the join has not begun
 SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
 
@@ -223,6 +223,12 @@ SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(CASE step WHEN 'd' THEN
    WHEN 'e' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'no', 'retryable', false)
    ELSE jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete') END) FROM wr.held));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
+-- also of what follows in it: x cannot begin when the second decision is made
+SELECT taskq_define_workflow('{"name": "beside", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
+  {"name": "d", "type": "decision", "branches": [{"steps": ["x"]}]}, {"name": "x", "depends_on": ["d"], "payload": {"$": "$.input + 1"}},
+  {"name": "f", "when": "1 == 2"}, {"name": "e", "type": "decision", "depends_on": ["f"], "branches": [{"steps": ["y"]}]}, {"name": "y", "depends_on": ["e"]}]}');
+SELECT wr.seen(w), taskq_resolve(wr.task(w, 'x')), w FROM taskq_start_workflow('beside', '{"n": 1}') w \gset
+SELECT :'seen' AS seen, wr.seen(:w), wr.all(), wr.seen(:w);
 -- members of one batch come back when none of it is dead, whatever else has failed
 SELECT taskq_define_workflow('{"name": "members", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
   {"name": "j", "type": "deferred", "depends_on": ["m"]}, {"name": "o"}]}');

@@ -51,6 +51,16 @@ CREATE FUNCTION define_chain(n int, name text, first_skipped int) RETURNS void L
            FROM generate_series(1, n) i)))
 $$;
 
+-- n decisions one after the other, which the engine makes, all at once
+CREATE FUNCTION define_decisions(n int, on_failure text) RETURNS void LANGUAGE sql AS $$
+    SELECT taskq_define_workflow(jsonb_build_object('name', on_failure || ' decisions' || n, 'version', '1', 'queue', 'cost', 'on_failure', on_failure, 'steps',
+        (SELECT jsonb_agg(s) FROM generate_series(1, n) i, LATERAL (VALUES
+            (jsonb_build_object('name', 'd' || i, 'type', 'decision', 'branches', jsonb_build_array(jsonb_build_object('steps', jsonb_build_array('x' || i))))
+                || CASE WHEN i = 1 THEN '{}' ELSE jsonb_build_object('depends_on', jsonb_build_array('j' || i - 1)) END),
+            (jsonb_build_object('name', 'x' || i, 'when', '1 == 2', 'depends_on', jsonb_build_array('d' || i))),
+            (jsonb_build_object('name', 'j' || i, 'type', 'deferred', 'when', '1 == 2', 'depends_on', jsonb_build_array('x' || i)))) v (s))))
+$$;
+
 CREATE TABLE held (place int, task_id bigint, token bigint);
 
 CREATE FUNCTION take(n int) RETURNS void LANGUAGE plpgsql AS $$
@@ -109,7 +119,7 @@ sub grows_with_number
 }
 
 $sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop')") for $FEW, $MANY;
-$sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2)") for $FEW, $MANY;
+$sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2), define_decisions($_, 'continue'), define_decisions($_, 'stop')") for $FEW, $MANY;
 
 my $wide = q{SELECT taskq_start_workflow('wide<n>')};
 my $first = q{SELECT taskq_complete(task_id, token) FROM taskq_claim('cost')};
@@ -118,6 +128,8 @@ my $batch = q{SELECT taskq_start_workflow('batch');
 
 # First, while the archive is empty: what a planner would choose depends on that.
 grows_with_number('a start of steps that are skipped one after the other', '', q{taskq_start_workflow('skipped<n>')});
+grows_with_number("a start of decisions that the engine makes one after the other, under $_", '', "taskq_start_workflow('$_ decisions<n>')")
+  for qw(continue stop);
 grows_with_number('an end before them', q{SELECT taskq_start_workflow('behind<n>'); SELECT take(1)}, 'complete_all()');
 
 grows_with_number('an end that many wait for', "$wide; SELECT take(1)", 'complete_all()');
@@ -125,6 +137,7 @@ grows_with_number('many ends in one call', "$wide; $first; SELECT take(<n>)", 'c
 grows_with_number('the end of an instance', "$wide; $first; SELECT take(<n>); SELECT complete_all(); SELECT take(1)", 'complete_all()');
 grows_with_number('many members of a batch', q{SELECT taskq_start_workflow('batch')},
 	q{taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')});
+grows_with_number('another try of a batch', $batch, q{taskq_retry(task_id) FROM taskq.workflow_steps WHERE step = 'split'});
 for my $order ([ 'from the last to the first', 'true' ], [ 'here and there', 'false' ])
 {
 	my ($how, $backwards) = @$order;

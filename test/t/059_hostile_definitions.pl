@@ -3,7 +3,9 @@
 # 0A000 when it says what is not built yet; or it is accepted, and then its
 # instance runs to its end, with workers that answer nonsense now and then.
 # Signals come before they are waited for, while they are, or never; what waits for
-# longer than a test does, or for a role that nobody has, is resolved by hand.  Some
+# longer than a test does, or for a role that nobody has, is resolved by hand.  Now
+# and then a step that is done is tried again, also a decision or batch, of which the
+# choice is taken back.  Some
 # start other workflows, also themselves.  Nothing hangs, and nothing ends with an
 # internal error.
 use strict;
@@ -98,6 +100,29 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
+-- one more try of a step that is done; false: it may not be, or there is none
+CREATE FUNCTION try_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    s record;
+    wrong text;
+    words text;
+BEGIN
+    SELECT task_id, step INTO s FROM taskq.workflow_steps WHERE workflow_id = ANY (family(wf)) AND state IN ('done', 'filtered')
+     ORDER BY type NOT IN ('decision', 'batch'), random() LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM taskq_retry(s.task_id);
+    RETURN true;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS wrong = RETURNED_SQLSTATE, words = MESSAGE_TEXT;
+    IF wrong NOT IN ('TQ005', 'TQ006') THEN
+        INSERT INTO worker_error VALUES (attempt_n, s.step, wrong, words);
+    END IF;
+    RETURN false;
+END
+$$;
+
 -- does what there is to do for an instance until there is no more
 CREATE PROCEDURE work(attempt_n int, wf bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -128,6 +153,10 @@ BEGIN
                     PERFORM taskq_fail(c.task_id, c.token, words, retryable => false);
                 END;
             END LOOP;
+            COMMIT;
+            IF random() < 0.1 AND try_again(attempt_n, wf) THEN
+                found_any := true;
+            END IF;
             COMMIT;
         END LOOP;
         CONTINUE WHEN found_any;
@@ -265,10 +294,12 @@ SELECT count(*) FILTER (WHERE started = '00000'), count(*) FILTER (WHERE defined
        count(*) FILTER (WHERE EXISTS (SELECT FROM taskq.workflow_steps s WHERE s.workflow_id = w.workflow_id AND s.type = 'compensation'))
   FROM attempt LEFT JOIN taskq.workflows w USING (workflow_id)
 SQL
+my $unmade = $sql->('SELECT count(*) FROM taskq.history WHERE from_state IS NOT NULL AND to_state IS NULL');
+note "figure: $unmade steps were taken back with a choice";
 note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error, $compensated took something back";
 cmp_ok($_->[0], '>=', $COUNT / $_->[1], "enough were $_->[2]")
   for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ],
-  [ $compensated, 1000, 'taken back' ];
+  [ $compensated, 1000, 'taken back' ], [ $unmade, 200, 'unmade' ];
 sound($node);
 $node->stop('fast');
 done_testing();

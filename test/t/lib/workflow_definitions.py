@@ -301,7 +301,7 @@ class Generator:
         rng = self.rng
         self.number += 1
         definition = {"name": f"w{self.number}", "version": self.word(200), "steps": []}
-        self.compensates = self.wants_compensate() or rng.random() < 0.1
+        self.compensates = self.wants_compensate() or rng.random() < 0.3
         before = []
         for _ in range(rng.randrange(5) if self.want is None else rng.randrange(1, 3)):
             before += self.block(definition["steps"], before)
