@@ -73,7 +73,7 @@ COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last decided what it runs';
 COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.archive.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; of a step also 16: its payload is the input of the workflow; 32: it runs whatever its condition says; 64: its payload was changed by hand';
+COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; of a step also 16: its payload is the input of the workflow; 32: it runs whatever its condition says; 64: its payload was changed by hand; 128: it has waited for what no worker does';
 COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns that stand in taskq.large';
 COMMENT ON COLUMN taskq.archive.deadline IS 'A waiting task is dead past it';
 COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time that a timer must watch';

@@ -297,7 +297,10 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 	return true;
 }
 
-/* A finished task was taken out of the archive, for good. */
+/*
+ * A finished task was taken out of the archive, for good.  No queue (NULL):
+ * that was dropped, and nobody waits there.
+ */
 void
 tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
 {
@@ -305,7 +308,8 @@ tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
 	TqMove  move = {0};
 
 	task->f.state = 0;
-	entered(call, queue, task, from, &move);
+	if (queue != NULL)
+		entered(call, queue, task, from, &move);
 }
 
 /*
@@ -462,9 +466,6 @@ enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 	task->f.worker_id = 0;
 	tq_task_clear(task, TQ_COL_WAKE_AT);
 	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
-	/* of an earlier end; one in the row goes with that */
-	if (task->f.large & TQ_LARGE_BIT(TQ_COL_RESULT))
-		tq_large_drop(task, TQ_COL_RESULT);
 	if (move->to != TQ_STATE_SUSPENDED)
 		tq_task_clear(task, TQ_COL_SUSPENDED_AT);
 	else if (task->isnull[TQ_COL_SUSPENDED_AT])

@@ -112,6 +112,7 @@ typedef enum TqColumn
 #define TQ_FLAG_INPUT 16      /* its payload is the workflow's input */
 #define TQ_FLAG_WANTED 32     /* a step: whatever its condition says */
 #define TQ_FLAG_PAYLOAD 64    /* a step: its payload was changed, and stays */
+#define TQ_FLAG_WAITED 128 /* a step: it has waited for what no worker does */
 /* above these: why a task was dead that is poison now */
 #define TQ_FLAG_REASON_SHIFT 8
 

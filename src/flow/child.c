@@ -402,12 +402,16 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 {
 	TqMove   move = {0};
 	TqTask   task;
+	TqFlow   child;
 	TqQueue *queue;
 
 	tq_call_snapshot();
 	if (!tq_row_find(call, task_id, &task) ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		return;
+	/* there was nothing that it could have waited for */
+	if (!tq_child_find(task_id, &child))
+		task.f.flags &= ~TQ_FLAG_WAITED;
 	tq_make_reject(&task, &move, wrong);
 	move.wanted = "rejected";
 	(void) tq_state_enter(call, queue, &task, &move);

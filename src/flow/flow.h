@@ -74,6 +74,7 @@ typedef struct TqMade
 	bool        ready;   /* pending, and due */
 	bool        in_line; /* blocked, by others of its key alone */
 	bool        claimed; /* at least once */
+	bool        waited;  /* for what no worker does */
 	int32       queue_id;
 	int32       attempt;
 	TimestampTz created_at;
@@ -107,13 +108,14 @@ typedef struct TqKnown
 	bool *stands; /* it is not, and nobody else is about to make it */
 } TqKnown;
 
-/* Choices that are taken back together, with what is there, by places. */
+/* Choices that are taken back, and what is there meanwhile. */
 typedef struct TqUnmaking
 {
-	int     count;
-	TqMade *made;  /* NULL: not read yet */
-	bool   *again; /* steps that wait again, or are about to */
-	bool   *gone;  /* what was taken back */
+	int        count;
+	TqMade    *made;  /* as it was; NULL: not read yet */
+	bool      *again; /* by places: steps that wait again, or are about to */
+	bool      *gone;  /* by places: what was taken back */
+	TqNewEdges kept;  /* to what stays, from what has ended and is gone */
 } TqUnmaking;
 
 /* What a decision has chosen, or a batch wants to be done. */
@@ -208,10 +210,11 @@ extern bool     tq_plan_after(TqFlow *flow, TqKnown *known, TqEdges *edges,
 							  const Bitmapset *to_come, TqPlan *plan,
 							  TransactionId *other);
 extern void     tq_plan_note(TqKnown *known, const TqMade *made);
-extern void     tq_plan_without(TqFlow *flow, TqKnown *known, int place,
-								const bool *below);
-extern bool    *tq_plan_below(const TqTemplate *template, int place);
-extern bool    *tq_plan_above(const TqTemplate *template, int place);
+extern void  tq_plan_without(TqFlow *flow, TqKnown *known, const bool *below);
+extern void  tq_plan_add_below(const TqTemplate *template, int place,
+							   bool *below);
+extern bool *tq_plan_below(const TqTemplate *template, int place);
+extern bool *tq_plan_above(const TqTemplate *template, int place);
 
 /* decide.c */
 extern char  *tq_decide_read(const TqTemplate *template, int place,
@@ -240,11 +243,12 @@ extern void tq_gate_alone(int64 workflow_id);
 extern void tq_door_init(void);
 
 /* unmake.c */
-extern bool tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, int place);
+extern bool tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all,
+					  const bool *below);
 
 /* repair.c */
 extern bool tq_repair_has_begun(const TqStep *step, TqState state,
-								TqReason reason, bool claimed);
+								TqReason reason, bool claimed, bool waited);
 extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
 extern void tq_repair_waiting(const TqTask *task, TqMove *move);
 

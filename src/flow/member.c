@@ -245,7 +245,10 @@ tq_member_pattern(TqProblems *problems, const char *path, JsonbValue *value,
 	return pattern;
 }
 
-/* Options of a step: all at once, as most often nothing is wrong; else one after the other. */
+/*
+ * Options of a step: all at once, as most often nothing is wrong; else one
+ * after the other.
+ */
 void
 tq_members_check_options(TqProblems *problems, const char *path,
 						 Jsonb *options)

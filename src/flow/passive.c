@@ -126,7 +126,10 @@ tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
 	else if (step->type == TQ_STEP_TIMER && at <= tq_clock_dispatch())
 		move->to = TQ_STATE_DONE;
 	else
+	{
 		move->due_at = at;
+		task->f.flags |= TQ_FLAG_WAITED;
+	}
 }
 
 /* It was suspended: the timer. */

@@ -31,14 +31,17 @@ typedef struct Planning
 	const TqChoice *choice;
 } Planning;
 
-static void  begin(Planning *planning, TqFlow *flow, TqPlan *plan,
-				   TqKnown *known);
-static bool  check_others(Planning *planning, TqEdges *edges,
-						  const Bitmapset *to_come, TransactionId *other);
-static bool *reach(const TqTemplate *template, int place, bool above);
-static void  consider(Planning *planning, int place);
-static bool  is_chosen(const Planning *planning, int place);
-static bool  are_there(const Planning *planning, const TqStep *step);
+static void begin(Planning *planning, TqFlow *flow, TqPlan *plan,
+				  TqKnown *known);
+static bool check_others(Planning *planning, TqEdges *edges,
+						 const Bitmapset *to_come, TransactionId *other);
+static bool is_child_of_choice(const TqTemplate *template, int place);
+static bool is_choice_made(const Planning *planning, int place);
+static void reach(const TqTemplate *template, int place, bool above,
+				  bool *marked);
+static void consider(Planning *planning, int place);
+static bool is_chosen(const Planning *planning, int place);
+static bool are_there(const Planning *planning, const TqStep *step);
 static bool is_known(const Planning *planning, const TqStep *step, int parent);
 static void add_step(Planning *planning, int place);
 static void add_members(Planning *planning, int place);
@@ -168,27 +171,71 @@ check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
 }
 
 /*
- * known is what there is, and becomes what there would be if the choice of a
- * step had not been made; below: by places, what comes after that.
+ * known is what there is, and becomes what there would be if those of the
+ * choices that have not ended had made nothing; below: by places, what comes
+ * after them.  What other choices have made stays.
  */
 void
-tq_plan_without(TqFlow *flow, TqKnown *known, int place, const bool *below)
+tq_plan_without(TqFlow *flow, TqKnown *known, const bool *below)
 {
 	TqTemplate *template = flow->template;
+	bool    *made = palloc0(sizeof(bool) * (template->step_count + 1));
 	Planning planning = {0};
 	TqPlan   plan = {0};
 
-	known->ended[place] = false;
 	for (int i = 0; i < template->step_count; i++)
-		known->exists[i] = known->exists[i] && !below[i];
+	{
+		made[i] = known->exists[i];
+		known->exists[i] = made[i] && !below[i];
+	}
 	begin(&planning, flow, &plan, known);
 	planning.place = -1;
 	for (int i = 0; i < template->step_count; i++)
 	{
+		int place = template->order[i];
+
 		CHECK_FOR_INTERRUPTS();
-		if (below[template->order[i]])
-			consider(&planning, template->order[i]);
+		if (!below[place] || !made[place])
+			continue;
+		if (is_child_of_choice(template, place))
+			known->exists[place] = is_choice_made(&planning, place);
+		else
+			consider(&planning, place);
 	}
+	pfree(made);
+}
+
+/* Not one that is made when its parents are known. */
+static bool
+is_child_of_choice(const TqTemplate *template, int place)
+{
+	const TqStep *step = &template->steps[place];
+
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		if (step->type != TQ_STEP_DEFERRED &&
+			tq_step_chooses(template->steps[step->parents.places[i]].type))
+			return true;
+	}
+	return false;
+}
+
+/* Is whatever has chosen it there, and has not to choose again? */
+static bool
+is_choice_made(const Planning *planning, int place)
+{
+	const TqTemplate *template = planning->template;
+	const TqStep *step = &template->steps[place];
+
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int parent = step->parents.places[i];
+
+		if (tq_step_chooses(template->steps[parent].type) &&
+			(!planning->exists[parent] || !planning->ended[parent]))
+			return false;
+	}
+	return true;
 }
 
 static void
@@ -206,22 +253,34 @@ begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqKnown *known)
 bool *
 tq_plan_below(const TqTemplate *template, int place)
 {
-	return reach(template, place, false);
+	bool *below = palloc0(sizeof(bool) * (template->step_count + 1));
+
+	reach(template, place, false, below);
+	return below;
+}
+
+/* Those as well; what is marked has all that comes after it marked. */
+void
+tq_plan_add_below(const TqTemplate *template, int place, bool *below)
+{
+	reach(template, place, false, below);
 }
 
 /* All steps that come before one, by place. */
 bool *
 tq_plan_above(const TqTemplate *template, int place)
 {
-	return reach(template, place, true);
+	bool *above = palloc0(sizeof(bool) * (template->step_count + 1));
+
+	reach(template, place, true, above);
+	return above;
 }
 
-static bool *
-reach(const TqTemplate *template, int place, bool above)
+static void
+reach(const TqTemplate *template, int place, bool above, bool *marked)
 {
-	bool *marked = palloc0(sizeof(bool) * (template->step_count + 1));
-	int  *left = palloc(sizeof(int) * (template->step_count + 1));
-	int   count = 0;
+	int *left = palloc(sizeof(int) * (template->step_count + 1));
+	int  count = 0;
 
 	left[count++] = place;
 	while (count > 0)
@@ -238,7 +297,6 @@ reach(const TqTemplate *template, int place, bool above)
 		}
 	}
 	pfree(left);
-	return marked;
 }
 
 /* Make it, if its time has come. */

@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "core/key.h"
+#include "core/large.h"
 #include "flow/compensate.h"
 #include "flow/flow.h"
 #include "flow/judge.h"
@@ -81,6 +82,8 @@ static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
 static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 							const TqMove *move);
 static void walk(Return *r);
+static void take_back_choices(Return *r, int from, int to);
+static void send_back_children(Return *r, int place);
 static void add_edges(const Return *r);
 static void add_parent(Return *r, int32 step_id);
 static void send_back(Return *r, int32 child);
@@ -218,9 +221,11 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 }
 
 /*
- * What nobody has claimed has not begun: it begins as if its last parent had
- * just ended, though its condition is not asked when that has been judged.
- * What has waited for a signal, or a workflow, waits for another one.
+ * The result of an end that does not count any more is gone, also if the next
+ * one brings none.  What nobody has claimed has not begun: it begins as if its
+ * last parent had just ended, though its condition is not asked when that has
+ * been judged.  What has waited for a signal, or a workflow, waits for another
+ * one.
  */
 static void
 begin_again(const TqStep *step, TqTask *task, TqMove *move)
@@ -229,6 +234,8 @@ begin_again(const TqStep *step, TqTask *task, TqMove *move)
 	Datum   arg = Int64GetDatum(task->f.task_id);
 	TqSpi   spi;
 
+	if (from == TQ_STATE_DONE)
+		tq_large_drop(task, TQ_COL_RESULT);
 	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
 	{
 		move->to = TQ_STATE_BLOCKED;
@@ -267,33 +274,72 @@ return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 	add_edges(&r);
 }
 
-/* Rows of all children, which may be parents of more. */
+/*
+ * Rows of all children, which may be parents of more: those of some parents,
+ * after the choices of these have been taken back, then those of the next.
+ */
 static void
 walk(Return *r)
 {
-	TqTemplate *template = r->flow->template;
+	int from = 0;
+	int kept = 0;
 
-	for (int i = 0; i < r->count; i++)
+	while (from < r->count)
 	{
-		int           place = TQ_STEP_PLACE(r->parents[i]);
-		const TqStep *step = &template->steps[place];
+		int to = r->count;
 
-		CHECK_FOR_INTERRUPTS();
-		if (r->unmaking.gone[place])
-			continue;
-		if (tq_step_chooses(step->type) &&
-			!tq_unmake(r->call, r->flow, &r->unmaking, place))
-			refuse(r->task, r->move, CHILD_HAS_BEGUN);
-		for (int j = 0; j < step->children.count; j++)
-			send_back(r, step->children.places[j]);
+		take_back_choices(r, from, to);
+		for (; kept < r->unmaking.kept.count; kept++)
+			send_back(r, r->unmaking.kept.children[kept]);
+		for (int i = from; i < to; i++)
+			send_back_children(r, TQ_STEP_PLACE(r->parents[i]));
+		from = to;
 	}
 }
 
-/* Of those that are still there, in one statement. */
+static void
+take_back_choices(Return *r, int from, int to)
+{
+	TqTemplate *template = r->flow->template;
+	bool *below = NULL;
+
+	for (int i = from; i < to; i++)
+	{
+		int place = TQ_STEP_PLACE(r->parents[i]);
+
+		if (r->unmaking.gone[place] ||
+			!tq_step_chooses(template->steps[place].type))
+			continue;
+		if (below == NULL)
+			below = palloc0(sizeof(bool) * (template->step_count + 1));
+		tq_plan_add_below(template, place, below);
+	}
+	if (below == NULL)
+		return;
+	if (!tq_unmake(r->call, r->flow, &r->unmaking, below))
+		refuse(r->task, r->move, CHILD_HAS_BEGUN);
+	pfree(below);
+}
+
+static void
+send_back_children(Return *r, int place)
+{
+	const TqStep *step = &r->flow->template->steps[place];
+
+	for (int i = 0; i < step->children.count && !r->unmaking.gone[place]; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!r->unmaking.gone[step->children.places[i]])
+			send_back(r, step->children.places[i]);
+	}
+}
+
+/* Of those that are still there, and to them, in one statement. */
 static void
 add_edges(const Return *r)
 {
-	TqNewEdges edges = {0};
+	const TqNewEdges *kept = &r->unmaking.kept;
+	TqNewEdges        edges = {0};
 
 	for (int i = 0; i < r->count; i++)
 	{
@@ -302,6 +348,11 @@ add_edges(const Return *r)
 		if (!r->unmaking.gone[TQ_STEP_PLACE(parent)])
 			tq_edge_note_step(
 				&edges, tq_template_at(r->flow->template, parent), parent);
+	}
+	for (int i = 0; i < kept->count; i++)
+	{
+		if (!r->unmaking.gone[kept->children[i]])
+			tq_edge_note(&edges, kept->children[i], kept->parents[i]);
 	}
 	tq_edge_add(r->flow->workflow_id, &edges);
 }
@@ -382,6 +433,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 			tq_error_serialization();
 		return false;
 	}
+	tq_large_drop(task, TQ_COL_RESULT);
 	move.to = TQ_STATE_BLOCKED;
 	move.wanted = "sent back";
 	move.sent_back = true;
@@ -396,21 +448,22 @@ static bool
 has_begun(const TqStep *step, const TqTask *task)
 {
 	return tq_repair_has_begun(step, (TqState) task->f.state,
-							   (TqReason) task->f.reason, task->f.token != 0);
+							   (TqReason) task->f.reason, task->f.token != 0,
+							   (task->f.flags & TQ_FLAG_WAITED) != 0);
 }
 
-/* Claimed: ever.  What the engine has decided has been done by nobody. */
+/*
+ * claimed, waited: ever, by a worker, or for what no worker does.  What the
+ * engine has decided has been done by nobody.
+ */
 bool
 tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
-					bool claimed)
+					bool claimed, bool waited)
 {
-	if (claimed)
+	if (claimed || waited)
 		return true;
-	if (state == TQ_STATE_DONE)
-		return step->branch_count == 0 || reason != TQ_REASON_NONE;
-	return tq_step_waits(step->type) &&
-		   (state == TQ_STATE_DEAD ||
-			(state == TQ_STATE_SUSPENDED && reason == TQ_REASON_NONE));
+	return state == TQ_STATE_DONE &&
+		   (step->branch_count == 0 || reason != TQ_REASON_NONE);
 }
 
 /* TQ005 */

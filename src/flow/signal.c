@@ -80,8 +80,8 @@ static void       check_step(const TqFlow *flow, int place, Jsonb *payload);
 static void       check_role(const TqFlow *flow, int place);
 static Now        look_at(const TqFlow *flow, int place);
 static bool       is_member(const char *name);
-static TqStepList waiting(const TqFlow *flow, const TqStepList *steps,
-						  bool or_again);
+static void       find_waiting(const TqFlow *flow, const TqStepList *steps,
+							   TqStepList *wait, TqStepList *asked);
 static bool       is_over(const Now *now);
 static bool is_left_out(const TqFlow *flow, const TqMade *made, int count,
 						int place);
@@ -105,6 +105,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	TqStepList steps;
 	TqStepList wait;
 	TqStepList asked;
+	TqStepList left;
 	TqFlow     flow;
 	TqCall     call;
 
@@ -125,8 +126,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
-	wait = waiting(&flow, &steps, false);
-	asked = waiting(&flow, &steps, true);
+	find_waiting(&flow, &steps, &wait, &asked);
 	/* who may not is told so, also when none does any more */
 	if (asked.count == 0)
 		asked = steps;
@@ -134,8 +134,12 @@ taskq_signal(PG_FUNCTION_ARGS)
 		check_step(&flow, asked.places[i], payload);
 	if (wait.count > 0 && add_signal(&flow, name, payload))
 	{
-		first = tell_steps(&call, &flow, &wait, payload) ||
-				waiting(&flow, &wait, false).count > 0;
+		first = tell_steps(&call, &flow, &wait, payload);
+		if (!first)
+		{
+			find_waiting(&flow, &wait, &left, &asked);
+			first = left.count > 0;
+		}
 		/* their time was up before */
 		if (!first)
 			tq_signal_forget(workflow_id, name);
@@ -273,24 +277,27 @@ look_at(const TqFlow *flow, int place)
 }
 
 /*
- * Those that wait, or will, once they are made or reached: not what has ended,
- * nor what a choice has gone past.  Or (or_again) also those that may come to
+ * wait: those that wait, or will, once they are made or reached: not what has
+ * ended, nor what a choice has gone past.  asked: also those that may come to
  * wait because of a repair, and would find the signal.
  */
-static TqStepList
-waiting(const TqFlow *flow, const TqStepList *steps, bool or_again)
+static void
+find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
+			 TqStepList *asked)
 {
-	TqStepList all = {0};
-	TqMade    *made = NULL;
-	bool      *skipped = NULL;
-	int        count = 0;
+	TqMade *made = NULL;
+	bool   *skipped = NULL;
+	int     count = 0;
 
-	all.places = palloc(sizeof(int) * (steps->count + 1));
+	wait->places = palloc(sizeof(int) * (steps->count + 1));
+	asked->places = palloc(sizeof(int) * (steps->count + 1));
+	wait->count = asked->count = 0;
 	for (int i = 0; i < steps->count; i++)
 	{
 		int  place = steps->places[i];
 		Now  now = look_at(flow, place);
 		bool waits;
+		bool again;
 
 		if (now.task_id == 0 && skipped == NULL)
 		{
@@ -298,15 +305,20 @@ waiting(const TqFlow *flow, const TqStepList *steps, bool or_again)
 			skipped = tq_judge_skipped(flow, made, count);
 		}
 		if (now.task_id == 0)
-			waits = !skipped[place] ||
-					(or_again && !is_left_out(flow, made, count, place));
+		{
+			waits = !skipped[place];
+			again = !waits && !is_left_out(flow, made, count, place);
+		}
 		else
-			waits = TQ_STATE_IS_LIVE(now.state) ||
-					(or_again && !is_over(&now));
+		{
+			waits = TQ_STATE_IS_LIVE(now.state);
+			again = !is_over(&now);
+		}
 		if (waits)
-			all.places[all.count++] = place;
+			wait->places[wait->count++] = place;
+		if (waits || again)
+			asked->places[asked->count++] = place;
 	}
-	return all;
 }
 
 /* Whoever tries it again makes it wait for another signal (repair.c). */
@@ -345,9 +357,9 @@ is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
 	{
 		int at = TQ_STEP_PLACE(made[i].step_id);
 
-		if (below[at] &&
-			tq_repair_has_begun(&template->steps[at], made[i].state,
-								made[i].reason, made[i].claimed))
+		if (below[at] && tq_repair_has_begun(&template->steps[at],
+											 made[i].state, made[i].reason,
+											 made[i].claimed, made[i].waited))
 			return true;
 	}
 	return false;

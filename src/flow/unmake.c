@@ -25,51 +25,48 @@
 #include "flow/flow.h"
 #include "flow/passive.h"
 
-static TqMade *find_chosen(TqFlow *flow, TqUnmaking *all, int place,
-						   const bool *below, int *count);
-static bool    take_back(TqCall *call, const TqFlow *flow, const TqMade *made);
-static bool    has_begun(const TqStep *step, const TqTask *task);
-static bool    take_row(TqCall *call, TqTask *task);
-static int     compare_tasks(const void *a, const void *b);
+static TqKnown *find_what_stays(TqFlow *flow, TqUnmaking *all,
+								const bool *below);
+static TqMade  *find_chosen(const TqUnmaking *all, const TqKnown *known,
+							const bool *below, int *count);
+static void     note_edges(const TqTemplate *template, const TqKnown *known,
+						   const TqMade *made, TqNewEdges *edges,
+						   TqNewEdges *kept);
+static bool take_back(TqCall *call, const TqFlow *flow, const TqMade *made);
+static bool take_row(TqCall *call, TqTask *task);
+static int  compare_tasks(const void *a, const void *b);
 
 /*
- * What follows from the choice of a step that waits again, of which others may
- * be.  False: one that was chosen has begun, and the transaction is not to go
- * on.
+ * What follows from the choices of steps that wait again; below: by places,
+ * what comes after them.  False: one that was chosen has begun, and the
+ * transaction is not to go on.
  */
 bool
-tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, int place)
+tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, const bool *below)
 {
-	bool      *below = tq_plan_below(flow->template, place);
+	TqKnown   *known = find_what_stays(flow, all, below);
 	TqNewEdges edges = {0};
 	int        count;
-	TqMade    *chosen = find_chosen(flow, all, place, below, &count);
+	TqMade    *chosen = find_chosen(all, known, below, &count);
 
 	for (int i = 0; i < count; i++)
 	{
-		int32 step_id = chosen[i].step_id;
-
 		CHECK_FOR_INTERRUPTS();
 		if (!take_back(call, flow, &chosen[i]))
 			return false;
-		all->gone[TQ_STEP_PLACE(step_id)] = true;
-		tq_edge_note_step(&edges, tq_template_at(flow->template, step_id),
-						  step_id);
+		all->gone[TQ_STEP_PLACE(chosen[i].step_id)] = true;
+		note_edges(flow->template, known, &chosen[i], &edges, &all->kept);
 	}
 	tq_edge_remove(flow->workflow_id, &edges);
 	tq_signal_check_again(flow, below);
-	pfree(below);
 	pfree(chosen);
 	return true;
 }
 
-/* In the order of their tasks, as whoever changes several does it. */
-static TqMade *
-find_chosen(TqFlow *flow, TqUnmaking *all, int place, const bool *below,
-			int *count)
+static TqKnown *
+find_what_stays(TqFlow *flow, TqUnmaking *all, const bool *below)
 {
 	TqKnown *known = tq_plan_nothing(flow->template);
-	TqMade  *chosen;
 
 	if (all->made == NULL)
 		all->count = tq_flow_steps(flow, &all->made);
@@ -81,12 +78,22 @@ find_chosen(TqFlow *flow, TqUnmaking *all, int place, const bool *below,
 	/* the row of one that is on its way back is nowhere */
 	for (int i = 0; i < flow->template->step_count; i++)
 	{
-		known->exists[i] = known->exists[i] || all->again[i];
+		known->exists[i] = known->exists[i] ||
+						   (all->again[i] && !all->gone[i]);
 		known->ended[i] = known->ended[i] && !all->again[i];
 	}
-	tq_plan_without(flow, known, place, below);
-	chosen =
+	tq_plan_without(flow, known, below);
+	return known;
+}
+
+/* In the order of their tasks, as whoever changes several does it. */
+static TqMade *
+find_chosen(const TqUnmaking *all, const TqKnown *known, const bool *below,
+			int *count)
+{
+	TqMade *chosen =
 		palloc_extended(sizeof(TqMade) * (all->count + 1), MCXT_ALLOC_HUGE);
+
 	*count = 0;
 	for (int i = 0; i < all->count; i++)
 	{
@@ -98,6 +105,30 @@ find_chosen(TqFlow *flow, TqUnmaking *all, int place, const bool *below,
 	if (*count > 1)
 		qsort(chosen, *count, sizeof(TqMade), compare_tasks);
 	return chosen;
+}
+
+/*
+ * Those of a step that is gone.  One that another choice has made, and that
+ * depends on it, waits for it as it did before it was made.
+ */
+static void
+note_edges(const TqTemplate *template, const TqKnown *known,
+		   const TqMade *made, TqNewEdges *edges, TqNewEdges *kept)
+{
+	const TqStep *step = tq_template_at(template, made->step_id);
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int child = step->children.places[i];
+
+		if (!known->exists[child])
+			tq_edge_note(edges, child, made->step_id);
+		else if (made->state == TQ_STATE_FILTERED ||
+				 made->state == TQ_STATE_DONE)
+			tq_edge_note(kept, child, made->step_id);
+	}
+	if (step->ends)
+		tq_edge_note(edges, TQ_EDGE_END, made->step_id);
 }
 
 /* False: it has begun. */
@@ -126,7 +157,9 @@ take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
 			MemoryContextSwitchTo(mine);
 			break;
 		}
-		begun = has_begun(step, &task);
+		begun = tq_repair_has_begun(
+			step, (TqState) task.f.state, (TqReason) task.f.reason,
+			task.f.token != 0, (task.f.flags & TQ_FLAG_WAITED) != 0);
 		if (!begun)
 		{
 			TqState from = (TqState) task.f.state;
@@ -142,19 +175,6 @@ take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
 	}
 	MemoryContextDelete(one);
 	return !begun;
-}
-
-/* Also one that has waited for an instance, and was cancelled. */
-static bool
-has_begun(const TqStep *step, const TqTask *task)
-{
-	TqFlow child;
-
-	return tq_repair_has_begun(step, (TqState) task->f.state,
-							   (TqReason) task->f.reason,
-							   task->f.token != 0) ||
-		   (step->type == TQ_STEP_WORKFLOW &&
-			tq_child_find(task->f.task_id, &child));
 }
 
 /* False: it has changed since it was read. */
@@ -182,11 +202,8 @@ take_row(TqCall *call, TqTask *task)
 	else
 	{
 		tq_large_remove_all(task->f.task_id);
-		/* nobody asks for keys of a queue that was dropped */
-		if (queue != NULL)
-			tq_state_forget(call, queue, task);
+		tq_state_forget(call, queue, task);
 	}
-	task->f.state = 0;
 	task->f.reason = TQ_REASON_NONE;
 	task->new_message = false;
 	tq_history_write(call, task, from);

@@ -80,14 +80,15 @@ typedef struct Revival
 	" run_at, queue_id, created_at, claimed_at"
 #define STEP_WAITS_IN_LINE "flags & 8::smallint <> 0"
 #define STEP_WAS_CLAIMED "token > 0"
+#define STEP_HAS_WAITED "flags & 128::smallint <> 0"
 
 static TqStmt stmt_steps = {
 	"SELECT " STEP_COLUMNS ", NULL::timestamptz, " STEP_WAITS_IN_LINE
-	", " STEP_WAS_CLAIMED " FROM taskq.task"
+	", " STEP_WAS_CLAIMED ", " STEP_HAS_WAITED " FROM taskq.task"
 	" WHERE workflow_id = $1"
 	" UNION ALL"
 	" SELECT " STEP_COLUMNS ", finished_at, false, " STEP_WAS_CLAIMED
-	" FROM taskq.archive_keep"
+	", " STEP_HAS_WAITED " FROM taskq.archive_keep"
 	"  WHERE workflow_id = $1"
 	" ORDER BY 1",
 	1,
@@ -343,6 +344,7 @@ read_steps(const TqFlow *flow, bool compensations, TqMade **made)
 		step->finished_at = tq_spi_time(i, 10, 0);
 		step->in_line = step->state == TQ_STATE_BLOCKED && tq_spi_bool(i, 11);
 		step->claimed = tq_spi_bool(i, 12);
+		step->waited = tq_spi_bool(i, 13);
 		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
 						(step->attempt > 0 || step->claimed);
 	}

@@ -20,7 +20,7 @@ $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.s
 -- each step that workers do has its name as tag
 CREATE FUNCTION wu.define(definition jsonb) RETURNS void LANGUAGE sql AS $$
 SELECT taskq_define_workflow(definition || '{"version": "1", "queue": "wu"}' || jsonb_build_object('steps', (
-    SELECT jsonb_agg(s || CASE WHEN s ? 'signal' OR s ? 'workflow' OR s ? 'branches' THEN '{}' ELSE jsonb_build_object('tags', jsonb_build_array(s -> 'name')) END)
+    SELECT jsonb_agg(s || CASE WHEN s ? 'signal' OR s ? 'workflow' OR s ? 'timer' OR s ? 'branches' THEN '{}' ELSE jsonb_build_object('tags', jsonb_build_array(s -> 'name')) END)
       FROM jsonb_array_elements(definition -> 'steps') s)))
 $$;
 -- one step, by its name
@@ -161,6 +161,37 @@ SELECT wu.retry(:w, 'e'), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'd', '{"create": []}'), wu.seen(:w), wu.work(:w, 'j'), wu.seen(:w);
 
+-- a step that another decision has chosen stays, and waits for what is taken back
+SELECT wu.define('{"name": "wu other", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "o"}, {"name": "j", "type": "deferred", "depends_on": ["x", "o"]},
+  {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}, {"name": "k", "depends_on": ["z"]}]}');
+SELECT taskq_start_workflow('wu other') AS w \gset
+SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT * FROM taskq_check();
+SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'e'), wu.seen(:w), wu.work(:w, 'e', '{"create": ["z"]}'), wu.seen(:w), wu.all(), wu.seen(:w);
+-- done by hand, it needs nothing of that
+SELECT taskq_start_workflow('wu other') AS w \gset
+SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), taskq_resolve(wu.task(:w, 'z')), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT wu.work(:w, 'd', '{"create": []}'), wu.all(), wu.seen(:w);
+-- what is taken back had ended: it waits again, unless it has begun
+SELECT wu.define('{"name": "wu passed", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "j", "type": "deferred", "depends_on": ["x"], "when": "$.results.d.j == 1"},
+  {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
+SELECT taskq_start_workflow('wu passed') AS w \gset
+SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT * FROM taskq_check();
+SELECT wu.work(:w, 'd', '{"create": [], "j": 1}'), wu.seen(:w), wu.work(:w, 'j'), wu.seen(:w), wu.retry(:w, 'd'), wu.all(), wu.seen(:w);
+SELECT taskq_start_workflow('wu passed') AS w \gset
+SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": []}'), taskq_hold(wu.task(:w, 'z')), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT wu.retry(:w, 'z'), wu.seen(:w), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
+SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{z}') \gset
+SELECT wu.retry(:w, 'd'), taskq_complete(:t, :k), wu.seen(:w);
+-- a batch in place of the decision, and one that the engine makes
+SELECT wu.define('{"name": "wu mixed", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]},
+  {"name": "e", "type": "decision", "branches": [{"steps": ["z"]}]}, {"name": "z", "type": "decision", "depends_on": ["e", "j"]}, {"name": "k", "depends_on": ["z"]}, {"name": "n", "type": "deferred", "depends_on": ["k", "m"]}]}');
+SELECT taskq_start_workflow('wu mixed') AS w \gset
+SELECT wu.work(:w, 'b', '{"total": 2, "size": 1}'), wu.seen(:w), wu.retry(:w, 'b'), wu.seen(:w);
+SELECT * FROM taskq_check();
+SELECT wu.work(:w, 'b', '{"total": 1, "size": 1}'), wu.seen(:w), wu.work(:w, 'm_001'), wu.work(:w, 'j'), wu.work(:w, 'z', '{"create": ["k"]}'), wu.all(), wu.seen(:w);
+
 -- members of a batch, and what waits for them
 SELECT wu.define('{"name": "wu group", "steps": [{"name": "b", "type": "batch"},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "n", "type": "deferred", "depends_on": ["m"]}]}');
@@ -173,7 +204,20 @@ SELECT wu.work(:w, 'm_002'), wu.retry(:w, 'b'), wu.all(), wu.seen(:w);
 SELECT taskq_start_workflow('wu group') AS w \gset
 SELECT wu.work(:w, 'b', '{"total": 0, "size": 2}'), wu.seen(:w), wu.retry(:w, 'b'), wu.seen(:w), wu.work(:w, 'b', '{"total": 1, "size": 2}'), wu.all(), wu.seen(:w);
 
--- nothing is left of a result that took much room
+-- the result of the first try is gone, also if the second one has none; one that took much room, too
+SELECT taskq_start_workflow('wu group') AS w \gset
+SELECT wu.work(:w, 'b', '{"total": 2, "size": 1}'), wu.retry(:w, 'b');
+SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{b}');
+SELECT wu.seen(:w), wu.all(), wu.seen(:w);
+SELECT taskq_start_workflow('wu engine') AS w \gset
+SELECT wu.work(:w, 'a', '{"n": 5}'), wu.retry(:w, 'a');
+SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{a}');
+SELECT wu.seen(:w), (SELECT result FROM taskq_get(wu.task(:w, 'a'))), wu.retry(:w, 'e'), wu.seen(:w), taskq_cancel_workflow(:w);
+-- nor has one that the engine has decided and that is skipped now chosen anything
+SELECT wu.define('{"name": "wu skips", "steps": [{"name": "a"}, {"name": "e", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1", "branches": [{"steps": ["x"]}]},
+  {"name": "x", "depends_on": ["e"]}]}');
+SELECT taskq_start_workflow('wu skips') AS w \gset
+SELECT wu.work(:w, 'a', '1'), wu.seen(:w), wu.retry(:w, 'a'), wu.work(:w, 'a', '2'), wu.seen(:w);
 SELECT taskq_start_workflow('wu group') AS w \gset
 SELECT wu.work(:w, 'b', jsonb_build_object('batches', (SELECT jsonb_agg(jsonb_build_object('n', n, 'text', 'room')) FROM generate_series(1, 200) n))), wu.retry(:w, 'b');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{b}');
@@ -218,6 +262,19 @@ SELECT wu.work(:w, 'd', '{"create": ["x"]}'), taskq_signal(:w, 'late', '7'), wu.
 SELECT taskq_start_workflow('wu passive') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["i"]}'), taskq_cancel(wu.task(:w, 'i')), wu.seen(:w), wu.retry(:w, 'd');
 SELECT wu.retry(:w, 'i'), wu.all(), wu.seen(:w);
+
+-- nor any other that has waited; what could not wait has not begun
+SELECT wu.define('{"name": "wu waits", "steps": [{"name": "d", "type": "decision"}, {"name": "s", "type": "signal", "depends_on": ["d"], "signal": {"name": "go"}}, {"name": "t", "type": "timer", "depends_on": ["d"], "timer": {"after": {"$": "$.results.d.wait"}}},
+  {"name": "i", "type": "workflow", "depends_on": ["d"], "workflow": {"name": "wu nobody"}}]}');
+SELECT taskq_start_workflow('wu waits') AS w \gset
+SELECT wu.work(:w, 'd', '{"create": ["s"]}'), taskq_cancel(wu.task(:w, 's')), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT taskq_start_workflow('wu waits') AS w \gset
+SELECT wu.work(:w, 'd', '{"create": ["t"], "wait": "1 hour"}'), wu.retry(:w, 'd'), taskq_cancel(wu.task(:w, 't')), wu.retry(:w, 'd'), wu.seen(:w);
+SELECT taskq_start_workflow('wu waits') AS w \gset
+SELECT wu.work(:w, 'd', '{"create": ["t"], "wait": "long"}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w), wu.work(:w, 'd', '{"create": ["t"], "wait": "0 s"}'), wu.seen(:w);
+SELECT taskq_start_workflow('wu waits') AS w \gset
+SELECT wu.work(:w, 'd', '{"create": ["i"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
+SELECT * FROM taskq_check();
 
 -- nobody approves with a signal what he could not have approved
 CREATE ROLE wu_clerk;

@@ -61,6 +61,14 @@ CREATE FUNCTION define_decisions(n int, on_failure text) RETURNS void LANGUAGE s
             (jsonb_build_object('name', 'j' || i, 'type', 'deferred', 'when', '1 == 2', 'depends_on', jsonb_build_array('x' || i)))) v (s))))
 $$;
 
+-- n of them beside each other, behind a step
+CREATE FUNCTION define_beside(n int) RETURNS void LANGUAGE sql AS $$
+    SELECT taskq_define_workflow(jsonb_build_object('name', 'beside' || n, 'version', '1', 'queue', 'cost', 'steps',
+        (SELECT jsonb_build_array(jsonb_build_object('name', 'before')) || jsonb_agg(s) FROM generate_series(1, n) i, LATERAL (VALUES
+            (jsonb_build_object('name', 'd' || i, 'type', 'decision', 'depends_on', jsonb_build_array('before'), 'branches', jsonb_build_array(jsonb_build_object('steps', jsonb_build_array('x' || i))))),
+            (jsonb_build_object('name', 'x' || i, 'depends_on', jsonb_build_array('d' || i)))) v (s))))
+$$;
+
 CREATE TABLE held (place int, task_id bigint, token bigint);
 
 CREATE FUNCTION take(n int) RETURNS void LANGUAGE plpgsql AS $$
@@ -119,7 +127,7 @@ sub grows_with_number
 }
 
 $sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop')") for $FEW, $MANY;
-$sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2), define_decisions($_, 'continue'), define_decisions($_, 'stop')") for $FEW, $MANY;
+$sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2), define_decisions($_, 'continue'), define_decisions($_, 'stop'), define_beside($_)") for $FEW, $MANY;
 
 my $wide = q{SELECT taskq_start_workflow('wide<n>')};
 my $first = q{SELECT taskq_complete(task_id, token) FROM taskq_claim('cost')};
@@ -137,6 +145,8 @@ grows_with_number('many ends in one call', "$wide; $first; SELECT take(<n>)", 'c
 grows_with_number('the end of an instance', "$wide; $first; SELECT take(<n>); SELECT complete_all(); SELECT take(1)", 'complete_all()');
 grows_with_number('many members of a batch', q{SELECT taskq_start_workflow('batch')},
 	q{taskq_complete(task_id, token, '{"total": <n>, "size": 1}') FROM taskq_claim('cost')});
+grows_with_number('another try of a step before decisions', q{SELECT taskq_start_workflow('beside<n>'); SELECT take(1); SELECT complete_all()},
+	q{taskq_retry(task_id) FROM taskq.workflow_steps WHERE step = 'before'});
 grows_with_number('another try of a batch', $batch, q{taskq_retry(task_id) FROM taskq.workflow_steps WHERE step = 'split'});
 for my $order ([ 'from the last to the first', 'true' ], [ 'here and there', 'false' ])
 {

@@ -36,7 +36,7 @@ COPY line (line) FROM '$file' (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02');
 CREATE TABLE attempt AS
     SELECT n, (line -> 'definition')::text::jsonb AS definition, (line -> 'input')::text::jsonb AS input,
            NULL::timestamptz AS begun, NULL::text AS defined, NULL::jsonb AS problems, NULL::text AS started, NULL::text AS words,
-           NULL::bigint AS workflow_id
+           NULL::bigint AS workflow_id, 0 AS compared
       FROM line;
 ALTER TABLE attempt ADD PRIMARY KEY (n);
 CREATE TABLE worker_error (n int, step text, state text, words text);
@@ -100,6 +100,44 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
+-- the other steps of an instance
+CREATE FUNCTION others(wf bigint, but text) RETURNS jsonb LANGUAGE sql AS $$
+SELECT jsonb_object_agg(step, concat_ws(' ', state, parents_left)) FROM taskq.workflow_steps WHERE workflow_id = wf AND step <> but AND state IS NOT NULL
+$$;
+
+-- whoever chooses the same again is where he was before; true: it was tried
+CREATE FUNCTION same_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    s record;
+    before jsonb;
+    after jsonb;
+BEGIN
+    SELECT c.step, c.task_id, c.result INTO s FROM taskq.workflow_steps c JOIN attempt a USING (workflow_id)
+     WHERE c.workflow_id = wf AND c.type IN ('decision', 'batch') AND c.state = 'done' AND c.reason IS NULL
+       -- what failed at once would fail once more at another place
+       AND NOT EXISTS (SELECT FROM taskq.workflow_steps o WHERE o.workflow_id = wf AND o.state IN ('dead', 'cancelled'))
+       AND NOT EXISTS (SELECT FROM jsonb_array_elements(a.definition -> 'steps') d WHERE d ->> 'name' = c.step AND d ? 'branches')
+     ORDER BY random() LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    before := others(wf, s.step);
+    PERFORM taskq_retry(s.task_id);
+    PERFORM taskq_resolve(s.task_id, s.result);
+    after := others(wf, s.step);
+    RAISE EXCEPTION USING ERRCODE = 'ZZ001', MESSAGE = CASE WHEN after IS DISTINCT FROM before
+        THEN format('%s: before %s, after %s', s.step, before - (SELECT array_agg(key) FROM jsonb_each(before) WHERE after -> key = value),
+            after - (SELECT array_agg(key) FROM jsonb_each(after) WHERE before -> key = value)) ELSE '' END;
+EXCEPTION WHEN SQLSTATE 'ZZ001' THEN
+    IF SQLERRM <> '' THEN
+        INSERT INTO worker_error VALUES (attempt_n, s.step, 'other', SQLERRM);
+    END IF;
+    RETURN true;
+WHEN SQLSTATE 'TQ005' OR SQLSTATE 'TQ006' THEN
+    RETURN false;
+END
+$$;
+
 -- one more try of a step that is done; false: it may not be, or there is none
 CREATE FUNCTION try_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -154,6 +192,9 @@ BEGIN
                 END;
             END LOOP;
             COMMIT;
+            IF same_again(attempt_n, wf) THEN
+                UPDATE attempt SET compared = compared + 1 WHERE n = attempt_n;
+            END IF;
             IF random() < 0.1 AND try_again(attempt_n, wf) THEN
                 found_any := true;
             END IF;
@@ -295,11 +336,12 @@ SELECT count(*) FILTER (WHERE started = '00000'), count(*) FILTER (WHERE defined
   FROM attempt LEFT JOIN taskq.workflows w USING (workflow_id)
 SQL
 my $unmade = $sql->('SELECT count(*) FROM taskq.history WHERE from_state IS NOT NULL AND to_state IS NULL');
-note "figure: $unmade steps were taken back with a choice";
+my $compared = $sql->('SELECT sum(compared) FROM attempt');
+note "figure: $unmade steps were taken back with a choice, $compared times the same was chosen again";
 note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error, $compensated took something back";
 cmp_ok($_->[0], '>=', $COUNT / $_->[1], "enough were $_->[2]")
   for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ],
-  [ $compensated, 1000, 'taken back' ], [ $unmade, 200, 'unmade' ];
+  [ $compensated, 1000, 'taken back' ], [ $unmade, 200, 'unmade' ], [ $compared, 20, 'chosen again' ];
 sound($node);
 $node->stop('fast');
 done_testing();
