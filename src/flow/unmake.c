@@ -29,9 +29,9 @@ static TqKnown *find_what_stays(TqFlow *flow, TqUnmaking *all,
 								const bool *below);
 static TqMade  *find_chosen(const TqUnmaking *all, const TqKnown *known,
 							const bool *below, int *count);
-static void     note_edges(const TqTemplate *template, const TqKnown *known,
-						   const TqMade *made, TqNewEdges *edges,
-						   TqNewEdges *kept);
+static void     note_edges(const TqTemplate *template, TqUnmaking *all,
+						   const TqKnown *known, const TqMade *made,
+						   TqNewEdges *edges);
 static bool take_back(TqCall *call, const TqFlow *flow, const TqMade *made);
 static bool take_row(TqCall *call, TqTask *task);
 static int  compare_tasks(const void *a, const void *b);
@@ -55,7 +55,7 @@ tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, const bool *below)
 		if (!take_back(call, flow, &chosen[i]))
 			return false;
 		all->gone[TQ_STEP_PLACE(chosen[i].step_id)] = true;
-		note_edges(flow->template, known, &chosen[i], &edges, &all->kept);
+		note_edges(flow->template, all, known, &chosen[i], &edges);
 	}
 	tq_edge_remove(flow->workflow_id, &edges);
 	tq_signal_check_again(flow, below);
@@ -112,10 +112,13 @@ find_chosen(const TqUnmaking *all, const TqKnown *known, const bool *below,
  * depends on it, waits for it as it did before it was made.
  */
 static void
-note_edges(const TqTemplate *template, const TqKnown *known,
-		   const TqMade *made, TqNewEdges *edges, TqNewEdges *kept)
+note_edges(const TqTemplate *template, TqUnmaking *all, const TqKnown *known,
+		   const TqMade *made, TqNewEdges *edges)
 {
 	const TqStep *step = tq_template_at(template, made->step_id);
+	bool          had_ended = made->state == TQ_STATE_FILTERED ||
+					 made->state == TQ_STATE_DONE ||
+					 all->again[TQ_STEP_PLACE(made->step_id)];
 
 	for (int i = 0; i < step->children.count; i++)
 	{
@@ -123,9 +126,8 @@ note_edges(const TqTemplate *template, const TqKnown *known,
 
 		if (!known->exists[child])
 			tq_edge_note(edges, child, made->step_id);
-		else if (made->state == TQ_STATE_FILTERED ||
-				 made->state == TQ_STATE_DONE)
-			tq_edge_note(kept, child, made->step_id);
+		else if (had_ended)
+			tq_edge_note(&all->kept, child, made->step_id);
 	}
 	if (step->ends)
 		tq_edge_note(edges, TQ_EDGE_END, made->step_id);

@@ -184,6 +184,13 @@ SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": []}')
 SELECT wu.retry(:w, 'z'), wu.seen(:w), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{z}') \gset
 SELECT wu.retry(:w, 'd'), taskq_complete(:t, :k), wu.seen(:w);
+-- also when it is a child of what is tried again, and is sent back first
+SELECT wu.define('{"name": "wu sent", "steps": [{"name": "a"}, {"name": "j", "type": "deferred", "depends_on": ["a", "x"], "when": "$.results.a == 1"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1"},
+  {"name": "x", "depends_on": ["d"]}, {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
+SELECT taskq_start_workflow('wu sent') AS w \gset
+SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'a', '2'), wu.seen(:w), wu.retry(:w, 'a'), wu.seen(:w);
+SELECT * FROM taskq_check();
+SELECT wu.work(:w, 'a', '1'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.work(:w, 'x'), wu.work(:w, 'j'), wu.seen(:w), wu.all();
 -- a batch in place of the decision, and one that the engine makes
 SELECT wu.define('{"name": "wu mixed", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]},
   {"name": "e", "type": "decision", "branches": [{"steps": ["z"]}]}, {"name": "z", "type": "decision", "depends_on": ["e", "j"]}, {"name": "k", "depends_on": ["z"]}, {"name": "n", "type": "deferred", "depends_on": ["k", "m"]}]}');
