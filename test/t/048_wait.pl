@@ -270,10 +270,10 @@ $sql->("SELECT taskq_register('w', queues => '{q}', keep => true)");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_deregister('w')");
 is(answer($w), 'TQ007', 'a worker that leaves');
-$node->append_conf('postgresql.conf', "taskq.stale_threshold = '1s'\ntaskq.dead_threshold = '3s'\ntaskq.reaper_interval = '100ms'");
-$node->reload;
 # what a dead worker had would be claimed
 $sql->("SELECT taskq_deregister('full')");
+$node->append_conf('postgresql.conf', "taskq.stale_threshold = '1s'\ntaskq.dead_threshold = '3s'\ntaskq.reaper_interval = '100ms'");
+$node->reload;
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_register('alive'), taskq_register('dead')");
 $w = claimer("'q', 'alive'");
