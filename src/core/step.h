@@ -45,7 +45,7 @@ typedef struct TqStepHooks
 	/* a step is about to be moved: where to may be changed, or refused when
 	 * somebody would have to be waited for */
 	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
-	/* a step was moved, or (state 0) taken away */
+	/* a step was moved */
 	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 				  const TqMove *move);
 	/* what a worker is told of a step beside the task; its payload, if it

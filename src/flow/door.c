@@ -276,7 +276,7 @@ hold_back(TqCall *call, TqTask *task, TqMove *move)
 	tq_edge_end(&edges);
 }
 
-/* The door has moved a step, or (to 0) taken it away. */
+/* The door has moved a step. */
 static void
 moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	  const TqMove *move)

@@ -43,7 +43,6 @@ typedef struct Walk
 	bool          over;
 } Walk;
 
-static bool    has_begun(const TqTemplate *template, const TqMade *step);
 static void    note_held(const TqFlow *flow, const TqMade *made,
 						 const bool *exists, bool *chosen);
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
@@ -76,9 +75,12 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 	for (int i = 0; i < count; i++)
 	{
 		const TqMade *step = &made[i];
+		const TqStep *kind =
+			&flow->template->steps[TQ_STEP_PLACE(step->step_id)];
 
 		tally->total++;
-		tally->begun += has_begun(flow->template, step);
+		tally->begun += tq_repair_has_begun(kind, step->state, step->reason,
+											step->claimed, false);
 		switch (step->state)
 		{
 			case TQ_STATE_PENDING:
@@ -95,9 +97,7 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				break;
 			case TQ_STATE_SUSPENDED:
 				if (step->reason == TQ_REASON_NONE &&
-					tq_step_waits(
-						flow->template->steps[TQ_STEP_PLACE(step->step_id)]
-							.type))
+					tq_step_waits(kind->type))
 					tally->awaiting++;
 				else
 				{
@@ -134,20 +134,6 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				break;
 		}
 	}
-}
-
-/*
- * Somebody has done something with it: not when a condition has filtered it,
- * or when it is a decision that was made by its branches.
- */
-static bool
-has_begun(const TqTemplate *template, const TqMade *step)
-{
-	TqStepType type = template->steps[TQ_STEP_PLACE(step->step_id)].type;
-
-	return step->claimed ||
-		   (step->state == TQ_STATE_DONE &&
-			(type != TQ_STEP_DECISION || step->reason == TQ_REASON_MANUAL));
 }
 
 /*
