@@ -358,6 +358,15 @@ clean('a limit may hinder it', submit('k', 1, 100, 105, q => 'two'), outbox('k')
 	claim('v', 50, 4000, [], @sleeps, q => 'two', outcome => $nothing));
 clean('the server was not there', @k, @k_of_u, op(1500, 1600, 'kill_backend', 'ok -'), claim('v', 50, 4000, [], @sleeps, outcome => $nothing),
 	"L 2026-01-01 [77] LOG:  server process (PID 9) was terminated by signal 9: Killed\n");
+sub frozen { my ($w, $from, $till) = @_; return op($from, $till, "freeze_worker w=$w", 'ok -'); }
+clean('who is frozen', @k, frozen('v', 1500, 3900), claim('v', 50, 4000, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), @k_of_v);
+reports('who sleeps on and is frozen then', '16', @k, frozen('v', 2500, 3900),
+	claim('v', 50, 4000, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), @k_of_v);
+reports('who was frozen and sleeps on', '16', @k, frozen('v', 200, 1500),
+	claim('v', 50, 4000, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), @k_of_v);
+my @k_of_sleeper = (claim('u', 60, 3905, [ [ 1, 1, 1, 0, 'k' ] ], @sleeps), complete('u', 1, 1, 4020, 4025, 'ok -'), effect(1, 1), task(1, 'k', 'done'));
+clean('who gets the task is frozen', @k, @k_of_sleeper, frozen('u', 1500, 3900), claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
+reports('a third one is frozen', '16', @k, @k_of_sleeper, frozen('x', 1500, 3900), claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
 clean('another one may have held it', @k, @k_of_u, claim('x', 1500, 1505, [], outcome => 'fail code=lost void=-'),
 	claim('v', 50, 4000, [], @sleeps, outcome => $nothing));
 my $undone = 'fail code=rollback void=1:1:1:3:0:k';

@@ -113,17 +113,30 @@ sub long_claimable
 	return \%free;
 }
 
-# Did the task that could be claimed meet somebody who slept?  Who took it is
-# judged by when it had the answer, another one by when it was surely free.
+# Times, by worker, in which the saboteur had stopped its process: it could not
+# read an answer
+sub frozen_times
+{
+	my ($h) = @_;
+	my %frozen;
+
+	push @{ $frozen{ $_->{w} } }, [ $_->{t0}, $_->{t1} ] for grep { $_->{op} eq 'freeze_worker' } @{ $h->{ops} };
+	return \%frozen;
+}
+
+# How long the task that could be claimed met somebody who slept.  Who took it
+# is judged by when it had the answer, another one by when it was surely free;
+# neither by a time in which one of them was frozen.
 sub overslept
 {
-	my ($h, $waiter, $time) = @_;
+	my ($h, $waiter, $time, $frozen) = @_;
 	my ($from, $till, undef, $claim) = @$time;
 	my $taker = $claim->{op};
+	my @apart = map { @{ $frozen->{ $_->{w} } // [] } } $waiter, $taker;
 
 	$till = min($till, $taker->{wait} ? $taker->{t1} - $h->setting('answer', 3_000_000) : $taker->{t0})
 	  if $taker != $waiter;
-	return min($till, $waiter->{t1}) - max($from, $waiter->{t0});
+	return max(0, map { $_->[1] - $_->[0] } cut_out(max($from, $waiter->{t0}), min($till, $waiter->{t1}), @apart));
 }
 
 # A waiter does not sleep on when there is something for it, and has been for
@@ -135,6 +148,7 @@ sub no_lost_wake
 	my %limited = map { $_->{w} => 1 } grep { $_->{op} eq 'register' && $_->{limit} } @{ $h->{ops} };
 	my @waiters = grep { $_->{wait} && ok($_) && $_->{t1} - $_->{t0} > $limit && !$limited{ $_->{w} } } @{ $h->{ops} };
 	my $free = long_claimable($h, $limit, map { $_ => 1 } map { Chaos::History::words($_->{of} // $_->{q}) } @waiters);
+	my $frozen = frozen_times($h);
 	my (@bad, %told);
 
 	for my $waiter (@waiters)
@@ -143,7 +157,7 @@ sub no_lost_wake
 		{
 			my $submit = $time->[2];
 			next unless Chaos::Rules::tags_fit($submit->{op}{tags}, $waiter->{tags});
-			my $asleep = overslept($h, $waiter, $time);
+			my $asleep = overslept($h, $waiter, $time, $frozen);
 			push @bad, sprintf '%s slept for %.1f s while task %s of %s could be claimed', $waiter->{process},
 			  $asleep / 1e6, $submit->{id}, $submit->{op}{q}
 			  if $asleep > $limit && !$told{ $submit->{id} }++;
