@@ -105,6 +105,21 @@ CREATE FUNCTION others(wf bigint, but text) RETURNS jsonb LANGUAGE sql AS $$
 SELECT jsonb_object_agg(step, concat_ws(' ', state, parents_left)) FROM taskq.workflow_steps WHERE workflow_id = wf AND step <> but AND state IS NOT NULL
 $$;
 
+-- does a condition look at a result of a step which its own does not come after?  That may have come meanwhile.
+CREATE FUNCTION looks_aside(d jsonb) RETURNS boolean LANGUAGE sql AS $$
+WITH RECURSIVE step AS (
+    SELECT s ->> 'name' AS name, s -> 'depends_on' AS parents,
+           concat(s ->> 'when', (SELECT string_agg(b ->> 'when', ' ') FROM jsonb_array_elements(s -> 'branches') b)) AS condition
+      FROM jsonb_array_elements(d -> 'steps') s
+), after AS (
+    SELECT name, p AS other FROM step, jsonb_array_elements_text(parents) p
+    UNION
+    SELECT a.name, p FROM after a JOIN step s ON s.name = a.other, jsonb_array_elements_text(s.parents) p)
+SELECT EXISTS (SELECT FROM step s, step o
+                WHERE (strpos(s.condition, '.results.' || o.name) > 0 OR strpos(s.condition, format('.results."%s"', o.name)) > 0)
+                  AND NOT EXISTS (SELECT FROM after a WHERE a.name = s.name AND a.other = o.name))
+$$;
+
 -- whoever chooses the same again is where he was before; true: it was tried
 CREATE FUNCTION same_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -117,6 +132,7 @@ BEGIN
        -- what failed at once would fail once more at another place, and the time of one that waits may come meanwhile
        AND NOT EXISTS (SELECT FROM taskq.workflow_steps o WHERE o.workflow_id = wf AND o.state IN ('dead', 'cancelled', 'suspended'))
        AND NOT EXISTS (SELECT FROM jsonb_array_elements(a.definition -> 'steps') d WHERE d ->> 'name' = c.step AND d ? 'branches')
+       AND NOT looks_aside(a.definition)
      ORDER BY random() LIMIT 1;
     IF NOT FOUND THEN
         RETURN false;
