@@ -125,6 +125,7 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_count(text, text, text, text, text, bigint, bigint,
         timestamp with time zone, timestamp with time zone),
     taskq_sequence_at(timestamp with time zone, boolean),
+    taskq_workflow(bigint), taskq_step_levels(bigint),
     taskq_workflow_graph(bigint, text),
     taskq_timeline(bigint, bigint, text) TO pg_monitor;
 GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text),

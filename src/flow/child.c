@@ -260,6 +260,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 {
 	const TqPassive *wait = step->wait;
 	const char      *missing = NULL;
+	int              largest;
 	char            *wrong;
 
 	if (flow->depth >= TQ_MAX_NESTING)
@@ -287,10 +288,10 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (wait->input != NULL &&
 		!tq_make_fill(flow, step, wait->input, &child->input, &wrong))
 		return psprintf("input: %s", wrong);
-	if (VARSIZE(child->input) > tq_queue_defaults()->max_payload)
+	largest = tq_start_largest_input(child->template);
+	if (VARSIZE(child->input) > largest)
 		return psprintf("the input has %u bytes, and a queue allows %d",
-						VARSIZE(child->input),
-						tq_queue_defaults()->max_payload);
+						VARSIZE(child->input), largest);
 	wrong = tq_start_wrong_input(child);
 	if (wrong != NULL)
 		return psprintf("the input does not fit: %s", wrong);

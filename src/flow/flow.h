@@ -156,6 +156,7 @@ tq_flow_has_ended(const TqFlow *flow)
 }
 
 /* start.c */
+extern int   tq_start_largest_input(const TqTemplate *template);
 extern char *tq_start_wrong_input(const TqFlow *flow);
 extern void  tq_start_exists(const char *name, int64 holder, const char *hint)
 	pg_attribute_noreturn();

@@ -128,7 +128,8 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 			case TQ_STATE_CANCELLED:
 			case TQ_STATE_REDUNDANT:
 			case TQ_STATE_RECREATED:
-				if (tally->cancelled == 0)
+				if (tally->cancelled == 0 ||
+					step->finished_at < tally->first_cancelled->finished_at)
 					tally->first_cancelled = step;
 				tally->cancelled++;
 				break;

@@ -28,9 +28,9 @@ typedef struct TqTally
 	bool resolved; /* one was, by hand */
 
 	/* for reasons: which of them; NULL: none */
-	const TqMade *first_dead; /* that died first */
-	const TqMade *first_cancelled;
-	const TqMade *first_suspended;
+	const TqMade *first_dead;      /* that died first */
+	const TqMade *first_cancelled; /* by time, too */
+	const TqMade *first_suspended; /* in the template */
 } TqTally;
 
 /* Does another step go on? */

@@ -29,6 +29,8 @@
 #include "flow/flow.h"
 #include "flow/judge.h"
 
+#define UNKNOWN (-1) /* parents that are left */
+
 PG_FUNCTION_INFO_V1(taskq_step_levels);
 PG_FUNCTION_INFO_V1(taskq_workflow_sight);
 PG_FUNCTION_INFO_V1(taskq_workflow_look);
@@ -42,6 +44,8 @@ static TqStmt stmt_left = {
 	NULL};
 
 static bool  see(int64 workflow_id, TqFlow *flow, int *sight);
+static bool  has_parents(const TqStep *step, const bool *exists,
+						 const bool *skipped);
 static void  add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow);
 static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow,
 						  const TqMade *made, int left);
@@ -149,10 +153,26 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 			continue;
 		none.step_id = i;
 		none.attempt = skipped[i] ? -1 : 0;
+		if (!has_parents(&template->steps[i], exists, skipped))
+			left[i] = UNKNOWN;
 		add_step_row(result, &flow, &none, left[i]);
 	}
 	add_compensation_rows(result, &flow);
 	return (Datum) 0;
+}
+
+/* Is it known which of its parents there are?  Else it is for a choice. */
+static bool
+has_parents(const TqStep *step, const bool *exists, const bool *skipped)
+{
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int parent = step->parents.places[i];
+
+		if (!exists[parent] && !skipped[parent])
+			return false;
+	}
+	return true;
 }
 
 /* Those that there are, and those that are to come. */
@@ -196,8 +216,9 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
 										? "compensation"
 										: tq_step_type_name(step->type));
 	values[6] = Int32GetDatum(left);
+	nulls[6] = left == UNKNOWN;
 	values[7] = depends_on(flow->template, made->step_id);
-	nulls[0] = nulls[1] = nulls[6] = nulls[7] = false;
+	nulls[0] = nulls[1] = nulls[7] = false;
 	if (made->task_id == 0)
 	{
 		if (made->attempt < 0)
@@ -285,7 +306,8 @@ taskq_step_levels(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
-	tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	if (tq_flow_sight(flow.template) == 0)
+		tq_flow_require(&flow, TQ_RIGHT_READ, false);
 	for (int i = 0; i < flow.template->step_count; i++)
 	{
 		const TqStep *step = &flow.template->steps[flow.template->order[i]];

@@ -288,11 +288,10 @@ static void
 check_input(const TqFlow *flow)
 {
 	char *wrong;
+	int   largest = tq_start_largest_input(flow->template);
 
-	/* a queue says how large a payload may be, and the input may be one */
-	if (VARSIZE(flow->input) > tq_queue_defaults()->max_payload)
-		tq_error_too_large("input", VARSIZE(flow->input),
-						   tq_queue_defaults()->max_payload);
+	if (VARSIZE(flow->input) > largest)
+		tq_error_too_large("input", VARSIZE(flow->input), largest);
 	wrong = tq_start_wrong_input(flow);
 	if (wrong != NULL)
 		ereport(ERROR,
@@ -300,6 +299,34 @@ check_input(const TqFlow *flow)
 				 errmsg("input does not fit the schema of workflow \"%s\"",
 						flow->template->name),
 				 errdetail_internal("%s.", wrong)));
+}
+
+/*
+ * A queue says how large a payload may be.  The input is the payload of steps
+ * that have no other one; if there are none it may have what a queue allows
+ * that nobody has told anything else.
+ */
+int
+tq_start_largest_input(const TqTemplate *template)
+{
+	int largest = 0;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+		TqQueue      *queue;
+		int           allowed;
+
+		if (step->payload != NULL || step->wait != NULL ||
+			step->branch_count > 0 || step->type == TQ_STEP_BATCH_WORKER)
+			continue;
+		queue = tq_queue_find(step->queue);
+		allowed = queue != NULL ? queue->options.max_payload
+								: tq_queue_defaults()->max_payload;
+		if (largest == 0 || allowed < largest)
+			largest = allowed;
+	}
+	return largest > 0 ? largest : tq_queue_defaults()->max_payload;
 }
 
 /* Where the input does not fit its schema; NULL: it does. */

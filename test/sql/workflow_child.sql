@@ -270,6 +270,19 @@ SELECT wc.work(), wc.work(to_jsonb(repeat('x', 300)));
 SELECT * FROM wc.all(:w);
 SELECT regexp_replace(errors -> 0 ->> 'error', '\d+', 'ID') FROM taskq_get(wc.task(:w, 'sub'));
 
+-- the input is a payload, and as large as all queues allow whose steps have no other one
+SELECT taskq_create_queue('wc wide', '{"max_payload": 4000000}');
+SELECT taskq_define_workflow('{"name": "wc small", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "b", "queue": "wc tiny", "depends_on": ["a"]}]}'),
+       taskq_define_workflow('{"name": "wc picked", "version": "1", "queue": "wc wide", "steps": [{"name": "a"}, {"name": "b", "queue": "wc tiny", "depends_on": ["a"], "payload": {"n": {"$": "$.input.n"}}}, {"name": "go", "type": "signal", "queue": "wc tiny", "depends_on": ["b"], "signal": {"name": "go"}}]}'),
+       taskq_define_workflow('{"name": "wc unread", "version": "1", "queue": "wc tiny", "steps": [{"name": "a", "payload": 1}]}'),
+       taskq_define_workflow('{"name": "wc around", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "wc small", "input": {"n": {"$": "$.input.n"}}}}]}');
+SELECT n, chars, regexp_replace(t.try(format('SELECT taskq_start_workflow(%L, jsonb_build_object(%L, repeat(%L, %s)))', n, 'n', 'x', chars)), '^\d+$', 'started') AS answer
+  FROM (VALUES ('wc small', 100), ('wc small', 300), ('wc picked', 300), ('wc picked', 2000000), ('wc picked', 5000000), ('wc unread', 300), ('wc unread', 2000000)) v (n, chars);
+SELECT taskq_start_workflow('wc around', jsonb_build_object('n', repeat('x', 300))) AS w \gset
+SELECT wc.seen(:w);
+SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name IN ('wc small', 'wc picked', 'wc unread') AND finished_at IS NULL;
+
 -- nobody has the rights of a role that was dropped
 CREATE ROLE wc_gone;
 SELECT taskq_grant('wc', 'wc_gone', '{submit}');

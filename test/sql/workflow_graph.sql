@@ -103,6 +103,9 @@ SET ROLE regress_taskq_wg_work;
 SELECT t.code(format('SELECT taskq_workflow_graph(%s)', :w));
 SET ROLE regress_taskq_wg_monitor;
 SELECT wg.nodes(:two);
+-- and all of an instance but what it carries
+SELECT d - '{steps,edges,workflow_id,next,blocked_by,correlation_id}'::text[] FROM taskq_workflow(:two) d;
+SELECT * FROM taskq_step_levels(:two) ORDER BY level, step;
 RESET ROLE;
 -- ten thousand steps
 BEGIN;

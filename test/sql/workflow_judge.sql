@@ -152,5 +152,11 @@ SELECT taskq_cancel_workflow(:w);
 SELECT taskq_complete(task_id, token, CASE step WHEN 'd' THEN '{"create": ["x"]}'::jsonb ELSE '{"total": 3, "size": 1}' END) FROM wj.held;
 SELECT wj.seen(:w), taskq_workflow(:w) -> 'counts' ->> 'not_created' AS not_created, taskq_workflow(:w) -> 'counts' ->> 'skipped' AS skipped;
 
+-- why an instance has failed in which none has died: what was cancelled first, in time
+SELECT taskq_define_workflow('{"name": "judge stop", "version": "1", "queue": "wj stop", "on_failure": "stop", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('judge stop') AS w \gset
+SELECT taskq_cancel(wj.task(:w, 'c'), 'nobody wants it'), wj.seen(:w);
+SELECT step, reason FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY step;
+
 SELECT * FROM taskq_check();
 DROP SCHEMA wj CASCADE;
