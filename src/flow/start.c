@@ -81,7 +81,9 @@ static TqStmt stmt_add = {
 
 static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void   require_queues(const TqTemplate *template);
-static char **queues_of(const TqTemplate *template, int *count);
+static char **queues_of(const TqTemplate *template, bool given_input,
+						int *count);
+static bool   is_given_input(const TqStep *step);
 static int    compare_names(const void *a, const void *b);
 static void   check_input(const TqFlow *flow);
 static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
@@ -206,7 +208,7 @@ static void
 require_queues(const TqTemplate *template)
 {
 	int    count;
-	char **names = queues_of(template, &count);
+	char **names = queues_of(template, false, &count);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -223,7 +225,7 @@ void
 tq_start_queues(const TqTemplate *template, bool by_extension)
 {
 	int    count;
-	char **names = queues_of(template, &count);
+	char **names = queues_of(template, false, &count);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -239,7 +241,7 @@ tq_start_missing_queue(const TqTemplate *template)
 {
 	const char *missing = NULL;
 	int         count;
-	char      **names = queues_of(template, &count);
+	char      **names = queues_of(template, false, &count);
 
 	for (int i = 0; i < count && missing == NULL; i++)
 	{
@@ -250,9 +252,12 @@ tq_start_missing_queue(const TqTemplate *template)
 	return missing;
 }
 
-/* The queues that the template names, in order, each once. */
+/*
+ * The queues that the template names, or those of steps that are given the
+ * input, in order, each once.
+ */
 static char **
-queues_of(const TqTemplate *template, int *count)
+queues_of(const TqTemplate *template, bool given_input, int *count)
 {
 	char **names = palloc(sizeof(char *) * (2 * template->step_count + 1));
 	int    named = 0;
@@ -261,9 +266,11 @@ queues_of(const TqTemplate *template, int *count)
 	{
 		const TqStep *step = &template->steps[i];
 
-		if (i == 0 || strcmp(step->queue, names[named - 1]) != 0)
+		if (given_input && !is_given_input(step))
+			continue;
+		if (named == 0 || strcmp(step->queue, names[named - 1]) != 0)
 			names[named++] = step->queue;
-		if (step->compensate != NULL)
+		if (!given_input && step->compensate != NULL)
 			names[named++] = step->compensate->queue;
 	}
 	if (named > 1)
@@ -275,6 +282,13 @@ queues_of(const TqTemplate *template, int *count)
 			names[(*count)++] = names[i];
 	}
 	return names;
+}
+
+static bool
+is_given_input(const TqStep *step)
+{
+	return step->payload == NULL && step->wait == NULL &&
+		   step->branch_count == 0 && step->type != TQ_STEP_BATCH_WORKER;
 }
 
 static int
@@ -309,23 +323,20 @@ check_input(const TqFlow *flow)
 int
 tq_start_largest_input(const TqTemplate *template)
 {
-	int largest = 0;
+	int    largest = 0;
+	int    count;
+	char **names = queues_of(template, true, &count);
 
-	for (int i = 0; i < template->step_count; i++)
+	for (int i = 0; i < count; i++)
 	{
-		const TqStep *step = &template->steps[i];
-		TqQueue      *queue;
-		int           allowed;
+		TqQueue *queue = tq_queue_find(names[i]);
+		int      allowed = queue != NULL ? queue->options.max_payload
+										 : tq_queue_defaults()->max_payload;
 
-		if (step->payload != NULL || step->wait != NULL ||
-			step->branch_count > 0 || step->type == TQ_STEP_BATCH_WORKER)
-			continue;
-		queue = tq_queue_find(step->queue);
-		allowed = queue != NULL ? queue->options.max_payload
-								: tq_queue_defaults()->max_payload;
 		if (largest == 0 || allowed < largest)
 			largest = allowed;
 	}
+	pfree(names);
 	return largest > 0 ? largest : tq_queue_defaults()->max_payload;
 }
 
