@@ -58,7 +58,7 @@ compare:
 
 format:
 	clang-format -i $(wildcard $(TASKQ_SRC)/src/*.[ch] \
-		$(TASKQ_SRC)/src/*/*.[ch])
+		$(TASKQ_SRC)/src/*/*.[ch] $(TASKQ_SRC)/src/*/*/*.[ch])
 
 ifneq (,$(OTHER_GOALS))
 $(OTHER_GOALS):
@@ -71,8 +71,8 @@ EXTENSION = taskq
 MODULE_big = taskq
 PGFILEDESC = "taskq - a durable task queue"
 
-C_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c))
-C_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h)
+C_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c $(TASKQ_SRC)/src/*/*/*.c))
+C_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h $(TASKQ_SRC)/src/*/*/*.h)
 OBJS = $(patsubst $(TASKQ_SRC)/%.c,%.o,$(C_FILES))
 
 # The install script is these parts, in this order.

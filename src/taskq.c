@@ -12,14 +12,14 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/guc.h"
-#include "core/dead_letter.h"
-#include "core/entries.h"
-#include "core/xact.h"
-#include "flow/flow.h"
-#include "ordered/insertion.h"
-#include "ordered/line.h"
+#include "command/dead_letter.h"
+#include "flow/instance/flow.h"
+#include "keyed/key_insertion.h"
+#include "keyed/key_queue.h"
 #include "process/process.h"
 #include "shared/shmem.h"
+#include "store/index_entry.h"
+#include "xact/xact.h"
 
 PG_MODULE_MAGIC;
 

@@ -3,13 +3,13 @@
  *
  * The columns that a claim changes (token to state) are fixed in width, not
  * null and side by side, and no index or predicate uses them, so that a
- * claim is a heap-only update; TqTaskFixed in core/task.h is the image of
+ * claim is a heap-only update; TqTaskFixed in store/task.h is the image of
  * the fixed part.  Half of each page is left free for such updates.
  */
 CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
 COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
 
-/* What ids and tokens go on above; core/id.c tells how. */
+/* What ids and tokens go on above; engine/id.c tells how. */
 CREATE SEQUENCE taskq.task_id_bound_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.task_id_bound_seq IS
     'No number above this one has been drawn from taskq.task_id_seq; on disk before one is';

@@ -2,8 +2,8 @@
  * 19_key: the keys of tasks whose order matters.
  *
  * A row is the mutex of its key: locked by whoever puts a task of the key
- * into the line or takes one out of it, never by a claim.  core/key.c tells
- * about it, ordered/line.c about the line.
+ * into the line or takes one out of it, never by a claim.  engine/key.c tells
+ * about it, keyed/key_queue.c about the line.
  */
 CREATE TABLE taskq.key (
     queue_id integer NOT NULL,

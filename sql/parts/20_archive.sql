@@ -220,7 +220,7 @@ COMMENT ON COLUMN taskq.archive_rotation.bucket IS 'Number of the leaf';
 COMMENT ON COLUMN taskq.archive_rotation.since IS 'Since when';
 COMMENT ON CONSTRAINT archive_rotation_pkey ON taskq.archive_rotation IS 'One row';
 
-/* How many there are; core/finished.c tells how they are counted. */
+/* How many there are; query/finished_count.c tells how they are counted. */
 CREATE TABLE taskq.finished_count (
     bucket smallint NOT NULL,
     queue_id integer NOT NULL,

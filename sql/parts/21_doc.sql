@@ -1,7 +1,7 @@
 /*
  * 21_doc: documents that tasks share.
  *
- * ordered/doc.c tells about them.
+ * change/document.c tells about them.
  */
 CREATE TABLE taskq.doc (
     namespace pg_catalog.text NOT NULL COLLATE "C",

@@ -2,7 +2,7 @@
  * 23_workflow: templates of workflows, their instances, and what waits.
  *
  * A step is a task: a row of taskq.task with workflow_id and step_id.  An
- * edge stands as long as its parent has not finished; flow/edge.c tells
+ * edge stands as long as its parent has not finished; flow/instance/edge.c tells
  * about them.
  */
 CREATE SEQUENCE taskq.template_id_seq AS integer;

@@ -1,7 +1,7 @@
 /*
  * 51_check_lines: do tasks of a key wait as their queue says?
  *
- * ordered/line.c tells what must be so in a line at rest.
+ * keyed/key_queue.c tells what must be so in a line at rest.
  */
 CREATE VIEW taskq.line_problem AS
 WITH rule AS (

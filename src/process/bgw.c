@@ -42,10 +42,10 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "core/duty.h"
+#include "maintenance/duty.h"
 #include "process/bgw.h"
-#include "shared/registry.h"
-#include "shared/station.h"
+#include "shared/running.h"
+#include "shared/worker_directory.h"
 
 #define SLEEP_CEILING (60 * 1000) /* ms */
 #define PAUSE_FIRST 1000          /* ms, after an error */

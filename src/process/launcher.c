@@ -5,7 +5,7 @@
  * There is one in each server that preloads the library.  It starts when
  * recovery is over, hence after the promotion of a standby, and visits every
  * database once: it starts a worker there, which stays if it finds the
- * extension.  After that it learns from the station (shared/station.c) what
+ * extension.  After that it learns from the station (shared/worker_directory.c) what
  * there is to do, and sleeps until it is woken:
  *
  * - somebody asks to look at a database (CREATE EXTENSION and others);
@@ -53,7 +53,7 @@
 #include "process/bgw.h"
 #include "process/launcher.h"
 #include "shared/shmem.h"
-#include "shared/station.h"
+#include "shared/worker_directory.h"
 
 #define RESTART_SECONDS 5         /* of the launcher */
 #define SLEEP_CEILING (60 * 1000) /* ms */

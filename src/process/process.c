@@ -11,7 +11,7 @@
 
 #include "process/launcher.h"
 #include "process/process.h"
-#include "process/utility.h"
+#include "process/utility_hook.h"
 
 void
 tq_process_init(void)

@@ -6,13 +6,13 @@
  * claims, a bucket of claims for its rate) and for each worker with a limit
  * of its own (reserved claims); one for each database.  At most
  * taskq.max_counters; when there is no room, numbers are not known, and what
- * needs them says so (53400).  Reserved claims are in reserve.c, buckets in
- * bucket.c; what they share is declared in counter_table.h.
+ * needs them says so (53400).  Reserved claims are in reservation.c, buckets in
+ * rate_bucket.c; what they share is declared in counter_table.h.
  *
  * Numbers change when a transaction has ended: at the commit of what moved
  * tasks, or at the abort of what had reserved a claim.  They are not known
  * after a start, a wipe, and the end of a prepared transaction ("flagged");
- * then somebody counts rows (core/limit.c) while others go on working:
+ * then somebody counts rows (engine/limit.c) while others go on working:
  *
  * - While rows are counted, what ends is written down beside the entry
  *   (ended[], or the area for numbers of live tasks) and taken into account

@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-#include "shared/place.h"
+#include "shared/position.h"
 
 /* What a waiter can name; beyond that it is woken for more than it needs. */
 #define TQ_WAITER_QUEUES 16

@@ -1,4 +1,4 @@
-# door: one place changes the state of a task: src/core/state.c.  What writes
+# door: one place changes the state of a task: src/engine/state.c.  What writes
 # rows of tasks below it is called by nobody else; statements that take
 # finished or dropped tasks away are listed here, and none writes a state.
 . test/run/tap.sh
@@ -71,7 +71,7 @@ none 'no other writes a task, or its state' "$(
 	# shellcheck disable=SC2046 # names without blanks
 	findings $(c_files) $(find sql -name '*.sql' | sort))"
 none 'the door writes the state' "$(
-	grep -qE 'task->f\.state = ' src/core/state.c || echo src/core/state.c)"
+	grep -qE 'task->f\.state = ' src/engine/state.c || echo src/engine/state.c)"
 
 # --- the lint can fail
 planted=$(mktemp -d)

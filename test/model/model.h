@@ -3,7 +3,7 @@
  *		A small world in which claims and commits meet in every order.
  *
  * Some tasks, their rows as transactions see them, the dispatch index, the
- * table of dead ranges (src/shared/range_core.c, compiled with small
+ * table of dead ranges (src/shared/dead_range_core.c, compiled with small
  * numbers), and some actors.  An actor is a short program of steps; the
  * search runs them in all orders, and after each step looks for a task that
  * is lost: it could be claimed, it stands inside of a dead range, and nobody
@@ -19,7 +19,7 @@
 
 #include "base/compat.h"
 
-#include "shared/range_core.h"
+#include "shared/dead_range_core.h"
 
 #define TASKS 4
 #define SLOTS 10

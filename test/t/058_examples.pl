@@ -55,7 +55,7 @@ END { kill 'KILL', values %pid_of }
 
 # --- words
 my @program = ('python3', "$top/examples/word_count/word_count.py");
-my @files = sort glob("$top/doc/*.md $top/src/*/*.c $top/sql/parts/*.sql");
+my @files = sort glob("$top/doc/*.md $top/src/*/*.c $top/src/*/*/*.c $top/sql/parts/*.sql");
 cmp_ok(scalar @files, '>', 100, 'there are ' . @files . ' files');
 command_ok([ @program, 'begin', @files ], 'begun');
 command_ok([ @program, 'begin', @files ], 'and once more');

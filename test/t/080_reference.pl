@@ -327,7 +327,7 @@ my %aside = map { $_ => 1 } qw(ERRCODE_ADMIN_SHUTDOWN ERRCODE_QUERY_CANCELED
   ERRCODE_UNDEFINED_OBJECT ERRCODE_OPERATOR_INTERVENTION ERRCODE_INSUFFICIENT_RESOURCES ERRCODE_TO_CATEGORY
   ERRCODE_TRANSACTION_ROLLBACK ERRCODE_PROGRAM_LIMIT_EXCEEDED ERRCODE_UNIQUE_VIOLATION);
 my %raised;
-for my $file (glob("$top/src/*.c $top/src/*/*.c"))
+for my $file (glob("$top/src/*.c $top/src/*/*.c $top/src/*/*/*.c"))
 {
 	$raised{$_} = 1 for content($file) =~ /\b(ERRCODE_(?!TQ_)\w+)/g;
 }

@@ -28,7 +28,7 @@ my $program = "$FindBin::Bin/lib/workflow_definitions.py";
 note "seed $seed";
 
 # What the engine knows, as it is written there
-my $source = slurp_file("$top/src/flow/definition.c");
+my $source = slurp_file("$top/src/flow/definition/definition.c");
 my @members;
 for my $what ('template', 'step')
 {

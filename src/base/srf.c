@@ -1,0 +1,47 @@
+/*
+ * srf.c
+ *		The rows that a function returns.
+ *
+ * They are kept until the function has ended.  They have the columns that the
+ * caller expects, who has read them from the function's declaration: to look
+ * them up once more takes a tenth of a claim that finds nothing.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+#include "base/srf.h"
+
+void
+tq_rows_begin(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext  caller;
+
+	if (result == NULL || !IsA(result, ReturnSetInfo) ||
+		(result->allowedModes & SFRM_Materialize) == 0 ||
+		result->expectedDesc == NULL)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg(
+				 "a function that returns rows was called where no rows can be returned")));
+	caller = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
+	result->setResult = tuplestore_begin_heap(
+		(result->allowedModes & SFRM_Materialize_Random) != 0, false,
+		work_mem);
+	result->returnMode = SFRM_Materialize;
+	MemoryContextSwitchTo(caller);
+}
+
+void
+tq_rows_add(ReturnSetInfo *result, const Datum *values, const bool *nulls)
+{
+	tuplestore_putvalues(result->setResult, result->expectedDesc,
+						 unconstify(Datum *, values),
+						 unconstify(bool *, nulls));
+}

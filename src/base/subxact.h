@@ -1,0 +1,14 @@
+/*
+ * subxact.h
+ *		Work whose errors end only itself.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_SUBXACT_H
+#define TQ_SUBXACT_H
+
+#include "base/compat.h"
+
+extern ErrorData *tq_guard(void (*work)(void *arg), void *arg);
+
+#endif /* TQ_SUBXACT_H */

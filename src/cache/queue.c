@@ -1,0 +1,634 @@
+/*
+ * queue.c
+ *		Queues and lanes, as a session knows them.
+ *
+ * A queue is read from its tables at first use, with its lanes, and kept in
+ * the session until somebody announces a change (base/catalog.c).  Kept
+ * queues are thrown away only by tq_queue_refresh, which every SQL function
+ * calls before it looks for a queue and never afterwards, so that a pointer
+ * holds for the call.
+ *
+ * A lane is a set of tags in use in a queue.  Its number is a hash that
+ * producers compute, so they need not ask each other; a row is written when
+ * a producer does not know the lane yet, and nothing keeps two of them from
+ * writing the same row.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "common/hashfn.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "xact/xact.h"
+
+typedef struct NameEntry
+{
+	char     name[TQ_MAX_NAME + 1];
+	TqQueue *queue;
+} NameEntry;
+
+typedef struct IdEntry
+{
+	int32    queue_id;
+	TqQueue *queue;
+} IdEntry;
+
+static MemoryContext cache_context = NULL;
+static HTAB         *by_name = NULL;
+static HTAB         *by_id = NULL;
+static TqQueue      *last_found = NULL; /* asked for again and again */
+static uint64        cache_generation = 0;
+static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
+static char        **all_names = NULL;  /* of queues */
+static int           all_names_count = 0;
+static int           bucket = -1; /* leaf of the archive being filled */
+static int           any_ordered = -1;
+
+#define QUEUE_COLUMNS                                                         \
+	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
+	"       q.paused_at IS NOT NULL, q.paused_until"                          \
+	"  FROM taskq.queue q"                                                    \
+	"  LEFT JOIN taskq.known_role r ON r.role_id = q.owner_role"
+
+static TqStmt stmt_by_name = {
+	QUEUE_COLUMNS " WHERE q.name = $1", 1, {TEXTOID}, NULL};
+
+static TqStmt stmt_by_id = {
+	QUEUE_COLUMNS " WHERE q.queue_id = $1", 1, {INT4OID}, NULL};
+
+static TqStmt stmt_lanes = {
+	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1"
+	" ORDER BY lane_id",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_add_lane = {
+	"INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES ($1, $2, $3)",
+	3,
+	{INT8OID, INT4OID, TEXTARRAYOID},
+	NULL};
+
+static TqStmt stmt_add_queue = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
+	" ON CONFLICT (name) DO NOTHING",
+	3,
+	{TEXTOID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_options = {"SELECT q.options, a.options FROM taskq.queue q"
+							  "  LEFT JOIN taskq.queue a ON a.queue_id = 0"
+							  " WHERE q.queue_id = $1",
+							  1,
+							  {INT4OID},
+							  NULL};
+
+static TqStmt stmt_ordered = {
+	"SELECT FROM taskq.queue"
+	" WHERE options ?| ARRAY['key_policy', 'max_running_per_key']",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_names = {
+	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_rotation = {
+	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
+
+static TqQueue *make(const char *name);
+static TqQueue *load(TqStmt *stmt, Datum arg);
+static TqQueue *read_queue(TqSpi *spi);
+static void     read_lanes(TqQueue *queue);
+static bool     is_match_of(const TqMatch *match, const TqTags *tags);
+static TqMatch *make_match(const TqQueue *queue, const TqTags *tags);
+static void     remember(TqQueue *queue);
+static void     load_all_queues(void);
+
+/*
+ * Forget what another session, or this one, has changed.  Called at the
+ * beginning of each SQL function, and by submit after it has its lock.
+ */
+void
+tq_queue_refresh(void)
+{
+	uint64  generation = tq_catalog_queue_generation();
+	HASHCTL ctl = {0};
+
+	if (generation == cache_generation)
+		return;
+	cache_generation = 0;
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(TopMemoryContext, "taskq queues",
+											  ALLOCSET_DEFAULT_SIZES);
+	by_name = by_id = NULL;
+	last_found = NULL;
+	all_queues = NULL;
+	all_names = NULL;
+	bucket = any_ordered = -1;
+	MemoryContextReset(cache_context);
+	ctl.hcxt = cache_context;
+	ctl.keysize = TQ_MAX_NAME + 1;
+	ctl.entrysize = sizeof(NameEntry);
+	by_name = hash_create("taskq queues by name", 32, &ctl,
+						  HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(IdEntry);
+	by_id = hash_create("taskq queues by id", 32, &ctl,
+						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	load_all_queues();
+	cache_generation = generation;
+}
+
+/* A queue by its name; NULL when there is none. */
+TqQueue *
+tq_queue_find(const char *name)
+{
+	NameEntry *entry;
+
+	if (last_found != NULL && strcmp(name, last_found->name) == 0)
+		return last_found;
+	if (strlen(name) > TQ_MAX_NAME)
+		return NULL;
+	entry = hash_search(by_name, name, HASH_FIND, NULL);
+	if (entry != NULL)
+		return last_found = entry->queue;
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		return NULL;
+	return load(&stmt_by_name, CStringGetTextDatum(name));
+}
+
+TqQueue *
+tq_queue_by_id(int32 queue_id)
+{
+	IdEntry *entry = hash_search(by_id, &queue_id, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		return entry->queue;
+	if (queue_id == 0)
+		return NULL;
+	return load(&stmt_by_id, Int32GetDatum(queue_id));
+}
+
+/*
+ * The queue that a call of current_user names, who must have the right on
+ * it.  NULL when it may be made later; TQ003 when queues are not.
+ */
+TqQueue *
+tq_queue_for(const char *name, TqRight right)
+{
+	TqQueue *queue;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	queue = tq_queue_find(name);
+	if (queue != NULL)
+		tq_role_require(queue, right);
+	else if (!tq_guc_auto_create_queues)
+		tq_error_no_such_queue(name);
+	else
+		tq_role_require_all(right);
+	return queue;
+}
+
+/*
+ * From here to the end of the transaction drop_queue waits for this
+ * transaction, and what the session knows of queues is not older.
+ */
+void
+tq_queue_lock_insertions(void)
+{
+	/* Taking the lock also reads announcements; what was known may be old. */
+	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
+	tq_queue_refresh();
+}
+
+/*
+ * The queue that a task is submitted to: current_user may, and it is made
+ * when it does not exist yet and the settings allow that; for the extension
+ * itself no right is needed.  A queue made so belongs to the extension's
+ * owner.
+ */
+TqQueue *
+tq_queue_for_submit(const char *name, bool by_extension)
+{
+	TqQueue *queue;
+
+	tq_queue_lock_insertions();
+	queue = tq_queue_find(name);
+	if (queue != NULL)
+	{
+		if (!by_extension)
+			tq_role_require(queue, TQ_RIGHT_SUBMIT);
+		return queue;
+	}
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	if (!tq_guc_auto_create_queues)
+		tq_error_no_such_queue(name);
+	if (!by_extension)
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
+	return make(name);
+}
+
+/*
+ * The queue of a step of an instance that goes on.  One that was dropped since
+ * is made again, whatever the setting says: the instance was started with it,
+ * and could go on in no other way.
+ */
+TqQueue *
+tq_queue_for_step(const char *name)
+{
+	TqQueue *queue;
+
+	tq_queue_lock_insertions();
+	queue = tq_queue_find(name);
+	return queue != NULL ? queue : make(name);
+}
+
+static TqQueue *
+make(const char *name)
+{
+	TqQueue *queue;
+	TqSpi    spi;
+	Datum    args[3];
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
+	args[2] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_add_queue, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_made();
+	tq_queue_refresh();
+	queue = tq_queue_find(name);
+	if (queue == NULL)
+		tq_error_serialization();
+	return queue;
+}
+
+/* The names of all queues, in order; kept until something changes. */
+char **
+tq_queue_names(int *count)
+{
+	TqSpi  spi;
+	uint64 rows;
+
+	if (all_names == NULL)
+	{
+		MemoryContext mine;
+
+		tq_spi_enter(&spi);
+		rows = tq_spi_look(&stmt_names, NULL, NULL, 0);
+		mine = MemoryContextSwitchTo(cache_context);
+		all_names = palloc(sizeof(char *) * (rows + 1));
+		for (uint64 i = 0; i < rows; i++)
+		{
+			bool isnull;
+
+			all_names[i] = TextDatumGetCString(tq_spi_get(i, 1, &isnull));
+		}
+		all_names_count = (int) rows;
+		MemoryContextSwitchTo(mine);
+		tq_spi_leave(&spi);
+	}
+	*count = all_names_count;
+	return all_names;
+}
+
+/* What queue '*' says for all queues. */
+const TqOptions *
+tq_queue_defaults(void)
+{
+	return &all_queues->options;
+}
+
+/*
+ * A queue's options as they are by now, for who has read announcements since
+ * the call began: the queue itself is kept as it was.
+ */
+const TqOptions *
+tq_queue_options_now(const TqQueue *queue)
+{
+	Datum      arg = Int32GetDatum(queue->queue_id);
+	TqOptions *options;
+	TqSpi      spi;
+
+	if (tq_catalog_queue_generation() == cache_generation)
+		return &queue->options;
+	options = palloc(sizeof(TqOptions));
+	tq_options_default(options);
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_options, &arg, NULL, 1) > 0)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		for (int column = 2; column >= 1; column--)
+		{
+			Jsonb *named = tq_spi_jsonb(&spi, 0, column);
+
+			if (named != NULL)
+				tq_options_read(options, named);
+		}
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	return options;
+}
+
+/* Does any queue let tasks wait for others of their key? */
+bool
+tq_queue_any_ordered(void)
+{
+	TqSpi spi;
+
+	if (any_ordered < 0)
+	{
+		tq_spi_enter(&spi);
+		any_ordered = tq_spi_look(&stmt_ordered, NULL, NULL, 1) > 0;
+		tq_spi_leave(&spi);
+	}
+	return any_ordered > 0;
+}
+
+/* Neither the queue nor all queues may be paused. */
+bool
+tq_queue_is_paused(const TqQueue *queue)
+{
+	TimestampTz until;
+
+	return tq_queue_paused_until(queue, &until);
+}
+
+/* Is it paused, and how long, as far as can be said now? */
+bool
+tq_queue_paused_until(const TqQueue *queue, TimestampTz *until)
+{
+	TimestampTz now = tq_clock_dispatch();
+
+	*until = now;
+	if (queue->paused)
+		*until = Max(*until, queue->paused_until);
+	if (all_queues->paused)
+		*until = Max(*until, all_queues->paused_until);
+	return *until > now;
+}
+
+/* The number of the lane of a set of tags in a queue. */
+int64
+tq_queue_lane_id(int32 queue_id, const TqTags *tags)
+{
+	uint64 hash = hash_bytes_uint32_extended((uint32) queue_id, 0);
+
+	for (int i = 0; i < tags->count; i++)
+		hash = hash_bytes_extended((const unsigned char *) tags->tags[i],
+								   (int) strlen(tags->tags[i]) + 1, hash);
+	return (int64) hash;
+}
+
+/*
+ * The lane of a set of tags in a queue, announced if it is new.
+ */
+int64
+tq_queue_lane(TqQueue *queue, const TqTags *tags)
+{
+	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
+	Datum args[3];
+	TqSpi spi;
+
+	StaticAssertStmt(offsetof(TqLane, lane_id) == 0,
+					 "lanes are compared by their first member");
+	if (bsearch(&lane_id, queue->lanes, queue->lane_count, sizeof(TqLane),
+				tq_order_int64) != NULL)
+		return lane_id;
+
+	if (queue->lane_count >= tq_guc_max_lanes)
+		tq_error_too_large("number of different sets of tags in the queue",
+						   (int64) queue->lane_count + 1, tq_guc_max_lanes);
+	args[0] = Int64GetDatum(lane_id);
+	args[1] = Int32GetDatum(queue->queue_id);
+	args[2] = tags->count > 0
+				  ? tq_arg_tags_datum(tags)
+				  : PointerGetDatum(construct_empty_array(TEXTOID));
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_made();
+	return lane_id;
+}
+
+/*
+ * The lanes of a queue that match the tags; NULL: all.  A session claims with
+ * the same tags most of the time, so what was found is kept.
+ */
+const TqMatch *
+tq_queue_match(const TqQueue *queue, const TqTags *tags)
+{
+	TqMatch **kept = &((TqQueue *) queue)->match;
+	TqMatch  *old = *kept;
+
+	if (old != NULL)
+	{
+		if (is_match_of(old, tags))
+			return old;
+		*kept = NULL;
+		for (int i = 0; i < old->tags.count; i++)
+			pfree(old->tags.tags[i]);
+		pfree(old);
+	}
+	*kept = make_match(queue, tags);
+	return *kept;
+}
+
+static bool
+is_match_of(const TqMatch *match, const TqTags *tags)
+{
+	if (tags == NULL || match->all)
+		return tags == NULL && match->all;
+	if (tags->count != match->tags.count)
+		return false;
+	for (int i = 0; i < tags->count; i++)
+	{
+		if (strcmp(tags->tags[i], match->tags.tags[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* In one piece, but for the words. */
+static TqMatch *
+make_match(const TqQueue *queue, const TqTags *tags)
+{
+	int      words = tags == NULL ? 0 : tags->count;
+	TqMatch *match = MemoryContextAllocZero(
+		cache_context, sizeof(TqMatch) + sizeof(int64) * queue->lane_count +
+						   sizeof(char *) * words);
+
+	match->all = tags == NULL;
+	match->lanes = (int64 *) (match + 1);
+	match->tags.tags = (char **) (match->lanes + queue->lane_count);
+	match->tags.count = words;
+	for (int i = 0; i < words; i++)
+		match->tags.tags[i] =
+			MemoryContextStrdup(cache_context, tags->tags[i]);
+	for (int i = 0; i < queue->lane_count; i++)
+	{
+		const TqLane *lane = &queue->lanes[i];
+
+		/* sets of tags with one hash are one lane */
+		if ((tags == NULL || tq_arg_tags_subset(&lane->tags, tags)) &&
+			(match->count == 0 ||
+			 match->lanes[match->count - 1] != lane->lane_id))
+			match->lanes[match->count++] = lane->lane_id;
+	}
+	return match;
+}
+
+/* The leaf of the archive that is being filled. */
+int
+tq_queue_bucket(void)
+{
+	if (bucket < 0)
+	{
+		TqSpi spi;
+		int   found = 0;
+
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_rotation, NULL, NULL, 1) > 0)
+			found = tq_spi_int4(0, 1, 0);
+		tq_spi_leave(&spi);
+		bucket = (found >= 0 && found < TQ_LEAVES) ? found : 0;
+	}
+	return bucket;
+}
+
+static TqQueue *
+load(TqStmt *stmt, Datum arg)
+{
+	TqQueue *queue = NULL;
+	TqSpi    spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
+	{
+		queue = read_queue(&spi);
+		read_lanes(queue);
+	}
+	tq_spi_leave(&spi);
+	if (queue != NULL)
+		remember(queue);
+	return queue;
+}
+
+/* A TqQueue from the row that SPI has just read. */
+static TqQueue *
+read_queue(TqSpi *spi)
+{
+	TqQueue      *queue;
+	bool          isnull;
+	Datum         value;
+	Jsonb        *options;
+	char         *name = tq_spi_text(spi, 0, 2);
+	MemoryContext mine;
+
+	value = tq_spi_get(0, 4, &isnull);
+	options = DatumGetJsonbP(value);
+	mine = MemoryContextSwitchTo(cache_context);
+	queue = palloc0(sizeof(TqQueue));
+	queue->queue_id = tq_spi_int4(0, 1, 0);
+	queue->name = pstrdup(name);
+	value = tq_spi_get(0, 3, &isnull);
+	queue->owner = isnull ? InvalidOid : DatumGetObjectId(value);
+	if (all_queues != NULL)
+		queue->options = all_queues->options;
+	else
+		tq_options_default(&queue->options);
+	tq_options_read(&queue->options, options);
+	queue->paused = tq_spi_bool(0, 5);
+	queue->paused_until = tq_spi_time(0, 6, DT_NOEND);
+	MemoryContextSwitchTo(mine);
+	return queue;
+}
+
+static void
+read_lanes(TqQueue *queue)
+{
+	Datum         arg = Int32GetDatum(queue->queue_id);
+	uint64        rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
+	MemoryContext mine = MemoryContextSwitchTo(cache_context);
+
+	queue->lanes = palloc0(sizeof(TqLane) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqLane *lane = &queue->lanes[i];
+		bool    isnull;
+		Datum  *values;
+		bool   *nulls;
+		int     count;
+
+		lane->lane_id = tq_spi_int8(i, 1, 0);
+		deconstruct_array(DatumGetArrayTypeP(tq_spi_get(i, 2, &isnull)),
+						  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls,
+						  &count);
+		lane->tags.tags = palloc(sizeof(char *) * (count + 1));
+		for (int t = 0; t < count; t++)
+			lane->tags.tags[t] = nulls[t] ? pstrdup("")
+										  : TextDatumGetCString(values[t]);
+		lane->tags.count = count;
+		tq_arg_tags_sort(&lane->tags);
+	}
+	queue->lane_count = (int) rows;
+	MemoryContextSwitchTo(mine);
+}
+
+static void
+remember(TqQueue *queue)
+{
+	NameEntry *name_entry;
+	IdEntry   *id_entry;
+
+	name_entry = hash_search(by_name, queue->name, HASH_ENTER, NULL);
+	name_entry->queue = queue;
+	id_entry = hash_search(by_id, &queue->queue_id, HASH_ENTER, NULL);
+	id_entry->queue = queue;
+}
+
+static void
+load_all_queues(void)
+{
+	Datum    arg = Int32GetDatum(0);
+	TqQueue *queue = NULL;
+	TqSpi    spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_by_id, &arg, NULL, 1) > 0)
+		queue = read_queue(&spi);
+	tq_spi_leave(&spi);
+	if (queue == NULL)
+	{
+		queue = MemoryContextAllocZero(cache_context, sizeof(TqQueue));
+		queue->name = MemoryContextStrdup(cache_context, TQ_QUEUE_ALL);
+		tq_options_default(&queue->options);
+	}
+	all_queues = queue;
+}

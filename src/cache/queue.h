@@ -1,0 +1,65 @@
+/*
+ * queue.h
+ *		Queues and lanes, as a session knows them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_QUEUE_H
+#define TQ_QUEUE_H
+
+#include "base/compat.h"
+
+#include "base/arg.h"
+#include "base/types.h"
+#include "cache/options.h"
+
+#define TQ_QUEUE_ALL "*"
+
+typedef struct TqLane
+{
+	int64  lane_id;
+	TqTags tags;
+} TqLane;
+
+/* The lanes that match a claim's tags. */
+typedef struct TqMatch
+{
+	TqTags tags;
+	bool   all; /* whatever the tags */
+	int    count;
+	int64 *lanes; /* rising, different */
+} TqMatch;
+
+typedef struct TqQueue
+{
+	int32       queue_id;
+	char       *name;
+	Oid         owner;   /* role; InvalidOid when it is gone */
+	TqOptions   options; /* with the defaults of queue '*' */
+	bool        paused;
+	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
+	TqLane     *lanes;
+	int         lane_count;
+	TqMatch    *match; /* of the last claim; NULL: there was none */
+} TqQueue;
+
+/* A TqQueue lives until the next tq_queue_refresh. */
+extern void     tq_queue_refresh(void);
+extern TqQueue *tq_queue_find(const char *name);
+extern TqQueue *tq_queue_by_id(int32 queue_id);
+extern TqQueue *tq_queue_for(const char *name, TqRight right);
+extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
+extern TqQueue *tq_queue_for_step(const char *name);
+extern void     tq_queue_lock_insertions(void);
+extern char   **tq_queue_names(int *count);
+extern const TqOptions *tq_queue_defaults(void);
+extern const TqOptions *tq_queue_options_now(const TqQueue *queue);
+extern bool             tq_queue_any_ordered(void);
+extern bool             tq_queue_is_paused(const TqQueue *queue);
+extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
+extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
+extern const TqMatch *tq_queue_match(const TqQueue *queue, const TqTags *tags);
+extern int64          tq_queue_lane_id(int32 queue_id, const TqTags *tags);
+extern int            tq_queue_bucket(void);
+
+#endif /* TQ_QUEUE_H */

@@ -1,0 +1,589 @@
+/*
+ * change.c
+ *		taskq_change: one atomic change of several tasks and documents.
+ *
+ * Everything or nothing, and every problem at once.  In this order:
+ *
+ * 1. All entries are read (change_entry.c).
+ * 2. Keys, references, rows of tasks and documents are locked
+ *	  (change_lock.c): what is tested holds until the transaction ends.
+ * 3. What is wrong is collected, from rows that nobody else can change any
+ *	  more.  If anything is, the call ends with TQ010 and all of it
+ *	  (change_problem.c).
+ * 4. Deletes, then updates without a lease, which make room, then those with
+ *	  one, by id each; then adds as given, then documents.
+ *
+ * A task is owned by the worker that holds it, as long as the claim has not
+ * ended.  A lease makes an update or an add a claim: it counts, draws a token,
+ * and keeps to the limits.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "utils/memutils.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/srf.h"
+#include "cache/role.h"
+#include "change/change.h"
+#include "command/submit.h"
+#include "engine/dispatch.h"
+#include "engine/failure.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "query/task_info.h"
+
+PG_FUNCTION_INFO_V1(taskq_change);
+
+static void     find_misuse(TqChange *change);
+static void     check_row(TqChange *change, TqEntry *entry);
+static bool     is_owned_by_other(const TqChange *change, const TqTask *task);
+static bool     is_ours(const TqChange *change, const TqTask *task);
+static void     find_collisions(TqChange *change);
+static void     find_collision(TqChange *change, TqEntry *entry);
+static bool     gives_way(const TqChange *change, const TqEntry *entry,
+						  int64 holder);
+static void     find_lost(TqChange *change, TqEntry *entry);
+static void     delete_task(TqChange *change, TqEntry *entry);
+static void     update_without_lease(TqChange *change, TqEntry *entry);
+static void     update_with_lease(TqChange *change, TqEntry *entry);
+static void     update_task(TqChange *change, const TqEntry *entry);
+static bool     release(TqChange *change, int64 task_id);
+static void     own(TqChange *change, const TqEntry *entry);
+static void     add_task(TqChange *change, TqEntry *entry);
+static TqQueue *reread(TqChange *change, int64 task_id, TqTask *task);
+static void     tell(TqChange *change, ReturnSetInfo *result);
+static int      compare_references(const void *a, const void *b);
+
+Datum
+taskq_change(PG_FUNCTION_ARGS)
+{
+	TqCall   call;
+	TqChange change = {0};
+	Jsonb   *lists[TQ_PARTS];
+
+	tq_rows_begin(fcinfo);
+	tq_change_begin(&change, &call, tq_arg_name(fcinfo, 0, "worker", NULL));
+	for (int part = 0; part < TQ_PARTS; part++)
+		lists[part] = tq_arg_jsonb(fcinfo, 1 + part);
+	tq_change_read(&change, lists);
+	tq_call_begin(&call, "taskq_change()");
+	tq_queue_lock_insertions();
+	tq_worker_if_registered(change.worker, &change.who);
+	tq_change_sort(&change);
+	find_misuse(&change);
+	tq_change_lock_all(&change);
+	tq_call_snapshot();
+	tq_change_check(&change, true);
+	find_collisions(&change);
+	tq_doc_check(&change);
+	tq_change_end_if_any(&change);
+	TQ_DEBUG_POINT("change_decided");
+	if (change.takes && change.who.worker_id == 0)
+		tq_worker_for_claim(change.worker, &change.who);
+	tq_change_each(&change, change.by_id, change.by_id_count, delete_task);
+	tq_change_each(&change, change.by_id, change.by_id_count,
+				   update_without_lease);
+	tq_change_each(&change, change.by_id, change.by_id_count,
+				   update_with_lease);
+	tq_change_each(&change, change.adds, change.add_count, add_task);
+	tq_call_snapshot();
+	tq_change_each(&change, change.by_id, change.by_id_count, find_lost);
+	tq_doc_apply(&change);
+	/* limits that had no room, names that came meanwhile */
+	tq_change_end_if_any(&change);
+	tq_call_snapshot();
+	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
+	tq_call_end(&call);
+	return (Datum) 0;
+}
+
+/*
+ * Note what is wrong with the tasks, as the call's snapshot sees them; of
+ * those that were to be locked, and could not be, that they are not there.
+ */
+void
+tq_change_check(TqChange *change, bool locked)
+{
+	for (int i = 0; i < change->by_id_count; i++)
+		change->by_id[i]->locked |= !locked;
+	tq_change_each(change, change->by_id, change->by_id_count, check_row);
+}
+
+/* The entry of that id in a list sorted by ids; NULL: there is none. */
+const TqEntry *
+tq_change_find(TqEntry *const *entries, int count, int64 id)
+{
+	int low = 0;
+	int high = count;
+
+	while (low < high)
+	{
+		int middle = (low + high) / 2;
+
+		if (entries[middle]->id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && entries[low]->id == id ? entries[low] : NULL;
+}
+
+/* Return a task as it is now. */
+void
+tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
+				 ReturnSetInfo *result)
+{
+	Datum  values[TQ_SCAN_COLUMNS];
+	bool   nulls[TQ_SCAN_COLUMNS];
+	TqTask task;
+
+	if (!tq_row_find(call, task_id, &task))
+		return;
+	tq_info_row(info, &task, values, nulls);
+	tq_rows_add(result, values, nulls);
+}
+
+/* What a step allocates goes with it. */
+void
+tq_change_each(TqChange *change, TqEntry **entries, int count,
+			   TqChangeStep step)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq change", ALLOCSET_DEFAULT_SIZES);
+
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		step(change, entries[i]);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+}
+
+/* Adds as given, the others by their ids. */
+void
+tq_change_sort(TqChange *change)
+{
+	Size size = sizeof(TqEntry *) * (change->count + 1);
+
+	change->adds = palloc_extended(size, MCXT_ALLOC_HUGE);
+	change->by_id = palloc_extended(size, MCXT_ALLOC_HUGE);
+	for (int i = 0; i < change->count; i++)
+	{
+		TqEntry *entry = &change->entries[i];
+
+		change->takes = change->takes ||
+						(entry->doc == NULL && entry->lease > 0);
+		if (entry->part == TQ_PART_ADDS)
+			change->adds[change->add_count++] = entry;
+		else if (entry->doc == NULL)
+			change->by_id[change->by_id_count++] = entry;
+	}
+	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *),
+		  tq_change_compare_ids);
+}
+
+/* Nothing to do; one task twice. */
+static void
+find_misuse(TqChange *change)
+{
+	bool any = false;
+
+	for (int i = 0; i < change->count; i++)
+		any = any || (change->entries[i].part != TQ_PART_DEPENDS &&
+					  change->entries[i].part != TQ_PART_DOC_DEPENDS);
+	if (!any)
+		tq_change_problem(change, TQ_PROBLEM_BUGS,
+						  "\"nothing is to be changed\"");
+	for (int i = 1; i < change->by_id_count; i++)
+	{
+		if (change->by_id[i - 1]->id == change->by_id[i]->id)
+			tq_change_twice(change, "task", change->by_id[i - 1],
+							change->by_id[i]);
+	}
+}
+
+/* Is the task there, in that version, and may it be changed? */
+static void
+check_row(TqChange *change, TqEntry *entry)
+{
+	static const TqProblem missing[] = {
+		[TQ_PART_UPDATES] = TQ_PROBLEM_CHANGES,
+		[TQ_PART_DELETES] = TQ_PROBLEM_DELETES,
+		[TQ_PART_DEPENDS] = TQ_PROBLEM_DEPENDS};
+	TqTask   task;
+	TqQueue *queue = NULL;
+	int      rights = 0;
+
+	if (entry->part == TQ_PART_MAKES_WAY)
+		return;
+	if (entry->locked && tq_row_find(change->call, entry->id, &task))
+	{
+		queue = tq_queue_by_id(task.f.queue_id);
+		rights = queue == NULL ? 0 : tq_role_rights(queue);
+	}
+	if (rights == 0 ||
+		(entry->has_version && entry->version != task.f.version))
+	{
+		tq_change_problem(change, missing[entry->part], INT64_FORMAT,
+						  entry->id);
+		return;
+	}
+	if ((rights & TQ_RIGHT_WORK) == 0)
+		tq_error_task_right(TQ_RIGHT_WORK);
+	if (entry->part == TQ_PART_DEPENDS)
+		return;
+	if (is_owned_by_other(change, &task))
+		tq_change_problem(change, TQ_PROBLEM_OWNED, INT64_FORMAT, entry->id);
+	else if (entry->part == TQ_PART_UPDATES && entry->lease > 0 &&
+			 task.f.state != TQ_STATE_PENDING &&
+			 task.f.state != TQ_STATE_RUNNING)
+		tq_change_bug(change, entry,
+					  psprintf("has a lease, and its task is %s",
+							   tq_state_name((TqState) task.f.state)));
+}
+
+/* Held, and not for longer than the claim lasts. */
+static bool
+is_owned_by_other(const TqChange *change, const TqTask *task)
+{
+	return task->f.state == TQ_STATE_RUNNING &&
+		   task->f.lease_until > tq_clock_dispatch() && !is_ours(change, task);
+}
+
+static bool
+is_ours(const TqChange *change, const TqTask *task)
+{
+	char *name;
+
+	if (task->f.state != TQ_STATE_RUNNING || task->f.worker_id == 0)
+		return false;
+	name = tq_worker_name(task->f.worker_id);
+	return name != NULL && strcmp(name, change->worker) == 0;
+}
+
+/* References that tasks get and others have, or two of them get. */
+static void
+find_collisions(TqChange *change)
+{
+	TqEntry **named = palloc_extended(sizeof(TqEntry *) * (change->count + 1),
+									  MCXT_ALLOC_HUGE);
+	int       count = 0;
+
+	for (int i = 0; i < change->count; i++)
+	{
+		TqEntry *entry = &change->entries[i];
+
+		if (tq_change_reference(entry) != NULL && !entry->skip_existing &&
+			(entry->part == TQ_PART_UPDATES ||
+			 !entry->inner->args[TQ_SUBMIT_QUEUE].isnull))
+			named[count++] = entry;
+	}
+	tq_change_each(change, named, count, find_collision);
+	qsort(named, count, sizeof(TqEntry *), compare_references);
+	for (int i = 1; i < count; i++)
+	{
+		if (compare_references(&named[i - 1], &named[i]) == 0 &&
+			named[i]->part == TQ_PART_ADDS &&
+			named[i - 1]->part == TQ_PART_ADDS)
+			tq_change_collision(change, TQ_PROBLEM_COLLISIONS,
+								named[i]->sub.reference);
+	}
+	pfree(named);
+}
+
+/* The reference that a task gets; NULL: none. */
+char *
+tq_change_reference(const TqEntry *entry)
+{
+	if (entry->part == TQ_PART_ADDS)
+		return entry->sub.reference;
+	return entry->part == TQ_PART_UPDATES ? entry->changes->sub.reference
+										  : NULL;
+}
+
+static void
+find_collision(TqChange *change, TqEntry *entry)
+{
+	const TqSubmission *sub =
+		entry->part == TQ_PART_ADDS ? &entry->sub : &entry->changes->sub;
+	TqQueue *queue = NULL;
+	int64    holder;
+	TqState  state;
+	TqTask   task;
+
+	if (entry->part == TQ_PART_ADDS || entry->changes->named[TQ_SUBMIT_QUEUE])
+		queue = tq_queue_find(sub->queue_name);
+	else if (entry->locked && tq_row_find(change->call, entry->id, &task))
+		queue = tq_queue_by_id(task.f.queue_id);
+	/* its earlier tasks make way, and then it is seen */
+	if (entry->part == TQ_PART_ADDS && sub->insertion != TQ_INSERTION_APPEND)
+		return;
+	if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
+		!tq_submit_is_held(queue, sub->reference, &holder, &state) ||
+		gives_way(change, entry, holder))
+		return;
+	if (IsolationUsesXactSnapshot() && TQ_STATE_IS_LIVE(state) &&
+		!tq_row_find(change->call, holder, &task))
+		tq_error_serialization();
+	tq_change_collision(change, TQ_PROBLEM_COLLISIONS, sub->reference);
+}
+
+/*
+ * Does this change take the reference from its holder before it is given?
+ * Deletes come before updates, and these before adds.
+ */
+static bool
+gives_way(const TqChange *change, const TqEntry *entry, int64 holder)
+{
+	const TqEntry *other =
+		tq_change_find(change->by_id, change->by_id_count, holder);
+
+	if (other == NULL)
+		return false;
+	if (other == entry || other->part == TQ_PART_DELETES)
+		return true;
+	return entry->part == TQ_PART_ADDS && other->part == TQ_PART_UPDATES &&
+		   (other->changes->named[TQ_SUBMIT_QUEUE] ||
+			(other->changes->named[TQ_SUBMIT_REFERENCE] &&
+			 (other->changes->sub.reference == NULL ||
+			  strcmp(other->changes->sub.reference, entry->sub.reference) !=
+				  0)));
+}
+
+/* What was added must not remove what the change depends on. */
+static void
+find_lost(TqChange *change, TqEntry *entry)
+{
+	TqTask task;
+
+	if (entry->part == TQ_PART_DEPENDS &&
+		!tq_row_find(change->call, entry->id, &task))
+		tq_change_problem(change, TQ_PROBLEM_DEPENDS, INT64_FORMAT, entry->id);
+}
+
+/* By its owner it is done, else cancelled. */
+static void
+delete_task(TqChange *change, TqEntry *entry)
+{
+	TqTask   task;
+	TqMove   move = {0};
+	TqQueue *queue;
+
+	if (entry->part != TQ_PART_DELETES)
+		return;
+	queue = reread(change, entry->id, &task);
+	tq_step_refuse(&task, "changed by taskq_change()");
+	if (is_ours(change, &task))
+	{
+		move.to = TQ_STATE_DONE;
+		move.wanted = "completed";
+	}
+	else
+	{
+		move.to = TQ_STATE_CANCELLED;
+		move.reason = TQ_REASON_DELETED;
+		move.wanted = "deleted";
+	}
+	if (!tq_state_enter(change->call, queue, &task, &move))
+		tq_error_serialization();
+}
+
+static void
+update_without_lease(TqChange *change, TqEntry *entry)
+{
+	if (entry->part == TQ_PART_UPDATES && entry->lease == 0)
+		update_task(change, entry);
+}
+
+static void
+update_with_lease(TqChange *change, TqEntry *entry)
+{
+	if (entry->part == TQ_PART_UPDATES && entry->lease > 0)
+		update_task(change, entry);
+}
+
+/*
+ * A task that is ours and stays so keeps its claim, unless it gets another
+ * place in a queue.  All others go back to their queue first.
+ */
+static void
+update_task(TqChange *change, const TqEntry *entry)
+{
+	TqChanges  *changes = entry->changes;
+	TimestampTz due_at;
+	TqTask      task;
+	TqQueue    *queue = reread(change, entry->id, &task);
+	bool        moves = changes->named[TQ_SUBMIT_QUEUE] ||
+				 changes->named[TQ_SUBMIT_TAGS] ||
+				 changes->named[TQ_SUBMIT_KEY] ||
+				 changes->named[TQ_SUBMIT_PRIORITY] ||
+				 changes->named[TQ_SUBMIT_REFERENCE];
+	bool released = false;
+
+	tq_step_refuse(&task, "changed by taskq_change()");
+	if (entry->lease > 0 && !moves && is_ours(change, &task))
+	{
+		(void) tq_update_apply(&task, changes, &due_at);
+		task.f.lease_until = tq_clock_dispatch() + entry->lease;
+		if (!tq_state_touch(change->call, queue, &task))
+			tq_error_serialization();
+		return;
+	}
+	if (task.f.state == TQ_STATE_RUNNING)
+	{
+		if (!release(change, entry->id))
+			return;
+		released = true;
+		queue = reread(change, entry->id, &task);
+	}
+	if (changes->any || !released)
+	{
+		queue = tq_update_apply(&task, changes, &due_at);
+		if (!tq_update_write(change->call, queue, &task, changes, due_at))
+			tq_error_serialization();
+	}
+	if (entry->lease > 0)
+		own(change, entry);
+}
+
+/*
+ * Back to its queue, by its owner as if it had not been claimed; when it was
+ * to be cancelled false, and it is.
+ */
+static bool
+release(TqChange *change, int64 task_id)
+{
+	TqTask   task;
+	TqMove   move = {0};
+	TqQueue *queue = reread(change, task_id, &task);
+	bool     stop = tq_failure_stop_asked(&task);
+
+	move.to = stop ? TQ_STATE_CANCELLED : TQ_STATE_PENDING;
+	move.wanted = "released";
+	move.end = TQ_END_RELEASED;
+	/* a claim that is over has been an attempt */
+	if (is_ours(change, &task))
+		task.f.attempt = Max(task.f.attempt - 1, 0);
+	if (!tq_state_enter(change->call, queue, &task, &move))
+		tq_error_serialization();
+	return !stop;
+}
+
+/* Claim a task that is pending now. */
+static void
+own(TqChange *change, const TqEntry *entry)
+{
+	TqTask      task;
+	TqQueue    *queue = reread(change, entry->id, &task);
+	const char *why;
+
+	tq_role_require(queue, TQ_RIGHT_WORK);
+	if (!tq_worker_is_current(&change->who))
+		tq_worker_for_claim(change->worker, &change->who);
+	if (task.f.state != TQ_STATE_PENDING)
+		why =
+			psprintf("its task is %s", tq_state_name((TqState) task.f.state));
+	else
+		why = tq_dispatch_take(change->call, queue, &task, &change->who,
+							   entry->lease);
+	if (why != NULL)
+		tq_change_bug(change, entry, psprintf("has a lease, and %s", why));
+}
+
+static void
+add_task(TqChange *change, TqEntry *entry)
+{
+	int64   holder;
+	TqState state;
+
+	tq_submission_resolve(entry->inner, &entry->sub);
+	if (!tq_submit_try(change->call, &entry->sub,
+					   tq_arg_jsonb(entry->inner, TQ_SUBMIT_PAYLOAD),
+					   &entry->id, &holder, &state))
+	{
+		entry->id = 0;
+		if (!entry->skip_existing)
+			tq_change_collision(change, TQ_PROBLEM_COLLISIONS,
+								entry->sub.reference);
+	}
+	else if (entry->lease > 0)
+		own(change, entry);
+}
+
+/* A task that is locked, as it is now. */
+static TqQueue *
+reread(TqChange *change, int64 task_id, TqTask *task)
+{
+	TqQueue *queue = NULL;
+
+	tq_call_snapshot();
+	if (tq_row_find(change->call, task_id, task))
+		queue = tq_queue_by_id(task->f.queue_id);
+	if (queue == NULL)
+		tq_error_serialization();
+	return queue;
+}
+
+/* The tasks that were added, then those that were updated. */
+static void
+tell(TqChange *change, ReturnSetInfo *result)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq change", ALLOCSET_DEFAULT_SIZES);
+	TqInfo info;
+
+	tq_info_begin(&info);
+	info.sight.all = info.sight.all_payload = true;
+	for (int i = 0; i < change->count; i++)
+	{
+		const TqEntry *entry = &change->entries[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (entry->id == 0 ||
+			(entry->part != TQ_PART_ADDS && entry->part != TQ_PART_UPDATES))
+			continue;
+		MemoryContextSwitchTo(one);
+		tq_change_return(change->call, &info, entry->id, result);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+}
+
+/* By id; then in the order of the lists. */
+int
+tq_change_compare_ids(const void *a, const void *b)
+{
+	const TqEntry *x = *(TqEntry *const *) a;
+	const TqEntry *y = *(TqEntry *const *) b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Adds first. */
+static int
+compare_references(const void *a, const void *b)
+{
+	const TqEntry *x = *(TqEntry *const *) a;
+	const TqEntry *y = *(TqEntry *const *) b;
+	int            order = (int) x->part - (int) y->part;
+
+	if (order == 0 && x->part == TQ_PART_ADDS)
+		order = strcmp(x->sub.queue_name, y->sub.queue_name);
+	return order != 0 ? order
+					  : strcmp(tq_change_reference(x), tq_change_reference(y));
+}

@@ -1,0 +1,147 @@
+/*
+ * change.h
+ *		One atomic change of several tasks and documents.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHANGE_H
+#define TQ_CHANGE_H
+
+#include "store/row.h"
+
+#include "nodes/execnodes.h"
+
+#include "command/submission.h"
+#include "command/update.h"
+#include "engine/worker.h"
+#include "query/task_info.h"
+
+/* The lists of a call, in the order in which they are read. */
+typedef enum TqPart
+{
+	TQ_PART_ADDS,
+	TQ_PART_UPDATES,
+	TQ_PART_DELETES,
+	TQ_PART_DEPENDS,
+	TQ_PART_DOC_ADDS,
+	TQ_PART_DOC_UPDATES,
+	TQ_PART_DOC_DELETES,
+	TQ_PART_DOC_DEPENDS,
+	TQ_PARTS,
+	/* not given: a task that makes way for one that is added */
+	TQ_PART_MAKES_WAY = TQ_PARTS
+} TqPart;
+
+/* Members of TQ010's DETAIL; those of documents only when some are named. */
+typedef enum TqProblem
+{
+	TQ_PROBLEM_CHANGES,
+	TQ_PROBLEM_DELETES,
+	TQ_PROBLEM_DEPENDS,
+	TQ_PROBLEM_OWNED,
+	TQ_PROBLEM_COLLISIONS,
+	TQ_PROBLEM_BUGS,
+	TQ_PROBLEM_DOC_CHANGES,
+	TQ_PROBLEM_DOC_DELETES,
+	TQ_PROBLEM_DOC_DEPENDS,
+	TQ_PROBLEM_DOC_OWNED,
+	TQ_PROBLEM_DOC_COLLISIONS,
+	TQ_PROBLEMS
+} TqProblem;
+
+/* A document, as an entry speaks of it. */
+typedef struct TqDocument
+{
+	char  *space; /* its namespace; NULL: it is called by its id */
+	char  *key;
+	char  *secondary_key;
+	bool   content_named;
+	Jsonb *content; /* NULL: none */
+	/* as it was found, and is locked */
+	bool        there;
+	int         rights; /* in its namespace */
+	int64       version;
+	char       *worker; /* NULL: nobody holds it */
+	TimestampTz lease_until;
+} TqDocument;
+
+/* One entry of a list. */
+typedef struct TqEntry
+{
+	TqPart part;
+	int    place;
+	int64  id; /* of an add: of what was made; 0: none */
+	bool   has_version;
+	int64  version;
+	int64  lease; /* microseconds; 0: none */
+	bool   skip_existing;
+	bool   locked; /* the row of a task */
+	/* of adds and updates of tasks */
+	FunctionCallInfo inner; /* arguments of a submit */
+	TqSubmission     sub;
+	TqChanges       *changes;
+	/* of documents */
+	TqDocument *doc;
+} TqEntry;
+
+typedef struct TqChange
+{
+	TqCall        *call;
+	char          *worker; /* its name */
+	TqWorker       who;    /* when it takes something */
+	TqEntry       *entries;
+	int            count;
+	bool           takes; /* some task gets a lease */
+	TqEntry      **adds;
+	int            add_count;
+	TqEntry      **by_id; /* all others of tasks */
+	int            by_id_count;
+	TqEntry      **docs; /* the same of documents */
+	int            doc_count;
+	TqEntry      **doc_adds;
+	int            doc_add_count;
+	StringInfoData problems[TQ_PROBLEMS];
+	bool           any_problem;
+} TqChange;
+
+typedef void (*TqChangeStep)(TqChange *change, TqEntry *entry);
+
+/* change_entry.c */
+extern const char *tq_part_name(TqPart part);
+extern void tq_change_begin(TqChange *change, TqCall *call, char *worker);
+extern void tq_change_read(TqChange *change, Jsonb *const *lists);
+
+/* change_problem.c */
+extern void tq_change_problem(TqChange *change, TqProblem which,
+							  const char *format, ...)
+	pg_attribute_printf(3, 4);
+extern void tq_change_bug(TqChange *change, const TqEntry *entry,
+						  const char *words);
+extern void tq_change_twice(TqChange *change, const char *what,
+							const TqEntry *a, const TqEntry *b);
+extern void tq_change_collision(TqChange *change, TqProblem which,
+								const char *name);
+extern void tq_change_end_if_any(const TqChange *change);
+
+/* change.c */
+extern void tq_change_sort(TqChange *change);
+extern void tq_change_each(TqChange *change, TqEntry **entries, int count,
+						   TqChangeStep step);
+extern void tq_change_check(TqChange *change, bool locked);
+extern const TqEntry *tq_change_find(TqEntry *const *entries, int count,
+									 int64 id);
+extern int            tq_change_compare_ids(const void *a, const void *b);
+extern char          *tq_change_reference(const TqEntry *entry);
+extern void tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
+							 ReturnSetInfo *result);
+
+/* change_lock.c */
+extern void tq_change_lock_all(TqChange *change);
+extern void tq_change_lock(TqChange *change);
+
+/* document.c */
+extern void tq_doc_lock(TqChange *change);
+extern void tq_doc_check(TqChange *change);
+extern void tq_doc_apply(TqChange *change);
+
+#endif /* TQ_CHANGE_H */

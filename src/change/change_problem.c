@@ -1,0 +1,94 @@
+/*
+ * change_problem.c
+ *		What is wrong with a change: all of it, in one error.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/json.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "change/change.h"
+
+static const char *const names[] = {
+	[TQ_PROBLEM_CHANGES] = "changes",
+	[TQ_PROBLEM_DELETES] = "deletes",
+	[TQ_PROBLEM_DEPENDS] = "depends",
+	[TQ_PROBLEM_OWNED] = "owned",
+	[TQ_PROBLEM_COLLISIONS] = "collisions",
+	[TQ_PROBLEM_BUGS] = "bugs",
+	[TQ_PROBLEM_DOC_CHANGES] = "doc_changes",
+	[TQ_PROBLEM_DOC_DELETES] = "doc_deletes",
+	[TQ_PROBLEM_DOC_DEPENDS] = "doc_depends",
+	[TQ_PROBLEM_DOC_OWNED] = "doc_owned",
+	[TQ_PROBLEM_DOC_COLLISIONS] = "doc_collisions"};
+
+/* One more, as JSON. */
+void
+tq_change_problem(TqChange *change, TqProblem which, const char *format, ...)
+{
+	StringInfo text = &change->problems[which];
+	va_list    args;
+
+	if (text->len > 0)
+		appendStringInfoString(text, ", ");
+	va_start(args, format);
+	tq_text_add(text, format, args);
+	va_end(args);
+	change->any_problem = true;
+}
+
+/* What is wrong with the use of an entry; the words need no escaping. */
+void
+tq_change_bug(TqChange *change, const TqEntry *entry, const char *words)
+{
+	tq_change_problem(change, TQ_PROBLEM_BUGS, "\"%s[%d] %s\"",
+					  tq_part_name(entry->part), entry->place, words);
+}
+
+/* Two entries for one task, or one document. */
+void
+tq_change_twice(TqChange *change, const char *what, const TqEntry *a,
+				const TqEntry *b)
+{
+	tq_change_problem(change, TQ_PROBLEM_BUGS,
+					  "\"%s " INT64_FORMAT " is in %s[%d] and in %s[%d]\"",
+					  what, a->id, tq_part_name(a->part), a->place,
+					  tq_part_name(b->part), b->place);
+}
+
+/* A name that somebody has already. */
+void
+tq_change_collision(TqChange *change, TqProblem which, const char *name)
+{
+	StringInfoData word;
+
+	initStringInfo(&word);
+	escape_json(&word, name);
+	tq_change_problem(change, which, "%s", word.data);
+}
+
+/* TQ010 with all that is wrong. */
+void
+tq_change_end_if_any(const TqChange *change)
+{
+	StringInfoData detail;
+	int            count = change->doc_count + change->doc_add_count > 0
+							   ? TQ_PROBLEMS
+							   : TQ_PROBLEM_DOC_CHANGES;
+
+	if (!change->any_problem)
+		return;
+	initStringInfo(&detail);
+	appendStringInfoChar(&detail, '{');
+	for (int i = 0; i < count; i++)
+		appendStringInfo(&detail, "%s\"%s\": [%s]", i > 0 ? ", " : "",
+						 names[i], change->problems[i].data);
+	appendStringInfoChar(&detail, '}');
+	ereport(ERROR, (errcode(ERRCODE_TQ_CONFLICT),
+					errmsg("the change is not possible as a whole"),
+					errdetail_internal("%s", detail.data),
+					errhint("Nothing was changed; read these tasks again.")));
+}

@@ -1,0 +1,249 @@
+/*
+ * claim_one.c
+ *		taskq_claim_one: any one task of some queues, if others stay as they
+ *		are.
+ *
+ * What is depended upon is locked and looked at before anything is claimed;
+ * when it is not as it should be, the call fails as a change does, whether
+ * there is a task or not.  A call that waits looks without locking as long as
+ * there is nothing to claim; it waits no longer when it has locked all, and
+ * another one has been faster.
+ *
+ * The queues are tried in an order that is drawn: each is the likelier to be
+ * the first the more tasks it has.  In a queue the task is any one of the
+ * first REACH that could be claimed.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/srf.h"
+#include "cache/role.h"
+#include "change/change.h"
+#include "command/claim.h"
+#include "engine/dispatch.h"
+#include "shared/counter.h"
+
+#define REACH 1000
+
+PG_FUNCTION_INFO_V1(taskq_claim_one);
+
+/* A queue, and when it is tried: the least first. */
+typedef struct Turn
+{
+	char  *queue_name;
+	double rank;
+} Turn;
+
+typedef struct One
+{
+	TqCall  *call;
+	TqChange depends;
+	TqClaim  claim;
+	Turn    *turns;
+	int      count;
+	bool     leaves; /* the task as it is: its lease would be 0 */
+	bool     lost;   /* somebody was faster, when all was locked */
+	int64    task_id;
+} One;
+
+static void   read_queues(FunctionCallInfo fcinfo, One *one);
+static TqLook look(TqWait *wait);
+static bool   find_one(One *one);
+static void   check_depends(One *one, bool lock);
+static bool   any_is_ready(One *one);
+static void   draw_turns(One *one);
+static bool   choose(One *one, const char *queue_name);
+static int    compare_turns(const void *a, const void *b);
+
+Datum
+taskq_claim_one(PG_FUNCTION_ARGS)
+{
+	One    one = {0};
+	TqWait wait = {.look = look, .arg = &one};
+	TqCall call;
+	char  *worker = tq_arg_name(fcinfo, 0, "worker", NULL);
+	Jsonb *lists[TQ_PARTS] = {NULL};
+	int64  span;
+
+	tq_rows_begin(fcinfo);
+	one.call = &call;
+	read_queues(fcinfo, &one);
+	if (PG_ARGISNULL(2))
+		tq_error_required("lease");
+	one.claim.worker_name = worker;
+	one.claim.max_tasks = 1;
+	one.claim.lease = tq_arg_span(fcinfo, 2, "lease", 0, 0);
+	one.claim.order_given = true;
+	one.claim.order = TQ_ORDER_RANDOM;
+	one.claim.reach = REACH;
+	one.claim.taken = &one.task_id;
+	one.leaves = one.claim.lease == 0;
+	tq_change_begin(&one.depends, &call, worker);
+	lists[TQ_PART_DEPENDS] = tq_arg_jsonb(fcinfo, 3);
+	tq_change_read(&one.depends, lists);
+	tq_change_sort(&one.depends);
+	span = tq_wait_span(fcinfo, 4, "wait", 0);
+	if (span > 0)
+		tq_wait_require_unwritten("taskq_claim_one()");
+	tq_call_begin(&call, "taskq_claim_one()");
+	if (span > 0)
+	{
+		tq_wait_begin(&wait, span);
+		one.claim.wait = &wait;
+		(void) tq_wait_run(&wait);
+	}
+	else
+		(void) find_one(&one);
+	if (one.task_id != 0)
+	{
+		TqInfo info;
+
+		tq_call_snapshot();
+		tq_info_begin(&info);
+		info.sight.all = info.sight.all_payload = true;
+		tq_change_return(&call, &info, one.task_id,
+						 (ReturnSetInfo *) fcinfo->resultinfo);
+	}
+	tq_call_end(&call);
+	return (Datum) 0;
+}
+
+static void
+read_queues(FunctionCallInfo fcinfo, One *one)
+{
+	Datum *names;
+
+	if (PG_ARGISNULL(1))
+		tq_error_required("queues");
+	names = tq_arg_array(fcinfo, 1, "queues", TEXTOID, &one->count);
+	if (one->count == 0)
+		tq_error_invalid("queues", "must not be empty", NULL);
+	one->turns = palloc_extended(sizeof(Turn) * one->count, MCXT_ALLOC_HUGE);
+	for (int i = 0; i < one->count; i++)
+	{
+		one->turns[i].queue_name = TextDatumGetCString(names[i]);
+		tq_arg_check_word(one->turns[i].queue_name, "queues", TQ_MAX_NAME);
+	}
+}
+
+static TqLook
+look(TqWait *wait)
+{
+	One *one = wait->arg;
+
+	AcceptInvalidationMessages();
+	tq_queue_refresh();
+	tq_call_renew(one->call);
+	if (find_one(one))
+		return TQ_LOOK_FOUND;
+	/* whoever waits on would keep what is depended upon locked */
+	return wait->over || one->lost ? TQ_LOOK_OVER : TQ_LOOK_VAIN;
+}
+
+static bool
+find_one(One *one)
+{
+	if (one->depends.count > 0 && one->claim.wait != NULL)
+	{
+		check_depends(one, false);
+		if (!any_is_ready(one))
+			return false;
+	}
+	check_depends(one, true);
+	draw_turns(one);
+	for (int i = 0; i < one->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		one->claim.queue_name = one->turns[i].queue_name;
+		if (one->leaves ? choose(one, one->claim.queue_name)
+						: tq_claim_run(one->call, &one->claim, NULL) > 0)
+			return true;
+	}
+	one->lost = one->depends.count > 0;
+	return false;
+}
+
+/* TQ010 unless all is as it should be; locked, it stays so. */
+static void
+check_depends(One *one, bool lock)
+{
+	if (one->depends.count == 0)
+		return;
+	if (lock)
+	{
+		tq_change_lock(&one->depends);
+		tq_call_renew(one->call);
+	}
+	tq_change_check(&one->depends, lock);
+	tq_change_end_if_any(&one->depends);
+}
+
+static bool
+any_is_ready(One *one)
+{
+	bool any = false;
+
+	for (int i = 0; i < one->count; i++)
+		any |= tq_claim_is_ready(
+			one->call, &one->claim,
+			tq_queue_for(one->turns[i].queue_name, TQ_RIGHT_WORK));
+	return any;
+}
+
+/*
+ * A rank that grows with a drawn time, whose mean is the inverse of the
+ * number of tasks: the queue of the least one is as if a task had been drawn.
+ */
+static void
+draw_turns(One *one)
+{
+	for (int i = 0; i < one->count; i++)
+	{
+		TqQueue *queue = tq_queue_find(one->turns[i].queue_name);
+		int64    live[TQ_LIVE_STATES] = {0};
+
+		if (queue != NULL)
+			(void) tq_counter_read(queue->queue_id, live);
+		one->turns[i].rank = -log(1 - pg_prng_double(&pg_global_prng_state)) /
+							 Max(live[0], 1);
+	}
+	qsort(one->turns, one->count, sizeof(Turn), compare_turns);
+}
+
+/* What would be claimed is left as it is. */
+static bool
+choose(One *one, const char *queue_name)
+{
+	TqQueue *queue = tq_queue_for(queue_name, TQ_RIGHT_WORK);
+	TqWorker worker = {0};
+	TqPeek   peek = {.to_the_end = true, .reach = REACH};
+
+	if (!tq_claim_is_ready(one->call, &one->claim, queue))
+		return false;
+	if (!tq_worker_is_new(one->claim.worker_name))
+		tq_worker_for_claim(one->claim.worker_name, &worker);
+	tq_dispatch_peek(one->call, queue, tq_claim_tags(&one->claim, &worker),
+					 TQ_ORDER_RANDOM, false, &peek);
+	one->task_id = peek.found ? peek.head.f.task_id : 0;
+	return peek.found;
+}
+
+static int
+compare_turns(const void *a, const void *b)
+{
+	double x = ((const Turn *) a)->rank;
+	double y = ((const Turn *) b)->rank;
+
+	return x < y ? -1 : x > y;
+}

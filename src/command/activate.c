@@ -1,0 +1,275 @@
+/*
+ * activate.c
+ *		Which database this is: taskq_activate(), taskq_version(), and what
+ *		the test build shows of shared memory.
+ *
+ * A copy does nothing by itself until it is activated.  It is one when
+ * taskq.instance does not have exactly one row, with this database's OID.
+ * A dump brings its own row; but since restoring may load others before it,
+ * in several sessions, any COPY into a table of the extension changes the
+ * row that is here.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/spi.h"
+#include "cache/options.h"
+#include "command/activate.h"
+#include "command/queue_admin.h"
+#include "engine/id.h"
+#include "shared/running.h"
+#include "shared/shmem.h"
+#include "shared/token_floor.h"
+#include "shared/waiter.h"
+#include "shared/worker_directory.h"
+#include "xact/xact.h"
+
+PG_FUNCTION_INFO_V1(taskq_version);
+PG_FUNCTION_INFO_V1(taskq_activate);
+#ifdef TASKQ_DEBUG
+PG_FUNCTION_INFO_V1(taskq_debug_wipe);
+PG_FUNCTION_INFO_V1(taskq_debug_timers);
+PG_FUNCTION_INFO_V1(taskq_debug_registry);
+PG_FUNCTION_INFO_V1(taskq_debug_waiters);
+PG_FUNCTION_INFO_V1(taskq_debug_backoff);
+#endif
+
+static TqStmt stmt_forget_copies = {
+	"DELETE FROM taskq.instance", 0, {0}, NULL};
+
+static TqStmt stmt_new_instance = {
+	"INSERT INTO taskq.instance (instance, database_oid, created_at)"
+	" VALUES (gen_random_uuid(), $1, $2)",
+	2,
+	{OIDOID, TIMESTAMPTZOID},
+	NULL};
+
+/* Where it is no copy, a number without a role is that of a dropped one. */
+static TqStmt stmt_roles_gone = {
+	"UPDATE taskq.role r SET gone = true"
+	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
+	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"
+	"   AND (SELECT count(*) = 1 AND bool_and(i.database_oid = $1)"
+	"          FROM taskq.instance i)",
+	1,
+	{OIDOID},
+	NULL};
+
+/*
+ * Numbers of roles in a copy are those of another cluster.  A name that
+ * exists here is that role (of two rows with one name, the newest); others
+ * get a number that no role has, one for each.
+ */
+static TqStmt stmt_forget_roles = {
+	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}, NULL};
+
+static TqStmt stmt_mark = {
+	"UPDATE taskq.instance SET database_oid = 0 WHERE database_oid = $1",
+	1,
+	{OIDOID},
+	NULL};
+
+static TqStmt stmt_find_roles = {
+	"UPDATE taskq.role r SET oid = a.oid"
+	"  FROM pg_roles a"
+	" WHERE a.rolname = r.name"
+	"   AND NOT r.gone"
+	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
+	"                     WHERE o.name = r.name AND NOT o.gone)",
+	0,
+	{0},
+	NULL};
+
+/*
+ * Numbers go on above those that are there: a dump brings its sequences, but
+ * logical replication does not.
+ */
+#define GO_ON(seq, column, relation)                                          \
+	{                                                                         \
+		"SELECT setval('taskq." seq "', m) FROM taskq." seq                   \
+		" s, (SELECT max(" column ")::bigint AS m FROM taskq." relation       \
+		") t WHERE m >= s.last_value",                                        \
+			0, {0}, NULL                                                      \
+	}
+
+static TqStmt stmt_go_on[] = {
+	GO_ON("queue_id_seq", "queue_id", "queue"),
+	GO_ON("role_id_seq", "role_id", "role"),
+	GO_ON("lane_row_seq", "lane_row", "lane"),
+	GO_ON("worker_id_seq", "worker_id", "worker"),
+	GO_ON("transition_id_seq", "transition_id", "transition")};
+
+static TqStmt stmt_task_ids_go_on = {
+	"SELECT setval('taskq.task_id_seq', m - $1)"
+	"  FROM taskq.task_id_seq s,"
+	"       (SELECT greatest((SELECT max(task_id) FROM taskq.task"
+	"                          WHERE task_id BETWEEN $1 AND $2),"
+	"                        (SELECT max(task_id) FROM taskq.archive"
+	"                          WHERE task_id BETWEEN $1 AND $2)) AS m) t"
+	" WHERE m - $1 > 0 AND m - $1 >= s.last_value",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
+/* Above what the database that this one follows may have given out. */
+static TqStmt stmt_tokens_go_on = {
+	"SELECT setval('taskq.token_bound_seq',"
+	"              greatest(b.last_value, t.m, a.m) + $1)"
+	"  FROM taskq.token_bound_seq b,"
+	"       (SELECT max(token) AS m FROM taskq.task WHERE token < $2) t,"
+	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
+	2,
+	{INT8OID, INT8OID},
+	NULL};
+
+static void sequences_go_on(void);
+
+Datum
+taskq_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text("1.0"));
+}
+
+Datum
+taskq_activate(PG_FUNCTION_ARGS)
+{
+	TqSpi spi;
+	Datum args[2];
+
+	PreventCommandIfReadOnly("taskq_activate()");
+	if (!superuser())
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("must be superuser to activate a copy")));
+	args[0] = ObjectIdGetDatum(MyDatabaseId);
+	args[1] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_roles_gone, args, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_run(&stmt_forget_copies, NULL, NULL, SPI_OK_DELETE, 0);
+	tq_spi_run(&stmt_new_instance, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_run(&stmt_forget_roles, NULL, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_run(&stmt_find_roles, NULL, NULL, SPI_OK_UPDATE, 0);
+	sequences_go_on();
+	tq_spi_leave(&spi);
+	tq_admin_execute_again();
+	tq_catalog_announce_queue();
+	tq_catalog_announce_worker();
+
+	/* Running tasks have been loaded past the registry. */
+	tq_xact_rescan();
+	tq_xact_visit(MyDatabaseId);
+	PG_RETURN_VOID();
+}
+
+static void
+sequences_go_on(void)
+{
+	Datum args[2];
+
+	for (int i = 0; i < lengthof(stmt_go_on); i++)
+		tq_spi_run(&stmt_go_on[i], NULL, NULL, SPI_OK_SELECT, 0);
+	tq_id_range(&args[0], &args[1]);
+	tq_spi_run(&stmt_task_ids_go_on, args, NULL, SPI_OK_SELECT, 0);
+	args[0] = Int64GetDatum(TQ_TOKEN_JUMP);
+	args[1] = Int64GetDatum(TQ_TOKEN_LAST);
+	tq_spi_run(&stmt_tokens_go_on, args, NULL, SPI_OK_SELECT, 0);
+	tq_token_renew();
+}
+
+/*
+ * Rows have been loaded past all that sessions and shared memory know.  From
+ * the commit on this database is a copy; true unless it was one before.
+ */
+bool
+tq_instance_rows_loaded(void)
+{
+	Datum arg = ObjectIdGetDatum(MyDatabaseId);
+	bool  marked;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	marked = tq_spi_run(&stmt_mark, &arg, NULL, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_catalog_announce_worker();
+	tq_xact_rescan();
+	if (marked)
+		ereport(
+			NOTICE,
+			(errmsg("rows of taskq were loaded: this database is a copy now"),
+			 errhint(
+				 "Nothing happens by itself here until taskq_activate() is called.")));
+	return marked;
+}
+
+#ifdef TASKQ_DEBUG
+Datum
+taskq_debug_wipe(PG_FUNCTION_ARGS)
+{
+	tq_shmem_wipe();
+	tq_station_wake();
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_debug_timers(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int64) tq_registry_timers());
+}
+
+Datum
+taskq_debug_waiters(PG_FUNCTION_ARGS)
+{
+	TqWaiterNumbers numbers;
+	Datum           values[4];
+	bool            nulls[4] = {false};
+	TupleDesc       desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	tq_waiter_numbers(&numbers);
+	values[0] = Int32GetDatum(tq_waiter_count(0, 0));
+	values[1] = Int64GetDatum(numbers.sleeps);
+	values[2] = Int64GetDatum(numbers.wakes);
+	values[3] = Int64GetDatum(numbers.passed_on);
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+Datum
+taskq_debug_registry(PG_FUNCTION_ARGS)
+{
+	TupleDesc desc;
+	Datum     values[2];
+	bool      nulls[2] = {false, false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int32GetDatum(tq_registry_count());
+	values[1] = BoolGetDatum(tq_registry_complete());
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+Datum
+taskq_debug_backoff(PG_FUNCTION_ARGS)
+{
+	TqOptions options;
+	Interval *wait = palloc0(sizeof(Interval));
+
+	tq_options_default(&options);
+	tq_options_read(&options, PG_GETARG_JSONB_P(0));
+	wait->time = tq_backoff_delay(&options.backoff, PG_GETARG_INT32(1),
+								  PG_GETARG_FLOAT8(2));
+	PG_RETURN_INTERVAL_P(wait);
+}
+#endif

@@ -1,0 +1,139 @@
+/*
+ * checkpoint.c
+ *		The checkpoints that a step has made, the last ones of them:
+ *		taskq_checkpoints.
+ *
+ * A task has its newest checkpoint, whole.  Of a step of a workflow there is
+ * a list besides, in a part of taskq.large: when it made one, in which
+ * attempt, how large it was, and of its members cursor and items those that
+ * are small.  A plain task has none, and costs nothing.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "cache/queue.h"
+#include "command/checkpoint.h"
+#include "query/task_get.h"
+#include "store/row.h"
+
+PG_FUNCTION_INFO_V1(taskq_checkpoints);
+
+/* The part behind those of columns, and its bit. */
+#define PART "7"
+#define BIT 128
+
+#define MAX_MEMBER 1024 /* bytes of cursor, or items */
+
+/* Ten, the newest one last. */
+static TqStmt stmt_note = {
+	"INSERT INTO taskq.large AS l (task_id, part, doc)"
+	" VALUES ($1, " PART ", jsonb_build_array(jsonb_build_object("
+	"  'at', $2, 'attempt', $3, 'cursor', $4, 'items', $5, 'size', $6)))"
+	" ON CONFLICT (task_id, part) DO UPDATE SET doc ="
+	"  CASE WHEN jsonb_array_length(l.doc) < 10 THEN l.doc"
+	"       ELSE l.doc - 0 END || excluded.doc",
+	6,
+	{INT8OID, TIMESTAMPTZOID, INT4OID, JSONBOID, JSONBOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_look = {
+	"SELECT (e.one ->> 'at')::timestamptz, (e.one ->> 'attempt')::integer,"
+	"  nullif(e.one -> 'cursor', 'null'), nullif(e.one -> 'items', 'null'),"
+	"  (e.one ->> 'size')::integer"
+	"  FROM taskq.large l, jsonb_array_elements(l.doc)"
+	"       WITH ORDINALITY AS e (one, n)"
+	" WHERE l.task_id = $1 AND l.part = " PART " ORDER BY e.n",
+	1,
+	{INT8OID},
+	NULL};
+
+static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);
+
+/* Before the row is written with a new checkpoint. */
+void
+tq_checkpoint_plan(TqTask *task)
+{
+	task->f.large |= BIT;
+}
+
+/* After that. */
+void
+tq_checkpoint_note(const TqTask *task, Jsonb *checkpoint)
+{
+	Datum args[6] = {Int64GetDatum(task->f.task_id),
+					 TimestampTzGetDatum(tq_clock_wall()),
+					 Int32GetDatum(task->f.attempt)};
+	bool  nulls[6] = {false};
+	TqSpi spi;
+
+	nulls[3] = !small_member(checkpoint, "cursor", &args[3]);
+	nulls[4] = !small_member(checkpoint, "items", &args[4]);
+	args[5] = Int32GetDatum((int32) VARSIZE(checkpoint));
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_note, args, nulls, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+}
+
+static bool
+small_member(Jsonb *checkpoint, const char *name, Datum *value)
+{
+	JsonbValue  whole;
+	JsonbValue *member;
+	Jsonb      *document;
+
+	if (!JB_ROOT_IS_OBJECT(checkpoint))
+		return false;
+	whole.type = jbvBinary;
+	whole.val.binary.data = &checkpoint->root;
+	whole.val.binary.len = VARSIZE_ANY_EXHDR(checkpoint);
+	member = tq_json_member(&whole, name);
+	if (member == NULL)
+		return false;
+	document = JsonbValueToJsonb(member);
+	*value = JsonbPGetDatum(document);
+	return VARSIZE(document) <= MAX_MEMBER;
+}
+
+Datum
+taskq_checkpoints(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64          task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	Datum          arg = Int64GetDatum(task_id);
+	TqCall         call;
+	TqTask         task;
+	uint64         rows;
+	TqSpi          spi;
+
+	tq_rows_begin(fcinfo);
+	tq_call_begin_look(&call);
+	if (!tq_row_find_any(&call, task_id, &task))
+		tq_error_no_such_task(task_id);
+	tq_look_require(tq_queue_by_id(task.f.queue_id), task_id, TQ_RIGHT_READ);
+	tq_spi_enter(&spi);
+	rows = (task.f.large & BIT) == 0 ? 0
+									 : tq_spi_read(&stmt_look, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		Datum values[5];
+		bool  nulls[5];
+
+		for (int j = 0; j < 5; j++)
+			values[j] = tq_spi_get(i, j + 1, &nulls[j]);
+		tq_rows_add(result, values, nulls);
+	}
+	tq_spi_leave(&spi);
+	tq_call_end(&call);
+	return (Datum) 0;
+}

@@ -1,0 +1,15 @@
+/*
+ * checkpoint.h
+ *		The checkpoints that a step has made, the last ones of them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHECKPOINT_H
+#define TQ_CHECKPOINT_H
+
+#include "store/task.h"
+
+extern void tq_checkpoint_plan(TqTask *task);
+extern void tq_checkpoint_note(const TqTask *task, Jsonb *checkpoint);
+
+#endif /* TQ_CHECKPOINT_H */

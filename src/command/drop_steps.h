@@ -1,0 +1,14 @@
+/*
+ * drop_steps.h
+ *		Steps of workflows in a queue that is dropped.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DROP_STEPS_H
+#define TQ_DROP_STEPS_H
+
+#include "store/row.h"
+
+extern void tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms);
+
+#endif /* TQ_DROP_STEPS_H */

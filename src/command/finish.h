@@ -1,0 +1,42 @@
+/*
+ * finish.h
+ *		The end of an attempt.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FINISH_H
+#define TQ_FINISH_H
+
+#include "engine/state.h"
+
+typedef enum TqOutcome
+{
+	TQ_OUTCOME_COMPLETE,
+	TQ_OUTCOME_FAIL,
+	TQ_OUTCOME_RELEASE,
+	TQ_OUTCOME_SUSPEND,
+	TQ_OUTCOME_FILTER
+} TqOutcome;
+
+/* What a worker says of an attempt. */
+typedef struct TqDecision
+{
+	TqOutcome outcome;
+	Jsonb    *result;
+	TqTrace   trace;
+	char     *error; /* of FAIL */
+	Jsonb    *detail;
+	bool      retryable;
+	int64     retry_in; /* microseconds; below 0: the backoff */
+	int64     delay;    /* of RELEASE, microseconds */
+	char     *message;
+} TqDecision;
+
+extern int  tq_finish_decide(TqCall *call, int64 task_id, int64 token,
+							 const TqDecision *decision, bool raise,
+							 TqState *state);
+extern int  tq_finish_extend(TqCall *call, int64 task_id, int64 token,
+							 int64 lease, bool raise, TqTask *task);
+extern void tq_finish_check_detail(Jsonb *detail);
+
+#endif /* TQ_FINISH_H */

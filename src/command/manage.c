@@ -1,0 +1,495 @@
+/*
+ * manage.c
+ *		Changes of one task by people: taskq_cancel, taskq_retry,
+ *		taskq_recreate, taskq_resolve, taskq_hold, taskq_poison,
+ *		taskq_unpoison.
+ *
+ * Each looks at the task, prepares the row and its move, and passes the
+ * door (state.c).  When the row has changed in between it begins again with
+ * a new snapshot.  Which states an action is for is said by the door's table
+ * of moves and by allowed[], which takes away from it.
+ *
+ * Poison is a mark on a dead task: its reason.  The reason that it had
+ * before stands in the upper bits of its flags.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "cache/role.h"
+#include "command/manage.h"
+#include "command/submit.h"
+#include "engine/id.h"
+#include "engine/key.h"
+#include "engine/step.h"
+#include "query/task_get.h"
+#include "store/large.h"
+#include "xact/xact.h"
+
+#define IN(state) (1 << (state))
+#define WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))
+#define FINISHED                                                              \
+	(IN(TQ_STATE_DONE) | IN(TQ_STATE_DEAD) | IN(TQ_STATE_CANCELLED) |         \
+	 IN(TQ_STATE_FILTERED))
+#define REMOVABLE                                                             \
+	(WAITING | IN(TQ_STATE_SUSPENDED) | FINISHED | IN(TQ_STATE_REDUNDANT) |   \
+	 IN(TQ_STATE_RECREATED))
+
+/* States that an action is for; with force a running task, too. */
+static const struct
+{
+	int         states;
+	bool        forcible;
+	const char *wanted; /* "task 7 is done and cannot be ..." */
+} actions[] = {
+	[TQ_ACTION_CANCEL] = {WAITING | IN(TQ_STATE_SUSPENDED) |
+							  IN(TQ_STATE_RUNNING),
+						  true, "cancelled"},
+	[TQ_ACTION_RETRY] = {FINISHED | IN(TQ_STATE_SUSPENDED), true, "retried"},
+	[TQ_ACTION_RECREATE] = {FINISHED | IN(TQ_STATE_SUSPENDED), false,
+							"recreated"},
+	[TQ_ACTION_RESOLVE] = {WAITING | IN(TQ_STATE_SUSPENDED) |
+							   IN(TQ_STATE_DEAD) | IN(TQ_STATE_FILTERED),
+						   true, "resolved"},
+	[TQ_ACTION_HOLD] = {WAITING, false, "held"},
+	[TQ_ACTION_POISON] = {WAITING | IN(TQ_STATE_SUSPENDED) | IN(TQ_STATE_DEAD),
+						  false, "poisoned"},
+	[TQ_ACTION_UNPOISON] = {IN(TQ_STATE_DEAD), false, "unpoisoned"},
+	[TQ_ACTION_DELETE] = {REMOVABLE, false, "deleted"},
+};
+
+PG_FUNCTION_INFO_V1(taskq_cancel);
+PG_FUNCTION_INFO_V1(taskq_retry);
+PG_FUNCTION_INFO_V1(taskq_recreate);
+PG_FUNCTION_INFO_V1(taskq_resolve);
+PG_FUNCTION_INFO_V1(taskq_hold);
+PG_FUNCTION_INFO_V1(taskq_poison);
+PG_FUNCTION_INFO_V1(taskq_unpoison);
+#ifdef TASKQ_DEBUG
+PG_FUNCTION_INFO_V1(taskq_debug_move);
+#endif
+
+static void act_alone(FunctionCallInfo fcinfo, const char *function,
+					  TqWish *wish);
+static bool may_repair(const TqQueue *queue, const TqTask *task,
+					   TqAction action);
+static void check_state(const TqTask *task, const TqWish *wish);
+static bool is_so_already(const TqTask *task, const TqWish *wish);
+static bool act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
+static bool request_stop(TqCall *call, TqQueue *queue, TqTask *task);
+static void prepare_retry(TqTask *task, TqState state, const TqWish *wish,
+						  TqMove *move);
+static bool recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish);
+static bool poison(TqCall *call, TqQueue *queue, TqTask *task);
+static void unpoison(TqCall *call, TqQueue *queue, TqTask *task);
+static bool is_poison(const TqTask *task);
+
+Datum
+taskq_cancel(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_CANCEL};
+
+	wish.message = tq_arg_message(fcinfo, 1);
+	wish.force = tq_arg_bool(fcinfo, 2, false);
+	act_alone(fcinfo, "taskq_cancel()", &wish);
+	PG_RETURN_TEXT_P(
+		cstring_to_text(wish.requested ? "requested" : "cancelled"));
+}
+
+Datum
+taskq_retry(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_RETRY};
+
+	wish.reset_given = !PG_ARGISNULL(1);
+	wish.reset = tq_arg_bool(fcinfo, 1, false);
+	wish.force = tq_arg_bool(fcinfo, 2, false);
+	act_alone(fcinfo, "taskq_retry()", &wish);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_recreate(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_RECREATE};
+
+	wish.insertion = tq_submission_insertion(fcinfo, 1);
+	act_alone(fcinfo, "taskq_recreate()", &wish);
+	PG_RETURN_INT64(wish.recreated_as);
+}
+
+Datum
+taskq_resolve(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_RESOLVE};
+
+	wish.result = tq_arg_jsonb(fcinfo, 1);
+	wish.message = tq_arg_message(fcinfo, 2);
+	wish.force = tq_arg_bool(fcinfo, 3, false);
+	act_alone(fcinfo, "taskq_resolve()", &wish);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_hold(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_HOLD};
+
+	wish.message = tq_arg_message(fcinfo, 1);
+	act_alone(fcinfo, "taskq_hold()", &wish);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_poison(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_POISON};
+
+	wish.message = tq_arg_message(fcinfo, 1);
+	act_alone(fcinfo, "taskq_poison()", &wish);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_unpoison(PG_FUNCTION_ARGS)
+{
+	TqWish wish = {TQ_ACTION_UNPOISON};
+
+	act_alone(fcinfo, "taskq_unpoison()", &wish);
+	PG_RETURN_VOID();
+}
+
+#ifdef TASKQ_DEBUG
+/* Move a real row through the door, for the test of all pairs of states. */
+Datum
+taskq_debug_move(PG_FUNCTION_ARGS)
+{
+	int64   task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	char   *word = tq_arg_keyword(fcinfo, 1, "state");
+	TqState to;
+	TqCall  call;
+
+	if (word == NULL || !tq_state_parse(word, &to))
+		tq_error_invalid("state", "is unknown", tq_state_words());
+	for (tq_call_begin(&call, "taskq.debug_move()");; tq_call_snapshot())
+	{
+		TqTask   task;
+		TqQueue *queue = tq_manage_find(&call, task_id, &task);
+		TqMove   move = {0};
+
+		move.to = to;
+		move.wanted = tq_state_name(to);
+		move.claimed_at = tq_clock_dispatch();
+		move.lease_until = DT_NOEND;
+		if (task.archived && tq_step_is(&task))
+			tq_step_hooks.returning(&call, &task);
+		if (task.archived)
+			tq_key_lock_task(&call, queue, &task);
+		if (task.archived && !tq_row_take_archived(&task))
+			continue;
+		if (tq_state_enter(&call, queue, &task, &move))
+			break;
+	}
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+#endif
+
+/*
+ * A task that current_user may manage, live or finished.  TQ002 when there
+ * is none, in the same words when the caller has no right on its queue.
+ */
+TqQueue *
+tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
+{
+	TqQueue *queue;
+
+	if (!tq_row_find_any(call, task_id, task))
+		tq_error_no_such_task(task_id);
+	queue = tq_queue_by_id(task->f.queue_id);
+	tq_look_require(queue, task_id, TQ_RIGHT_MANAGE);
+	return queue;
+}
+
+/*
+ * Do what is wished with a task; an error if that cannot be.  The caller
+ * holds the lock of tq_queue_lock_insertions when the action can make a
+ * finished task live: its queue must not be dropped meanwhile.
+ */
+void
+tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
+{
+	for (;; tq_call_snapshot())
+	{
+		TqTask   task;
+		TqQueue *queue = tq_manage_find(call, task_id, &task);
+
+		if (tq_manage_try(call, queue, &task, wish))
+			return;
+	}
+}
+
+/* The same with a task just read; false when it has changed since. */
+bool
+tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
+{
+	check_state(task, wish);
+	if (wish->action == TQ_ACTION_RECREATE || wish->action == TQ_ACTION_DELETE)
+		tq_step_refuse(task, actions[wish->action].wanted);
+	if (is_so_already(task, wish))
+	{
+		wish->requested = wish->action == TQ_ACTION_CANCEL;
+		return true;
+	}
+	if (!call->gated && may_repair(queue, task, wish->action))
+	{
+		tq_step_hooks.returning(call, task);
+		tq_key_lock_task(call, queue, task);
+		call->gated = true;
+	}
+	if (task->archived || wish->action == TQ_ACTION_RECREATE)
+		tq_key_lock_task(call, queue, task);
+	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
+		(void) tq_key_lock(call, queue->queue_id, task->value[TQ_COL_KEY]);
+	if (task->archived && !tq_row_take_archived(task))
+		return false;
+	return act(call, queue, task, wish);
+}
+
+/*
+ * A step that goes on may have finished when its key or its gate was waited
+ * for; one that was to be claimed, and for whose key, may wait for others.
+ */
+static bool
+may_repair(const TqQueue *queue, const TqTask *task, TqAction action)
+{
+	if (!tq_step_is(task))
+		return false;
+	if (action == TQ_ACTION_HOLD)
+		return !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
+	return action == TQ_ACTION_RETRY || action == TQ_ACTION_RESOLVE;
+}
+
+static void
+act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
+{
+	int64  task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	TqCall call;
+
+	tq_call_begin(&call, function);
+	if (wish->action == TQ_ACTION_RETRY || wish->action == TQ_ACTION_RECREATE)
+	{
+		tq_queue_lock_insertions();
+		tq_call_snapshot();
+	}
+	tq_manage_act(&call, task_id, wish);
+	tq_call_end(&call);
+}
+
+/* TQ005 when the action is not for tasks in that state. */
+static void
+check_state(const TqTask *task, const TqWish *wish)
+{
+	TqState state = (TqState) task->f.state;
+	bool    allowed = (actions[wish->action].states & IN(state)) != 0;
+
+	if (state == TQ_STATE_RUNNING && actions[wish->action].forcible &&
+		wish->force)
+		allowed = true;
+	if (wish->action == TQ_ACTION_UNPOISON && !is_poison(task))
+		allowed = false;
+	if (wish->in_bulk && wish->action == TQ_ACTION_RETRY && is_poison(task))
+		allowed = false;
+	if (!allowed)
+		tq_error_invalid_transition(task->f.task_id, state,
+									actions[wish->action].wanted);
+}
+
+/* False when the row has changed since it was read. */
+static bool
+act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
+{
+	TqMove move = {0};
+
+	move.wanted = actions[wish->action].wanted;
+	move.reason = TQ_REASON_MANUAL;
+	if (wish->message != NULL)
+		tq_large_put(task, TQ_COL_MESSAGE, CStringGetTextDatum(wish->message));
+	switch (wish->action)
+	{
+		case TQ_ACTION_CANCEL:
+			wish->requested = task->f.state == TQ_STATE_RUNNING &&
+							  !wish->force;
+			if (wish->requested)
+				return request_stop(call, queue, task);
+			move.to = TQ_STATE_CANCELLED;
+			break;
+		case TQ_ACTION_RETRY:
+			prepare_retry(task, (TqState) task->f.state, wish, &move);
+			break;
+		case TQ_ACTION_RECREATE:
+			return recreate(call, queue, task, wish);
+		case TQ_ACTION_RESOLVE:
+			if (wish->result != NULL)
+			{
+				tq_submission_check_size(queue, "result",
+										 VARSIZE(wish->result));
+				tq_large_put(task, TQ_COL_RESULT,
+							 JsonbPGetDatum(wish->result));
+			}
+			move.to = TQ_STATE_DONE;
+			break;
+		case TQ_ACTION_HOLD:
+			move.to = TQ_STATE_SUSPENDED;
+			move.reason = TQ_REASON_HELD;
+			break;
+		case TQ_ACTION_POISON:
+			return poison(call, queue, task);
+		case TQ_ACTION_UNPOISON:
+			unpoison(call, queue, task);
+			return true;
+		case TQ_ACTION_DELETE:
+			if (!task->archived)
+				return tq_state_remove(call, queue, task);
+			tq_large_remove_all(task->f.task_id);
+			tq_state_forget(call, queue, task);
+			return true;
+	}
+	return tq_state_enter(call, queue, task, &move);
+}
+
+/*
+ * Asked to stop, or called poison, before, and in the same words?  Writing the
+ * row again for each time that its id stands in a list would make that dearer
+ * each time.
+ */
+static bool
+is_so_already(const TqTask *task, const TqWish *wish)
+{
+	bool asked = wish->action == TQ_ACTION_CANCEL && !wish->force &&
+				 task->f.state == TQ_STATE_RUNNING &&
+				 !task->isnull[TQ_COL_CANCEL_REQUESTED_AT];
+	char *message;
+
+	if (!asked && !(wish->action == TQ_ACTION_POISON && is_poison(task)))
+		return false;
+	if (wish->message == NULL)
+		return true;
+	if (task->isnull[TQ_COL_MESSAGE])
+		return false; /* none, or a large one */
+	message = TextDatumGetCString(task->value[TQ_COL_MESSAGE]);
+	return strcmp(message, wish->message) == 0;
+}
+
+static bool
+request_stop(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	if (task->isnull[TQ_COL_CANCEL_REQUESTED_AT])
+		tq_task_set(task, TQ_COL_CANCEL_REQUESTED_AT,
+					TimestampTzGetDatum(tq_clock_wall()));
+	if (!tq_state_touch(call, queue, task))
+		return false;
+	tq_xact_ask(task->f.worker_id);
+	return true;
+}
+
+/*
+ * To pending, at once unless a suspended task was to run later.  A deadline
+ * that has passed would end the task again at once, and somebody wants it to
+ * run.
+ */
+static void
+prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
+{
+	move->to = TQ_STATE_PENDING;
+	move->reason = TQ_REASON_NONE;
+	if (state == TQ_STATE_SUSPENDED && task->f.run_at > tq_clock_dispatch())
+		move->due_at = task->f.run_at;
+	if (wish->reset_given ? wish->reset : !TQ_STATE_IS_LIVE(state))
+	{
+		task->f.attempt = 0;
+		task->f.flags &= ~TQ_FLAG_WORKER_DIED;
+	}
+	task->f.flags &= (1 << TQ_FLAG_REASON_SHIFT) - 1;
+	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
+		tq_task_clear(task, TQ_COL_DEADLINE);
+	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("task " INT64_FORMAT " has used all of its attempts",
+					task->f.task_id),
+			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
+					   task->f.task_id, tq_state_name(state)),
+			 errhint("Use reset_attempts => true.")));
+}
+
+/*
+ * The old one first: the new one takes its reference over.  What it carries
+ * is read before that, since nothing may be left of it afterwards.
+ */
+static bool
+recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
+{
+	TqSubmission sub = {0};
+	TqMove       move = {0};
+	Jsonb       *payload = tq_submission_again(&sub, queue, task);
+
+	sub.task_id = tq_id_next();
+	tq_task_set(task, TQ_COL_RECREATED_AS, Int64GetDatum(sub.task_id));
+	move.to = TQ_STATE_RECREATED;
+	move.reason = TQ_REASON_MANUAL;
+	move.wanted = actions[TQ_ACTION_RECREATE].wanted;
+	if (wish->insertion != TQ_INSERTION_APPEND && sub.key == NULL)
+		tq_error_invalid("insertion", "needs a task with a key", NULL);
+	if (!tq_state_enter(call, queue, task, &move))
+		return false;
+	sub.insertion = wish->insertion;
+	tq_submit_again(call, &sub, payload);
+	wish->recreated_as = sub.task_id;
+	return true;
+}
+
+static bool
+poison(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqMove move = {0};
+
+	if (task->archived)
+	{
+		if (!is_poison(task))
+			task->f.flags |= task->f.reason << TQ_FLAG_REASON_SHIFT;
+		tq_state_annotate(call, queue, task, TQ_REASON_POISON);
+		return true;
+	}
+	move.to = TQ_STATE_DEAD;
+	move.reason = TQ_REASON_POISON;
+	move.wanted = actions[TQ_ACTION_POISON].wanted;
+	return tq_state_enter(call, queue, task, &move);
+}
+
+/* It died of something else before, or somebody has ended it so. */
+static void
+unpoison(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	int before = task->f.flags >> TQ_FLAG_REASON_SHIFT;
+
+	task->f.flags &= (1 << TQ_FLAG_REASON_SHIFT) - 1;
+	tq_state_annotate(call, queue, task,
+					  before == 0 ? TQ_REASON_MANUAL : (TqReason) before);
+}
+
+static bool
+is_poison(const TqTask *task)
+{
+	return task->f.state == TQ_STATE_DEAD &&
+		   task->f.reason == TQ_REASON_POISON;
+}

@@ -1,0 +1,301 @@
+/*
+ * manage_many.c
+ *		taskq_manage_many: a list of tasks, changed by people.
+ *
+ * It does each task in a savepoint, in the order of ids, so
+ * that two calls never wait for each other in a ring; what is wrong with one
+ * stands in its row.  An id that is given again has the problem of the time
+ * before, if there was one.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "base/subxact.h"
+#include "cache/role.h"
+#include "command/manage.h"
+#include "engine/key.h"
+#include "engine/step.h"
+
+PG_FUNCTION_INFO_V1(taskq_manage_many);
+
+/* One task of a list. */
+typedef struct Entry
+{
+	int   place; /* in the caller's list */
+	int64 task_id;
+	int   problem; /* SQLSTATE, 0: none */
+} Entry;
+
+/* What is to be done with one task. */
+typedef struct Act
+{
+	int64  task_id;
+	TqWish wish;
+	bool   gated; /* as a part of a list */
+} Act;
+
+/* Which tasks of a list there are. */
+static TqStmt stmt_known = {
+	"SELECT t.task_id, t.queue_id, t.key, t.workflow_id IS NOT NULL"
+	" FROM taskq.task t"
+	" WHERE t.task_id = ANY ($1)"
+	" UNION ALL"
+	" SELECT a.task_id, a.queue_id, a.key, a.workflow_id IS NOT NULL"
+	" FROM taskq.archive a"
+	"  WHERE a.task_id = ANY ($1)"
+	" ORDER BY 1",
+	1,
+	{INT8ARRAYOID},
+	NULL};
+
+static void read_known(ArrayType *ids, Entry *entries, int count,
+					   TqAction action);
+static void note_unknown(uint64 rows, Entry *entries, int count);
+static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
+static void lock_keys(TqCall *call, TqKeyName *names, int count);
+static TqAction read_action(FunctionCallInfo fcinfo, int n);
+static void     act_guarded(Entry *entry, const TqWish *wanted, bool gated);
+static void     act_on(void *arg);
+static bool     is_problem_of_task(int sqlstate);
+static int      compare_entries(const void *a, const void *b);
+
+Datum
+taskq_manage_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqWish         wanted = {0};
+	Datum         *ids;
+	Entry         *entries;
+	int           *places;
+	int            count;
+
+	tq_rows_begin(fcinfo);
+	wanted.action = read_action(fcinfo, 0);
+	wanted.in_bulk = true;
+	wanted.message = tq_arg_message(fcinfo, 2);
+	if (wanted.action == TQ_ACTION_DELETE && wanted.message != NULL)
+		tq_error_invalid("reason", "has no meaning for action delete", NULL);
+	if (PG_ARGISNULL(1))
+		tq_error_required("task_ids");
+	ids = tq_arg_array(fcinfo, 1, "task_ids", INT8OID, &count);
+	entries = palloc0(sizeof(Entry) * (count + 1));
+	places = palloc(sizeof(int) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		entries[i].place = i;
+		entries[i].task_id = DatumGetInt64(ids[i]);
+	}
+	qsort(entries, count, sizeof(Entry), compare_entries);
+	if (count > 0)
+		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count, wanted.action);
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (i > 0 && entries[i].task_id == entries[i - 1].task_id)
+			entries[i].problem = entries[i - 1].problem;
+		if (entries[i].problem == 0)
+			act_guarded(&entries[i], &wanted, count > 1);
+		places[entries[i].place] = i;
+	}
+	for (int i = 0; i < count; i++)
+	{
+		Entry *entry = &entries[places[i]];
+		bool   ok = entry->problem == 0;
+		Datum  values[3] = {Int64GetDatum(entry->task_id), BoolGetDatum(ok)};
+		bool   nulls[3] = {false, false, ok};
+
+		if (!ok)
+			values[2] = CStringGetTextDatum(unpack_sql_state(entry->problem));
+		tq_rows_add(result, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * Which tasks of the list there are: the others need not be looked for one by
+ * one.  The instances and the keys of all are locked before the first one is
+ * moved.
+ */
+static void
+read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
+{
+	Datum  arg = PointerGetDatum(ids);
+	uint64 rows;
+	TqCall call;
+	TqSpi  spi;
+
+	tq_call_begin(&call, "taskq_manage_many()");
+	tq_queue_lock_insertions();
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
+	note_unknown(rows, entries, count);
+	if (count > 1)
+		lock_known(&call, &spi, rows, action);
+	else
+		tq_spi_leave(&spi);
+	tq_call_end(&call);
+}
+
+/* Both are in the order of ids. */
+static void
+note_unknown(uint64 rows, Entry *entries, int count)
+{
+	uint64 row = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
+			row++;
+		if (row == rows || tq_spi_int8(row, 1, 0) != entries[i].task_id)
+			entries[i].problem = ERRCODE_TQ_NO_SUCH_TASK;
+	}
+}
+
+/* Leaves SPI. */
+static void
+lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
+{
+	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
+	TqKeyName    *names =
+		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
+	int64 *steps =
+		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
+	TqGateKind *kinds =
+		palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	bool may_move = action != TQ_ACTION_RECREATE &&
+					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
+	int named = 0;
+	int step_count = 0;
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool  isnull;
+		Datum key = tq_spi_get(i, 3, &isnull);
+
+		if (!isnull)
+		{
+			names[named].queue_id = tq_spi_int4(i, 2, 0);
+			names[named++].key = DatumGetTextPCopy(key);
+		}
+		if (may_move && tq_spi_bool(i, 4))
+		{
+			/* ends let steps go in another order than this one */
+			kinds[step_count] = action == TQ_ACTION_CANCEL ||
+										action == TQ_ACTION_POISON
+									? TQ_GATE_ALONE
+									: TQ_GATE_REPAIR;
+			steps[step_count++] = tq_spi_int8(i, 1, 0);
+		}
+	}
+	MemoryContextSwitchTo(mine);
+	tq_spi_leave(spi);
+	if (step_count > 0)
+		tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
+								 TQ_RIGHT_MANAGE);
+	if (tq_queue_any_ordered())
+		lock_keys(call, names, named);
+	pfree(kinds);
+	pfree(steps);
+	pfree(names);
+}
+
+/* Of tasks that current_user may manage. */
+static void
+lock_keys(TqCall *call, TqKeyName *names, int count)
+{
+	int may = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_by_id(names[i].queue_id);
+
+		if (queue != NULL && tq_key_is_ordered(queue) &&
+			(tq_role_rights(queue) & TQ_RIGHT_MANAGE) != 0)
+			names[may++] = names[i];
+	}
+	tq_key_lock_names(call, names, may);
+}
+
+static TqAction
+read_action(FunctionCallInfo fcinfo, int n)
+{
+	static const char *const words[] = {
+		[TQ_ACTION_CANCEL] = "cancel",     [TQ_ACTION_RETRY] = "retry",
+		[TQ_ACTION_RECREATE] = "recreate", [TQ_ACTION_RESOLVE] = "resolve",
+		[TQ_ACTION_HOLD] = "hold",         [TQ_ACTION_POISON] = "poison",
+		[TQ_ACTION_UNPOISON] = "unpoison", [TQ_ACTION_DELETE] = "delete"};
+	char *word = tq_arg_keyword(fcinfo, n, "action");
+
+	if (word == NULL)
+		tq_error_required("action");
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (strcmp(words[i], word) == 0)
+			return (TqAction) i;
+	}
+	tq_error_invalid("action", "is unknown",
+					 "Allowed: cancel, retry, recreate, resolve, hold, "
+					 "poison, unpoison, delete.");
+}
+
+/* In a savepoint, so that what is wrong with one task ends only that. */
+static void
+act_guarded(Entry *entry, const TqWish *wanted, bool gated)
+{
+	MemoryContext one = AllocSetContextCreate(
+		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
+	MemoryContext mine = MemoryContextSwitchTo(one);
+	Act           act = {entry->task_id, *wanted, gated};
+	ErrorData    *error = tq_guard(act_on, &act);
+
+	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
+		ReThrowError(error);
+	if (error != NULL)
+		entry->problem = error->sqlerrcode;
+	MemoryContextSwitchTo(mine);
+	MemoryContextDelete(one);
+}
+
+static void
+act_on(void *arg)
+{
+	Act   *act = arg;
+	TqCall call;
+
+	tq_call_begin(&call, "taskq_manage_many()");
+	call.gated = act->gated;
+	tq_queue_lock_insertions();
+	tq_call_snapshot();
+	tq_manage_act(&call, act->task_id, &act->wish);
+	tq_call_end(&call);
+}
+
+/* Errors of the contract; all others end the call. */
+static bool
+is_problem_of_task(int sqlstate)
+{
+	return ERRCODE_TO_CATEGORY(sqlstate) ==
+			   ERRCODE_TO_CATEGORY(ERRCODE_TQ_LEASE_LOST) ||
+		   sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE;
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	const Entry *x = a;
+	const Entry *y = b;
+
+	if (x->task_id != y->task_id)
+		return x->task_id < y->task_id ? -1 : 1;
+	return x->place - y->place;
+}

@@ -1,0 +1,231 @@
+/*
+ * purge.c
+ *		taskq_purge: tasks are removed.
+ *
+ * Finished tasks are deleted from the archive; waiting ones, when their
+ * states are named, are taken away by the door (state.c), which is no move.
+ * Running tasks are never removed.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "engine/key.h"
+#include "engine/state.h"
+
+PG_FUNCTION_INFO_V1(taskq_purge);
+
+#define STATES                                                                \
+	" AND state = ANY ($2) AND ($4 IS NULL OR reason = $4::smallint)"         \
+	" AND ($5 IS NULL OR task_id >= $5) AND ($6 IS NULL OR task_id <= $6)"
+
+static TqStmt stmt_finished = {
+	"WITH chosen AS MATERIALIZED (SELECT bucket, task_id FROM taskq.archive"
+	"   WHERE queue_id = $1 AND workflow_id IS NULL" STATES
+	"     AND ($3 IS NULL OR finished_at < $3)"
+	"     AND NOT ($8 AND state = 6 AND reason <> 7 AND key IS NOT NULL)"
+	"   ORDER BY task_id LIMIT $7),"
+	" gone AS (DELETE FROM taskq.archive a USING chosen c"
+	"   WHERE a.bucket = c.bucket AND a.task_id = c.task_id"
+	"   RETURNING a.task_id, a.large),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
+	"SELECT count(*) FROM gone",
+	8,
+	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
+	 BOOLOID},
+	NULL};
+
+static TqStmt stmt_waiting = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE queue_id = $1 AND workflow_id IS NULL" STATES
+	"   AND ($3 IS NULL OR created_at < $3)"
+	" ORDER BY task_id LIMIT $7",
+	7,
+	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
+	 INT8OID},
+	NULL};
+
+/* What is to be removed. */
+typedef struct Choice
+{
+	bool  named[TQ_STATE_LAST + 1];
+	bool  any_live;
+	Datum args[8];
+	bool  nulls[8];
+} Choice;
+
+static void  read_states(FunctionCallInfo fcinfo, int n, Choice *choice);
+static Datum states_between(const Choice *choice, TqState first, TqState last);
+static int64 remove_finished(Choice *choice);
+static int64 remove_waiting(TqCall *call, Choice *choice);
+static bool  remove_task(TqCall *call, int64 task_id, const Choice *choice);
+
+Datum
+taskq_purge(PG_FUNCTION_ARGS)
+{
+	char       *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char       *reason_word = tq_arg_keyword(fcinfo, 3, "reason");
+	TqReason    reason = TQ_REASON_NONE;
+	Choice      choice = {0};
+	int64       removed = 0;
+	int64       max = PG_INT64_MAX;
+	TimestampTz before;
+	TqQueue    *queue;
+	TqKeyRule   rule;
+	TqCall      call;
+
+	read_states(fcinfo, 1, &choice);
+	choice.nulls[2] = !tq_arg_time(fcinfo, 2, "before", &before);
+	choice.args[2] = TimestampTzGetDatum(choice.nulls[2] ? 0 : before);
+	if (reason_word != NULL && !tq_reason_parse(reason_word, &reason))
+		tq_error_invalid("reason", "is unknown",
+						 psprintf("Allowed: %s.", tq_reason_words()));
+	choice.nulls[3] = reason_word == NULL;
+	choice.args[3] = Int32GetDatum(reason);
+	for (int i = 4; i <= 5; i++)
+	{
+		choice.nulls[i] = PG_ARGISNULL(i);
+		choice.args[i] = PG_GETARG_DATUM(i);
+	}
+	if (!PG_ARGISNULL(6))
+	{
+		max = PG_GETARG_INT32(6);
+		if (max < 1)
+			tq_error_invalid("max_tasks", "must be at least 1", NULL);
+	}
+
+	tq_call_begin(&call, "taskq_purge()");
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	queue = tq_queue_find(name);
+	if (queue == NULL)
+		tq_error_no_such_queue(name);
+	tq_role_require(queue, TQ_RIGHT_MANAGE);
+	choice.args[0] = Int32GetDatum(queue->queue_id);
+	choice.args[7] =
+		BoolGetDatum(tq_key_rule(queue, &rule) && rule.held_by_dead);
+	tq_call_snapshot();
+	choice.args[6] = Int64GetDatum(max);
+	if (choice.any_live)
+		removed = remove_waiting(&call, &choice);
+	choice.args[6] = Int64GetDatum(max - removed);
+	if (removed < max)
+		removed += remove_finished(&choice);
+	tq_call_end(&call);
+	PG_RETURN_INT64(removed);
+}
+
+/* The finished ones unless states are named; never running. */
+static void
+read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
+{
+	Datum *words;
+	int    count;
+
+	if (PG_ARGISNULL(n))
+	{
+		for (int s = TQ_STATE_FIRST; s <= TQ_STATE_LAST; s++)
+			choice->named[s] = !TQ_STATE_IS_LIVE(s);
+		return;
+	}
+	words = tq_arg_array(fcinfo, n, "states", TEXTOID, &count);
+	for (int i = 0; i < count; i++)
+	{
+		TqState state;
+
+		if (!tq_state_parse(TextDatumGetCString(words[i]), &state))
+			tq_error_invalid("states", "has an unknown value",
+							 psprintf("Allowed: %s.", tq_state_words()));
+		if (state == TQ_STATE_RUNNING)
+			tq_error_invalid("states", "must not contain running",
+							 "Cancel running tasks with force => true first.");
+		choice->named[state] = true;
+		choice->any_live = choice->any_live || TQ_STATE_IS_LIVE(state);
+	}
+}
+
+static Datum
+states_between(const Choice *choice, TqState first, TqState last)
+{
+	Datum states[TQ_STATE_LAST + 1];
+	int   count = 0;
+
+	for (int s = first; s <= (int) last; s++)
+	{
+		if (choice->named[s])
+			states[count++] = Int16GetDatum((int16) s);
+	}
+	return PointerGetDatum(construct_array(
+		states, count, INT2OID, sizeof(int16), true, TYPALIGN_SHORT));
+}
+
+static int64
+remove_finished(Choice *choice)
+{
+	TqSpi spi;
+	int64 removed;
+
+	choice->args[1] = states_between(choice, TQ_STATE_DONE, TQ_STATE_LAST);
+	tq_spi_enter(&spi);
+	tq_spi_once(&stmt_finished, choice->args, choice->nulls, false);
+	removed = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	return removed;
+}
+
+static int64
+remove_waiting(TqCall *call, Choice *choice)
+{
+	TqSpi  spi;
+	uint64 rows;
+	int64 *ids;
+	int64  removed = 0;
+
+	choice->args[1] =
+		states_between(choice, TQ_STATE_FIRST, TQ_STATE_SUSPENDED);
+	tq_spi_enter(&spi);
+	rows = tq_spi_once(&stmt_waiting, choice->args, choice->nulls, true);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	tq_key_lock_tasks(call, ids, NULL, (int) rows, TQ_RIGHT_MANAGE);
+	call->lines_later = true;
+	for (uint64 i = 0; i < rows; i++)
+	{
+		/* the end of the one before may have moved this one */
+		tq_call_snapshot();
+		if (remove_task(call, ids[i], choice))
+			removed++;
+	}
+	return removed;
+}
+
+/* Unless it has moved to a state that was not named. */
+static bool
+remove_task(TqCall *call, int64 task_id, const Choice *choice)
+{
+	for (;; tq_call_snapshot())
+	{
+		TqTask   task;
+		TqQueue *queue;
+
+		if (!tq_row_find(call, task_id, &task) ||
+			!TQ_STATE_IS_VALID(task.f.state) || !choice->named[task.f.state])
+			return false;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		if (tq_state_remove(call, queue, &task))
+			return true;
+	}
+}

@@ -1,0 +1,778 @@
+/*
+ * queue_admin.c
+ *		Queues and rights: create, alter, drop, pause, resume, grant, revoke.
+ *
+ * Every change is announced to all sessions (base/catalog.c).  drop_queue
+ * waits for submits in flight by the lock on taskq.queue_change that each
+ * insertion of a task takes, and alter_queue, when it changes how tasks of a
+ * key wait for each other, also for all that move tasks with keys.  They wait
+ * for 50 ms at a time, so that the submits behind them never wait for long,
+ * and give up after 5 s.
+ *
+ * taskq_grant is the one door to rights: it writes taskq.queue_grant and
+ * grants EXECUTE on what the right needs.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "base/arg.h"
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "base/subxact.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "command/drop_steps.h"
+#include "command/queue_admin.h"
+#include "engine/state.h"
+#include "shared/counter.h"
+#include "store/large.h"
+#include "store/row.h"
+#include "xact/position_note.h"
+#include "xact/xact.h"
+
+#define DROP_TRY_MS 50     /* one try to get the lock */
+#define DROP_PAUSE_MS 50   /* between two tries */
+#define DROP_LIMIT_MS 5000 /* all tries */
+
+PG_FUNCTION_INFO_V1(taskq_create_queue);
+PG_FUNCTION_INFO_V1(taskq_alter_queue);
+PG_FUNCTION_INFO_V1(taskq_drop_queue);
+PG_FUNCTION_INFO_V1(taskq_pause);
+PG_FUNCTION_INFO_V1(taskq_resume);
+PG_FUNCTION_INFO_V1(taskq_grant);
+PG_FUNCTION_INFO_V1(taskq_revoke);
+
+static TqStmt stmt_create = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, $3, $4)"
+	" ON CONFLICT (name) DO NOTHING",
+	4,
+	{TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_create_all = {
+	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
+	" VALUES (0, '*', $1, '{}', $2) ON CONFLICT DO NOTHING",
+	2,
+	{INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_options = {
+	"SELECT options FROM taskq.queue WHERE queue_id = $1 FOR UPDATE",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_alter = {
+	"UPDATE taskq.queue SET options = $2 WHERE queue_id = $1",
+	2,
+	{INT4OID, JSONBOID},
+	NULL};
+
+static TqStmt stmt_pause = {
+	"UPDATE taskq.queue SET paused_at = $2, pause_reason = $3,"
+	"       paused_until = $4 WHERE queue_id = $1",
+	4,
+	{INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_any_live = {
+	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_lock_live = {
+	"SELECT (SELECT count(*) FROM taskq.task WHERE queue_id = $1)"
+	"     = (SELECT count(*) FROM (SELECT FROM taskq.task"
+	"         WHERE queue_id = $1 ORDER BY task_id"
+	"           FOR UPDATE SKIP LOCKED) s)",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_drop_live = {
+	"WITH ordered AS MATERIALIZED (SELECT task_id FROM taskq.task"
+	"   WHERE queue_id = $1 ORDER BY task_id FOR UPDATE),"
+	" gone AS (DELETE FROM taskq.task t USING ordered o"
+	"   WHERE t.task_id = o.task_id"
+	"   RETURNING t.task_id, t.state, t.worker_id),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"   WHERE l.task_id = g.task_id)"
+	"SELECT task_id, state::integer, worker_id FROM gone",
+	1,
+	{INT4OID},
+	NULL};
+
+/* Steps stay as long as their instances. */
+static TqStmt stmt_drop_finished = {
+	"WITH gone AS (DELETE FROM taskq.archive"
+	"               WHERE queue_id = $1 AND workflow_id IS NULL"
+	"              RETURNING task_id),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"           WHERE l.task_id = g.task_id)"
+	"SELECT count(*) FROM gone",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_drop_rest = {
+	"WITH lanes AS (DELETE FROM taskq.lane WHERE queue_id = $1),"
+	" keys AS (DELETE FROM taskq.key WHERE queue_id = $1),"
+	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
+	"DELETE FROM taskq.queue WHERE queue_id = $1",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_grant = {
+	"INSERT INTO taskq.queue_grant AS g (queue_id, role_id, rights)"
+	" VALUES ($1, $2, $3)"
+	" ON CONFLICT (queue_id, role_id)"
+	" DO UPDATE SET rights = g.rights | excluded.rights",
+	3,
+	{INT4OID, INT4OID, INT4OID},
+	NULL};
+
+static TqStmt stmt_revoke = {
+	"UPDATE taskq.queue_grant SET rights = rights & ~$3"
+	" WHERE queue_id = $1 AND role_id = $2",
+	3,
+	{INT4OID, INT4OID, INT4OID},
+	NULL};
+
+static TqStmt stmt_revoked = {
+	"DELETE FROM taskq.queue_grant WHERE rights = 0", 0, {0}, NULL};
+
+static TqStmt stmt_rights_left = {
+	"SELECT coalesce(bit_or(rights), 0) FROM taskq.queue_grant"
+	" WHERE role_id = $1",
+	1,
+	{INT4OID},
+	NULL};
+
+/* Of PUBLIC (0) and of roles that are there. */
+static TqStmt stmt_all_rights = {
+	"SELECT coalesce(k.oid, 0), bit_or(g.rights)"
+	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role k USING (role_id)"
+	" WHERE g.role_id = 0"
+	"    OR EXISTS (SELECT FROM pg_roles a WHERE a.oid = k.oid)"
+	" GROUP BY 1 ORDER BY 1",
+	0,
+	{0},
+	NULL};
+
+/* And whether CREATE EXTENSION gave the role EXECUTE: that is never taken. */
+static TqStmt stmt_functions = {
+	"SELECT p.oid, f.rights,"
+	"       EXISTS (SELECT FROM pg_init_privs i, aclexplode(i.initprivs) a"
+	"                WHERE i.classoid = 'pg_proc'::regclass"
+	"                  AND i.objoid = p.oid AND a.grantee = $2)"
+	"  FROM taskq.function_right f"
+	"  JOIN pg_proc p ON p.proname = f.function"
+	"  JOIN pg_depend d ON d.classid = 'pg_proc'::regclass"
+	"                  AND d.objid = p.oid AND d.deptype = 'e'"
+	"                  AND d.refclassid = 'pg_extension'::regclass"
+	"                  AND d.refobjid = $1",
+	2,
+	{OIDOID, OIDOID},
+	NULL};
+
+static int32 queue_to_change(const char *name, TqRight right);
+static bool  concerns_keys(Jsonb *changes);
+static void  rearrange(TqCall *call, int32 queue_id);
+static int32 row_of_all_queues(void);
+static void  check_dead_letter_queue(Jsonb *options);
+static void  lock_out_submits(Datum queue_id, bool force);
+static bool  try_lock(Oid relid);
+static void  lock_briefly(void *arg);
+static bool  lock_tasks(Datum queue_id);
+static int   parse_rights(FunctionCallInfo fcinfo, int n);
+static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
+static void  change_execute(Oid role, int rights, int left, bool grant);
+static void  grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
+
+Datum
+taskq_create_queue(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb *options = tq_arg_jsonb(fcinfo, 1);
+	bool   if_not_exists = tq_arg_bool(fcinfo, 2, false);
+	Jsonb *empty =
+		DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[4];
+	bool   created;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	tq_call_begin(&call, "taskq_create_queue()");
+	tq_role_require_all(TQ_RIGHT_MANAGE);
+	if (options != NULL)
+		check_dead_letter_queue(options);
+	options = tq_options_merge(empty, options != NULL ? options : empty,
+							   tq_queue_defaults());
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
+	args[2] = JsonbPGetDatum(options);
+	args[3] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	created = tq_spi_run(&stmt_create, args, NULL, SPI_OK_INSERT, 0) > 0;
+	tq_spi_leave(&spi);
+	if (!created && !if_not_exists)
+		tq_error_queue_exists(name);
+	if (created)
+	{
+		tq_catalog_announce_queue();
+		tq_xact_wake_made();
+	}
+	tq_call_end(&call);
+	PG_RETURN_BOOL(created);
+}
+
+Datum
+taskq_alter_queue(PG_FUNCTION_ARGS)
+{
+	char         *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	Jsonb        *changes = tq_arg_jsonb(fcinfo, 1);
+	TqCall        call;
+	TqSpi         spi;
+	Datum         args[2];
+	Jsonb        *before;
+	TqOptions     plain;
+	MemoryContext mine;
+	bool          all = strcmp(name, TQ_QUEUE_ALL) == 0;
+	bool          moves_lines;
+
+	if (changes == NULL)
+		tq_error_required("options");
+	tq_call_begin(&call, "taskq_alter_queue()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	check_dead_letter_queue(changes);
+	moves_lines = concerns_keys(changes);
+	if (moves_lines)
+		lock_out_submits(args[0], false);
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_options, args, NULL, SPI_OK_SELECT, 0) == 0)
+		tq_error_no_such_queue(name);
+	mine = MemoryContextSwitchTo(spi.caller);
+	tq_options_default(&plain);
+	before = tq_spi_jsonb(&spi, 0, 1);
+	args[1] = JsonbPGetDatum(
+		tq_options_merge(before, changes, all ? &plain : tq_queue_defaults()));
+	MemoryContextSwitchTo(mine);
+	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	/* before others can see the change: max_running may come or go */
+	if (all)
+		tq_counter_flag();
+	else
+		tq_counter_unknow(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
+	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	tq_xact_rescan();
+	if (moves_lines)
+		rearrange(&call, DatumGetInt32(args[0]));
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_drop_queue(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	bool   force = tq_arg_bool(fcinfo, 1, false);
+	TqCall call;
+	TqSpi  spi;
+	Datum  arg;
+	int64  removed = 0;
+	bool   live;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+		tq_error_invalid("queue", "must be the name of one queue", NULL);
+	tq_call_begin(&call, "taskq_drop_queue()");
+	arg = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	/* before others have to wait; and those that have come since */
+	if (force)
+		tq_drop_steps(&call, DatumGetInt32(arg), DROP_LIMIT_MS);
+	lock_out_submits(arg, force);
+	if (force)
+		tq_drop_steps(&call, DatumGetInt32(arg), DROP_TRY_MS);
+	tq_call_snapshot();
+	TQ_DEBUG_POINT("drop_queue_locked");
+
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_any_live, &arg, NULL, SPI_OK_SELECT, 0);
+	live = tq_spi_bool(0, 1);
+	if (live && !force)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("queue \"%s\" has live tasks", name),
+				 errhint("Finish or cancel them, or use force => true.")));
+	if (live)
+	{
+		uint64 rows;
+
+		tq_xact_begin();
+		tq_places_all_taken();
+		rows = tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
+		for (uint64 i = 0; i < rows; i++)
+		{
+			int32 queue_id = DatumGetInt32(arg);
+			int   state = tq_spi_int4(i, 2, 0);
+
+			tq_xact_count(queue_id, state, 0);
+			if (state == TQ_STATE_RUNNING)
+				tq_xact_stopped(tq_spi_int8(i, 1, 0), PG_INT64_MAX, queue_id,
+								tq_spi_int4(i, 3, 0));
+		}
+		removed += (int64) rows;
+	}
+	tq_spi_run(&stmt_drop_finished, &arg, NULL, SPI_OK_SELECT, 0);
+	removed += tq_spi_int8(0, 1, 0);
+	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
+	/* what others have done with it must not be told after its end */
+	tq_counter_wait_for_ended();
+	tq_xact_queue_gone(DatumGetInt32(arg));
+	tq_catalog_announce_queue();
+	tq_call_end(&call);
+	PG_RETURN_INT64(removed);
+}
+
+Datum
+taskq_pause(PG_FUNCTION_ARGS)
+{
+	char       *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char       *reason = tq_arg_message(fcinfo, 1);
+	TimestampTz until = 0;
+	bool        has_until = tq_arg_time(fcinfo, 2, "until", &until);
+	TqCall      call;
+	TqSpi       spi;
+	Datum       args[4];
+	bool        nulls[4] = {false};
+
+	if (has_until && until <= tq_clock_wall())
+		tq_error_invalid("until", "is in the past", NULL);
+	tq_call_begin(&call, "taskq_pause()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = TimestampTzGetDatum(tq_clock_wall());
+	nulls[2] = reason == NULL;
+	args[2] = nulls[2] ? (Datum) 0 : CStringGetTextDatum(reason);
+	args[3] = TimestampTzGetDatum(until);
+	nulls[3] = !has_until;
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	if (has_until)
+		tq_xact_due(until);
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_resume(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[4];
+	bool   nulls[4] = {false, true, true, true};
+
+	tq_call_begin(&call, "taskq_resume()");
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = args[2] = args[3] = (Datum) 0;
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_grant(PG_FUNCTION_ARGS)
+{
+	grant_or_revoke(fcinfo, true);
+	PG_RETURN_VOID();
+}
+
+Datum
+taskq_revoke(PG_FUNCTION_ARGS)
+{
+	grant_or_revoke(fcinfo, false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * The number of a queue that current_user may change; '*' is 0, and its row
+ * is made if it is missing.
+ */
+static int32
+queue_to_change(const char *name, TqRight right)
+{
+	TqQueue *queue;
+
+	if (strcmp(name, TQ_QUEUE_ALL) == 0)
+	{
+		tq_role_require_all(right);
+		return row_of_all_queues();
+	}
+	queue = tq_queue_find(name);
+	if (queue == NULL)
+		tq_error_no_such_queue(name);
+	tq_role_require(queue, right);
+	return queue->queue_id;
+}
+
+/*
+ * The extension will submit to the queue that the options name: nobody may
+ * make it do so who could not.
+ */
+static void
+check_dead_letter_queue(Jsonb *options)
+{
+	TqOptions wanted;
+	TqQueue  *queue;
+
+	tq_options_default(&wanted);
+	tq_options_check_size(options);
+	tq_options_read(&wanted, options);
+	if (wanted.dead_letter_queue == NULL)
+		return;
+	queue = tq_queue_find(wanted.dead_letter_queue);
+	if (queue != NULL)
+		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	else
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
+}
+
+/* Do the changes say how tasks of the same key wait for each other? */
+static bool
+concerns_keys(Jsonb *changes)
+{
+	static const char *const names[] = {"key_policy", "max_running_per_key",
+										"order"};
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (getKeyJsonValueFromContainer(&changes->root, names[i],
+										 strlen(names[i]), NULL) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* Bring the tasks of a queue, or with 0 of all, into the order of now. */
+static void
+rearrange(TqCall *call, int32 queue_id)
+{
+	int    count = 1;
+	char **names = NULL;
+
+	tq_queue_refresh();
+	if (queue_id == 0)
+		names = tq_queue_names(&count);
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = queue_id == 0 ? tq_queue_find(names[i])
+									   : tq_queue_by_id(queue_id);
+
+		CHECK_FOR_INTERRUPTS();
+		if (queue != NULL)
+			tq_state_hooks.rearrange(call, queue);
+	}
+}
+
+static int32
+row_of_all_queues(void)
+{
+	TqSpi spi;
+	Datum args[2];
+
+	args[0] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
+	args[1] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_create_all, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_leave(&spi);
+	return 0;
+}
+
+/*
+ * Wait for submits in flight and keep later ones out until the transaction
+ * ends; with force, only when no other transaction holds a task of the queue,
+ * whose rows are locked then.  Never for long at a time: whoever waits for
+ * this lock, or holds it while waiting, stops every producer.
+ */
+static void
+lock_out_submits(Datum queue_id, bool force)
+{
+	Oid   relid = tq_catalog()->queue_change;
+	int64 begin = tq_clock_monotonic();
+
+	for (;;)
+	{
+		if (try_lock(relid))
+		{
+			tq_call_snapshot();
+			if (!force || lock_tasks(queue_id))
+				return;
+			UnlockRelationOid(relid, ShareRowExclusiveLock);
+		}
+		if (tq_clock_monotonic() - begin >= (int64) DROP_LIMIT_MS * 1000)
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg(
+					 "transactions that submit or hold tasks did not end in time"),
+				 errhint("Try again when long transactions have ended.")));
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 DROP_PAUSE_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Get the lock within DROP_TRY_MS; false if that was not possible. */
+static bool
+try_lock(Oid relid)
+{
+	ErrorData *error = tq_guard(lock_briefly, &relid);
+
+	if (error == NULL)
+		return true;
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		ReThrowError(error);
+	FreeErrorData(error);
+	return false;
+}
+
+static void
+lock_briefly(void *arg)
+{
+	int level = NewGUCNestLevel();
+
+	(void) set_config_option("lock_timeout", CppAsString2(DROP_TRY_MS),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
+	LockRelationOid(*(Oid *) arg, ShareRowExclusiveLock);
+	AtEOXact_GUC(true, level);
+}
+
+/* Lock every live task of the queue; false when another holds one. */
+static bool
+lock_tasks(Datum queue_id)
+{
+	TqSpi spi;
+	bool  all;
+
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_lock_live, &queue_id, NULL, SPI_OK_SELECT, 0);
+	all = tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return all;
+}
+
+static void
+grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	int    rights;
+	int    left = 0;
+	TqCall call;
+	TqSpi  spi;
+	Datum  args[3];
+	Oid    role;
+
+	if (PG_ARGISNULL(1))
+		tq_error_required("role");
+	rights = parse_rights(fcinfo, 2);
+	tq_call_begin(&call, grant ? "taskq_grant()" : "taskq_revoke()");
+
+	/* Two concurrent GRANTs on one function fail with an internal error. */
+	LockRelationOid(get_relname_relid("queue_grant", tq_catalog()->schema),
+					ShareRowExclusiveLock);
+	tq_queue_refresh();
+	args[0] = Int32GetDatum(queue_to_change(name, TQ_RIGHT_MANAGE));
+	args[1] = Int32GetDatum(role_argument(fcinfo, 1, &role));
+	args[2] = Int32GetDatum(rights);
+	tq_spi_enter(&spi);
+	if (grant)
+		tq_spi_run(&stmt_grant, args, NULL, SPI_OK_INSERT, 0);
+	else
+	{
+		tq_spi_run(&stmt_revoke, args, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_run(&stmt_revoked, NULL, NULL, SPI_OK_DELETE, 0);
+		tq_spi_run(&stmt_rights_left, &args[1], NULL, SPI_OK_SELECT, 0);
+		left = tq_spi_int4(0, 1, 0);
+		rights &= ~left;
+	}
+	if (rights != 0)
+		change_execute(role, rights, left, grant);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_queue();
+	tq_xact_wake_made();
+	tq_call_end(&call);
+}
+
+static int
+parse_rights(FunctionCallInfo fcinfo, int n)
+{
+	int    rights = 0;
+	int    count;
+	Datum *words;
+
+	if (PG_ARGISNULL(n))
+		tq_error_required("rights");
+	words = tq_arg_array(fcinfo, n, "rights", TEXTOID, &count);
+	if (count == 0)
+		tq_error_invalid("rights", "must not be empty",
+						 "Allowed: submit, work, read, manage.");
+	for (int i = 0; i < count; i++)
+	{
+		char *word = TextDatumGetCString(words[i]);
+
+		if (strcmp(word, "submit") == 0)
+			rights |= TQ_RIGHT_SUBMIT;
+		else if (strcmp(word, "work") == 0)
+			rights |= TQ_RIGHT_WORK;
+		else if (strcmp(word, "read") == 0)
+			rights |= TQ_RIGHT_READ;
+		else if (strcmp(word, "manage") == 0)
+			rights |= TQ_RIGHT_MANAGE;
+		else
+			tq_error_invalid("rights", "has an unknown value",
+							 "Allowed: submit, work, read, manage.");
+	}
+	return rights;
+}
+
+/* The number of the role; 0 and InvalidOid for public. */
+static int32
+role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
+{
+	char *name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+
+	*role = InvalidOid;
+	if (strcmp(name, "public") == 0)
+		return 0;
+	*role = get_role_oid(name, false);
+	return tq_role_intern(*role);
+}
+
+/*
+ * Grant EXECUTE to everybody whom taskq.queue_grant names, as the owner: for
+ * a copy.  A dump has these privileges, but where a role is missing the
+ * restoring statement fails for all roles that it names.
+ */
+void
+tq_admin_execute_again(void)
+{
+	MemoryContext mine;
+	uint64        rows;
+	Oid          *roles;
+	int          *rights;
+	TqSpi         spi;
+
+	LockRelationOid(get_relname_relid("queue_grant", tq_catalog()->schema),
+					ShareRowExclusiveLock);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_all_rights, NULL, NULL, 0);
+	mine = MemoryContextSwitchTo(spi.caller);
+	roles = palloc(sizeof(Oid) * (rows + 1));
+	rights = palloc(sizeof(int) * (rows + 1));
+	MemoryContextSwitchTo(mine);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool isnull;
+
+		roles[i] = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
+		rights[i] = tq_spi_int4(i, 2, 0);
+	}
+	for (uint64 i = 0; i < rows; i++)
+	{
+		/* one role's GRANT may change the row that the next one's changes */
+		CommandCounterIncrement();
+		change_execute(roles[i], rights[i], 0, true);
+	}
+	tq_spi_leave(&spi);
+}
+
+/*
+ * Grant or revoke EXECUTE on every function that needs one of the rights
+ * (and, for revoking, none that the role has left).  Runs as the owner.
+ */
+static void
+change_execute(Oid role, int rights, int left, bool grant)
+{
+	Datum  args[2] = {ObjectIdGetDatum(get_extension_oid("taskq", false)),
+					  ObjectIdGetDatum(role)};
+	uint64 rows = tq_spi_run(&stmt_functions, args, NULL, SPI_OK_SELECT, 0);
+	GrantStmt  *stmt = makeNode(GrantStmt);
+	RoleSpec   *grantee = makeNode(RoleSpec);
+	AccessPriv *privilege = makeNode(AccessPriv);
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int             needed = tq_spi_int4(i, 2, 0);
+		bool            isnull;
+		Oid             function = DatumGetObjectId(tq_spi_get(i, 1, &isnull));
+		ObjectWithArgs *object;
+		Oid            *types;
+		int             count;
+
+		if ((needed & rights) == 0)
+			continue;
+		if (!grant && ((needed & left) != 0 || tq_spi_bool(i, 3)))
+			continue;
+		object = makeNode(ObjectWithArgs);
+		object->objname = list_make2(
+			makeString(get_namespace_name(get_func_namespace(function))),
+			makeString(get_func_name(function)));
+		(void) get_func_signature(function, &types, &count);
+		for (int a = 0; a < count; a++)
+			object->objargs =
+				lappend(object->objargs, makeTypeNameFromOid(types[a], -1));
+		stmt->objects = lappend(stmt->objects, object);
+	}
+	if (stmt->objects == NIL)
+		return;
+	grantee->roletype = OidIsValid(role) ? ROLESPEC_CSTRING : ROLESPEC_PUBLIC;
+	if (OidIsValid(role))
+		grantee->rolename = GetUserNameFromId(role, false);
+	privilege->priv_name = "execute";
+	stmt->is_grant = grant;
+	stmt->targtype = ACL_TARGET_OBJECT;
+	stmt->objtype = OBJECT_ROUTINE;
+	stmt->privileges = list_make1(privilege);
+	stmt->grantees = list_make1(grantee);
+	stmt->behavior = DROP_RESTRICT;
+	ExecuteGrantStmt(stmt);
+}

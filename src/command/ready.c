@@ -1,0 +1,213 @@
+/*
+ * ready.c
+ *		taskq_wait: sleep until there is something to claim.
+ *
+ * Each look is a transaction of its own, and between two of them the session
+ * has none that has seen or locked anything: it holds back no vacuum, and no
+ * change of the extension's objects.  That is what a procedure can do, and a
+ * function cannot.
+ *
+ * A look takes nothing.  It tells what a claim would get, limits and pauses
+ * included; whoever claims first gets it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "cache/role.h"
+#include "command/ready.h"
+#include "engine/dispatch.h"
+#include "engine/liveness.h"
+
+PG_FUNCTION_INFO_V1(taskq_wait);
+
+#define DEFAULT_TIMEOUT (30 * USECS_PER_SEC)
+
+/* What taskq_wait waits for. */
+typedef struct Ready
+{
+	TqCall call;
+	char  *queue_name;  /* NULL: all of the worker's */
+	char  *worker_name; /* NULL: none */
+	TqTags tags;
+	bool   tags_given;
+} Ready;
+
+static TqLook look(TqWait *wait);
+static TqLook look_at_queues(TqWait *wait, Ready *ready);
+static void   find_worker(TqWait *wait, const Ready *ready, TqWorker *worker);
+static bool   look_at(TqWait *wait, Ready *ready, const TqWorker *worker,
+					  const char *name);
+
+Datum
+taskq_wait(PG_FUNCTION_ARGS)
+{
+	Ready     ready = {0};
+	TqWait    wait = {0};
+	int64     timeout;
+	TqLook    answer;
+	Datum     value;
+	bool      isnull = false;
+	TupleDesc desc;
+
+	tq_wait_require_top_level(fcinfo, "taskq_wait()");
+	PreventCommandDuringRecovery("taskq_wait()");
+	if (!PG_ARGISNULL(0))
+		ready.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	timeout = tq_wait_span(fcinfo, 1, "timeout", DEFAULT_TIMEOUT);
+	if (!PG_ARGISNULL(3))
+		ready.worker_name = tq_arg_name(fcinfo, 3, "worker", NULL);
+	ready.tags_given = tq_arg_tags(fcinfo, 4, &ready.tags);
+
+	wait.look = look;
+	wait.arg = &ready;
+	tq_wait_begin(&wait, timeout);
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	answer = tq_wait_run(&wait);
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	value = BoolGetDatum(answer == TQ_LOOK_FOUND);
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), &value, &isnull));
+}
+
+/*
+ * Is there a task that such a claim would get, and in which lane?  Limits are
+ * another matter.
+ */
+bool
+tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
+			  int64 *lane_id)
+{
+	TqPeek peek = {0};
+
+	if (tq_queue_is_paused(queue))
+		return false;
+	peek.to_the_end = true;
+	tq_dispatch_peek(call, queue, tags, queue->options.order, false, &peek);
+	*lane_id = peek.head.f.lane_id;
+	return peek.found;
+}
+
+/*
+ * Do limits let another task be claimed?  When the number of running tasks is
+ * not known they are counted; a claim finds out what becomes unknown again.
+ */
+bool
+tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
+{
+	TqLimit   limit = {0};
+	TqReserve answer;
+
+	limit.queue = queue;
+	limit.worker_id = worker->worker_id;
+	limit.worker_max = worker->max_running;
+	tq_limit_require(&limit);
+	answer = tq_limit_look(&limit);
+	if (answer == TQ_RESERVE_UNKNOWN)
+	{
+		tq_limit_know(&limit);
+		answer = tq_limit_look(&limit);
+	}
+	vain->full = answer == TQ_RESERVE_FULL;
+	vain->worker_full = limit.worker_full;
+	return !vain->full;
+}
+
+static TqLook
+look(TqWait *wait)
+{
+	Ready *ready = wait->arg;
+	TqLook answer;
+
+	tq_call_begin_look(&ready->call);
+	answer = look_at_queues(wait, ready);
+	tq_call_end(&ready->call);
+	SPI_commit();
+	return answer;
+}
+
+static TqLook
+look_at_queues(TqWait *wait, Ready *ready)
+{
+	TqWorker worker = {0};
+	bool     found = false;
+	char   **names = &ready->queue_name;
+	int      count = 1;
+
+	find_worker(wait, ready, &worker);
+	if (wait->over)
+		return TQ_LOOK_OVER;
+	if (ready->queue_name == NULL)
+		names = tq_worker_queues(&worker, 0, &count);
+	if (ready->queue_name == NULL && worker.queues == NULL)
+		tq_wait_open(wait);
+	for (int i = 0; i < count && !found; i++)
+		found = look_at(wait, ready, &worker, names[i]);
+	return found ? TQ_LOOK_FOUND : TQ_LOOK_VAIN;
+}
+
+/* A name that is not registered is only a label, of no matter here. */
+static void
+find_worker(TqWait *wait, const Ready *ready, TqWorker *worker)
+{
+	if (ready->worker_name == NULL)
+	{
+		if (ready->queue_name == NULL)
+			tq_error_required("queue or worker");
+		return;
+	}
+	if (ready->queue_name == NULL)
+		tq_worker_registered(ready->worker_name, worker);
+	else
+		tq_worker_if_registered(ready->worker_name, worker);
+	tq_wait_worker(wait, ready->worker_name, worker);
+}
+
+/* Would a claim from that queue get something now? */
+static bool
+look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
+{
+	TqQueue      *queue = ready->queue_name == NULL
+							  ? tq_queue_find(name)
+							  : tq_queue_for(name, TQ_RIGHT_WORK);
+	const TqTags *tags = (ready->tags_given || !worker->registered)
+							 ? &ready->tags
+							 : &worker->tags;
+	TqVain        vain = {0};
+	int64         lane_id;
+
+	CHECK_FOR_INTERRUPTS();
+	if (queue == NULL)
+	{
+		tq_wait_open(wait);
+		return false;
+	}
+	if (ready->queue_name == NULL &&
+		(tq_role_rights(queue) & TQ_RIGHT_WORK) == 0)
+	{
+		/* it may be granted */
+		tq_wait_open(wait);
+		return false;
+	}
+	if (tq_ready_task(&ready->call, queue, tags, &lane_id) &&
+		tq_ready_room(queue, worker, &vain))
+	{
+		tq_waiter_took(queue->queue_id, lane_id);
+		return true;
+	}
+	tq_wait_queue(wait, queue, tags, &vain);
+	return false;
+}

@@ -1,0 +1,18 @@
+/*
+ * ready.h
+ *		Is there something to claim?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_READY_H
+#define TQ_READY_H
+
+#include "engine/wait.h"
+#include "store/row.h"
+
+extern bool tq_ready_task(TqCall *call, const TqQueue *queue,
+						  const TqTags *tags, int64 *lane_id);
+extern bool tq_ready_room(const TqQueue *queue, const TqWorker *worker,
+						  TqVain *vain);
+
+#endif /* TQ_READY_H */

@@ -1,0 +1,453 @@
+/*
+ * registration.c
+ *		Workers: taskq_register, taskq_heartbeat, taskq_drain,
+ *		taskq_deregister, taskq_expire.
+ *
+ * Each registration is a row of taskq.worker with a number of its own, so
+ * that what a former process of the same name still holds can be told from
+ * what the new one claims.
+ *
+ * Who a name is, and labels, are in worker.c, signs of life in liveness.c,
+ * what binds a worker to a connection in bound_worker.c, what a heartbeat says of
+ * tasks that are to be stopped in cancel_request.c.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "engine/cancel_request.h"
+#include "engine/limit.h"
+#include "engine/liveness.h"
+#include "engine/reclaim.h"
+#include "engine/worker.h"
+#include "maintenance/bound_worker.h"
+#include "query/task_get.h"
+#include "shared/counter.h"
+#include "shared/heartbeat.h"
+#include "shared/shmem.h"
+#include "xact/metric_note.h"
+#include "xact/xact.h"
+
+PG_FUNCTION_INFO_V1(taskq_register);
+PG_FUNCTION_INFO_V1(taskq_heartbeat);
+PG_FUNCTION_INFO_V1(taskq_deregister);
+PG_FUNCTION_INFO_V1(taskq_drain);
+PG_FUNCTION_INFO_V1(taskq_expire);
+PG_FUNCTION_INFO_V1(taskq_worker_seen);
+
+/* What a registration says; all of it may be missing. */
+typedef struct Registration
+{
+	Datum  queues; /* text[], 0: null */
+	TqTags tags;
+	Jsonb *info;
+	int    max_running;    /* 0: null */
+	int64  bound_instance; /* 0: null */
+	int64  bound_session;  /* 0: not bound */
+} Registration;
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.worker"
+	" (name, state, role_id, queues, tags, info, registered_at, max_running,"
+	"  bound_instance, bound_session)"
+	" VALUES ($1, 1, $2, $3, $4, $5, $6, $7, $8, $9)"
+	" ON CONFLICT DO NOTHING RETURNING worker_id",
+	9,
+	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
+	 INT4OID, INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_keep = {
+	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
+	"       max_running = $5, draining = false,"
+	"       bound_instance = $6, bound_session = $7"
+	" WHERE worker_id = $1 AND state = 1",
+	7,
+	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID, INT8OID},
+	NULL};
+
+static TqStmt stmt_drain = {"UPDATE taskq.worker SET draining = true"
+							" WHERE worker_id = $1 AND state = 1",
+							1,
+							{INT4OID},
+							NULL};
+
+static TqStmt stmt_others = {
+	"SELECT w.worker_id, r.oid"
+	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
+	" WHERE w.state = 1 AND w.worker_id <> $1 ORDER BY w.worker_id",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_end = {
+	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
+	" WHERE worker_id = $1 AND state = 1",
+	3,
+	{INT4OID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+/* Unless a transaction is changing the row. */
+static TqStmt stmt_end_free = {
+	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
+	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
+	"                     WHERE w.worker_id = $1 AND w.state = 1"
+	"                       FOR UPDATE SKIP LOCKED)",
+	3,
+	{INT4OID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static int32 add_row(const char *name, const Registration *registration);
+static bool  keep_row(int32 worker_id, const Registration *registration);
+static bool  end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
+static Datum tags_or_empty(const TqTags *tags);
+static void  check_queues(FunctionCallInfo fcinfo, int n);
+
+Datum
+taskq_register(PG_FUNCTION_ARGS)
+{
+	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	Registration registration = {0};
+	TqCall       call;
+	TqWorker     former;
+	bool         bound;
+	bool         keep;
+	List        *ended = NIL;
+	int64        returned;
+	int32        worker_id;
+
+	if (!PG_ARGISNULL(1))
+	{
+		check_queues(fcinfo, 1);
+		registration.queues = PG_GETARG_DATUM(1);
+	}
+	tq_arg_tags(fcinfo, 2, &registration.tags);
+	if (!PG_ARGISNULL(3))
+	{
+		registration.max_running = PG_GETARG_INT32(3);
+		if (registration.max_running < 1)
+			tq_error_invalid("max_running", "must be at least 1", NULL);
+		tq_shmem_require("max_running");
+	}
+	bound = tq_arg_bool(fcinfo, 4, false);
+	if (bound)
+		tq_shmem_require("bound => true");
+	registration.info = tq_arg_jsonb(fcinfo, 5);
+	if (registration.info != NULL &&
+		VARSIZE(registration.info) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("info", VARSIZE(registration.info),
+						   TQ_MAX_SMALL_DOC);
+	keep = tq_arg_bool(fcinfo, 6, false);
+
+	tq_call_begin(&call, "taskq_register()");
+	if (bound)
+		tq_bound_tie(&registration.bound_instance,
+					 &registration.bound_session);
+	for (;;)
+	{
+		if (tq_worker_look(name, false, &former) == TQ_WORKER_ACTIVE)
+		{
+			if (keep && keep_row(former.worker_id, &registration))
+			{
+				worker_id = former.worker_id;
+				/* before others can see it: max_running may come or go */
+				if (former.max_running != registration.max_running)
+					tq_counter_unknow(TQ_OWNER_WORKER, worker_id);
+				if (former.max_running == 0 && registration.max_running > 0)
+					tq_limit_of_worker_is_new(worker_id);
+				tq_xact_wake_worker(worker_id);
+				break;
+			}
+			tq_worker_end(former.worker_id, TQ_WORKER_GONE);
+			ended = lappend_int(ended, former.worker_id);
+		}
+		worker_id = add_row(name, &registration);
+		if (worker_id != 0)
+		{
+			tq_metrics_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
+			break;
+		}
+		/* another session was faster: it is the former one now */
+		tq_call_snapshot();
+		tq_catalog_forget();
+	}
+	/* if this rolls back, the former worker's next beat makes it a slot */
+	if (former.worker_id != 0 && former.worker_id != worker_id)
+		tq_slot_remove(former.worker_id);
+	TQ_DEBUG_POINT("former_ended");
+	/* those of all at once: keys and tasks have one order */
+	returned = tq_lose_held_by(&call, ended, false);
+	if (!tq_sign_alive(worker_id))
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("too many registered workers"),
+						errhint("Increase taskq.max_workers, now %d.",
+								tq_guc_max_workers)));
+	tq_catalog_announce_worker();
+	tq_call_end(&call);
+	PG_RETURN_INT64(returned);
+}
+
+Datum
+taskq_heartbeat(PG_FUNCTION_ARGS)
+{
+	char     *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	TqWorker  worker = {0};
+	TupleDesc desc;
+	Datum     values[4];
+	bool      nulls[4] = {false};
+	Interval *next;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	tq_worker_registered(name, &worker);
+
+	next = palloc0(sizeof(Interval));
+	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
+	values[0] = CStringGetTextDatum("active");
+	values[1] = tq_asked_tasks(worker.worker_id);
+	values[2] = BoolGetDatum(worker.draining);
+	values[3] = IntervalPGetDatum(next);
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+Datum
+taskq_deregister(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	TqCall call;
+	int32  worker_id;
+	int64  returned;
+
+	tq_call_begin(&call, "taskq_deregister()");
+	worker_id = tq_worker_active(name);
+	/* declared dead, or registered anew, at this very moment */
+	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
+		tq_error_no_such_worker(name, true);
+	returned = tq_lose_held_by(&call, list_make1_int(worker_id), true);
+	tq_catalog_announce_worker();
+	tq_call_end(&call);
+	PG_RETURN_INT64(returned);
+}
+
+/* No further claims for the worker; its heartbeats tell it so. */
+Datum
+taskq_drain(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	TqCall call;
+	Datum  arg;
+	TqSpi  spi;
+
+	tq_call_begin(&call, "taskq_drain()");
+	arg = Int32GetDatum(tq_worker_active(name));
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_drain, &arg, NULL, SPI_OK_UPDATE, 0) == 0)
+		tq_error_no_such_worker(name, true);
+	tq_spi_leave(&spi);
+	tq_catalog_announce_worker();
+	tq_xact_wake_worker(DatumGetInt32(arg));
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Declare every other worker dead that was silent for that long, as far as
+ * current_user may use its name.  The background worker takes their tasks
+ * back at once.
+ */
+Datum
+taskq_expire(PG_FUNCTION_ARGS)
+{
+	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	int64  older_than = tq_arg_span(fcinfo, 1, "older_than", 1, 0);
+	TqCall call;
+	int32  worker_id;
+	int32 *ids;
+	Oid   *roles;
+	uint64 rows;
+	Datum  arg;
+	int64  expired = 0;
+	TqSpi  spi;
+
+	if (older_than == 0)
+		tq_error_required("older_than");
+	tq_call_begin(&call, "taskq_expire()");
+	worker_id = tq_worker_active(name);
+	tq_sign_beat(worker_id);
+	arg = Int32GetDatum(worker_id);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_others, &arg, NULL, 0);
+	ids = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+	roles = MemoryContextAlloc(spi.caller, sizeof(Oid) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool  isnull;
+		Datum value = tq_spi_get(i, 2, &isnull);
+
+		ids[i] = tq_spi_int4(i, 1, 0);
+		roles[i] = isnull ? InvalidOid : DatumGetObjectId(value);
+	}
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64 silence;
+
+		/* one of whom nothing is known has its full time from now on */
+		if (!tq_worker_may_be(roles[i]) ||
+			!tq_sign_silence(ids[i], &silence) || silence < older_than)
+			continue;
+		if (tq_worker_end(ids[i], TQ_WORKER_DEAD))
+			expired++;
+	}
+	if (expired > 0)
+		tq_xact_orphans();
+	tq_call_end(&call);
+	PG_RETURN_INT64(expired);
+}
+
+/*
+ * When a registered worker was last seen, for the view of workers; null
+ * when that is not known, or current_user may not see the worker.
+ */
+Datum
+taskq_worker_seen(PG_FUNCTION_ARGS)
+{
+	int64 silence;
+
+	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)) ||
+		!tq_sign_silence(PG_GETARG_INT32(0), &silence))
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() - silence);
+}
+
+/*
+ * A registration ends.  False when it had ended before.
+ */
+bool
+tq_worker_end(int32 worker_id, TqWorkerState how)
+{
+	return end_by(&stmt_end, worker_id, how);
+}
+
+/*
+ * The same for duties, which wait for nobody's transaction: also false when
+ * one is changing the registration.
+ */
+bool
+tq_worker_end_free(int32 worker_id, TqWorkerState how)
+{
+	return end_by(&stmt_end_free, worker_id, how);
+}
+
+static bool
+end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
+{
+	TqSpi spi;
+	Datum args[3];
+	bool  ended;
+
+	args[0] = Int32GetDatum(worker_id);
+	args[1] = Int32GetDatum(how);
+	args[2] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	ended = tq_spi_run(stmt, args, NULL, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	if (ended)
+	{
+		tq_xact_worker_gone(worker_id);
+		if (how == TQ_WORKER_DEAD)
+			tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
+		tq_catalog_announce_worker();
+	}
+	return ended;
+}
+
+static Datum
+tags_or_empty(const TqTags *tags)
+{
+	return tags->count > 0 ? tq_arg_tags_datum(tags)
+						   : PointerGetDatum(construct_empty_array(TEXTOID));
+}
+
+/* The new row's number; 0 when such a row exists already. */
+static int32
+add_row(const char *name, const Registration *registration)
+{
+	TqSpi spi;
+	Datum args[9];
+	bool  nulls[9] = {false};
+	int32 worker_id = 0;
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
+	args[2] = registration->queues;
+	nulls[2] = registration->queues == (Datum) 0;
+	args[3] = tags_or_empty(&registration->tags);
+	args[4] = JsonbPGetDatum(registration->info);
+	nulls[4] = registration->info == NULL;
+	args[5] = TimestampTzGetDatum(tq_clock_wall());
+	args[6] = Int32GetDatum(registration->max_running);
+	nulls[6] = registration->max_running == 0;
+	args[7] = Int64GetDatum(registration->bound_instance);
+	args[8] = Int64GetDatum(registration->bound_session);
+	nulls[7] = nulls[8] = registration->bound_session == 0;
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT_RETURNING, 0) > 0)
+		worker_id = tq_spi_int4(0, 1, 0);
+	tq_spi_leave(&spi);
+	return worker_id;
+}
+
+/* The same process again: it keeps its tasks.  False when it has ended. */
+static bool
+keep_row(int32 worker_id, const Registration *registration)
+{
+	TqSpi spi;
+	Datum args[7];
+	bool  nulls[7] = {false};
+	bool  kept;
+
+	args[0] = Int32GetDatum(worker_id);
+	args[1] = registration->queues;
+	nulls[1] = registration->queues == (Datum) 0;
+	args[2] = tags_or_empty(&registration->tags);
+	args[3] = JsonbPGetDatum(registration->info);
+	nulls[3] = registration->info == NULL;
+	args[4] = Int32GetDatum(registration->max_running);
+	nulls[4] = registration->max_running == 0;
+	args[5] = Int64GetDatum(registration->bound_instance);
+	args[6] = Int64GetDatum(registration->bound_session);
+	nulls[5] = nulls[6] = registration->bound_session == 0;
+	tq_spi_enter(&spi);
+	kept = tq_spi_run(&stmt_keep, args, nulls, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	return kept;
+}
+
+static void
+check_queues(FunctionCallInfo fcinfo, int n)
+{
+	int    count;
+	Datum *names = tq_arg_array(fcinfo, n, "queues", TEXTOID, &count);
+
+	if (count > 10000)
+		tq_error_too_large("list of queues", count, 10000);
+	for (int i = 0; i < count; i++)
+		tq_arg_check_word(TextDatumGetCString(names[i]), "queue", TQ_MAX_NAME);
+}

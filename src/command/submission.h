@@ -1,0 +1,91 @@
+/*
+ * submission.h
+ *		What a caller says of a task.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_SUBMISSION_H
+#define TQ_SUBMISSION_H
+
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "utils/jsonb.h"
+
+#include "base/arg.h"
+#include "cache/queue.h"
+#include "store/task.h"
+
+typedef enum TqOnConflict
+{
+	TQ_CONFLICT_ERROR,
+	TQ_CONFLICT_RETURN,
+	TQ_CONFLICT_SKIP,
+	TQ_CONFLICT_UPDATE,
+	TQ_CONFLICT_MERGE
+} TqOnConflict;
+
+/* The arguments of one call but for the payload. */
+typedef struct TqSubmission
+{
+	char        *queue_name;
+	TqQueue     *queue;
+	int          priority;
+	int          max_attempts;
+	TimestampTz  run_at; /* 0: now */
+	bool         has_deadline;
+	TimestampTz  deadline;
+	TqTags       tags;
+	char        *key;
+	TqInsertion  insertion;
+	char        *reference;
+	TqOnConflict on_conflict;
+	Jsonb       *headers;
+	char        *correlation_id;
+	bytea       *data;
+	bool         suspended;
+	Jsonb       *options; /* of its own */
+	int32        role_id;
+	int64        lane_id;
+	bool         likely_taken; /* finished tasks keep their references */
+	bool         any_depth;    /* max_depth does not refuse it */
+	bool         dead_letter;  /* a copy of a task that died */
+	int64        task_id;      /* 0: to be drawn */
+} TqSubmission;
+
+/* Arguments of taskq_submit and taskq_submit_many, at these places. */
+typedef enum TqSubmitArg
+{
+	TQ_SUBMIT_QUEUE,
+	TQ_SUBMIT_PAYLOAD,
+	TQ_SUBMIT_PRIORITY,
+	TQ_SUBMIT_RUN_AT,
+	TQ_SUBMIT_DELAY,
+	TQ_SUBMIT_DEADLINE,
+	TQ_SUBMIT_MAX_ATTEMPTS,
+	TQ_SUBMIT_TAGS,
+	TQ_SUBMIT_KEY,
+	TQ_SUBMIT_REFERENCE,
+	TQ_SUBMIT_ON_CONFLICT,
+	TQ_SUBMIT_HEADERS,
+	TQ_SUBMIT_CORRELATION_ID,
+	TQ_SUBMIT_DATA,
+	TQ_SUBMIT_INSERTION,
+	TQ_SUBMIT_SUSPENDED,
+	TQ_SUBMIT_OPTIONS,
+	TQ_SUBMIT_COUNT
+} TqSubmitArg;
+
+extern void tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,
+							   const char *default_queue);
+extern void tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub);
+extern void tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
+									 const char *list, bool *named);
+extern Jsonb      *tq_submission_carried(TqSubmission *sub, TqTask *origin);
+extern Jsonb      *tq_submission_again(TqSubmission *sub, TqQueue *queue,
+									   TqTask *origin);
+extern TqInsertion tq_submission_insertion(FunctionCallInfo fcinfo, int n);
+extern void tq_submission_check_size(const TqQueue *queue, const char *what,
+									 int64 size);
+
+#endif /* TQ_SUBMISSION_H */

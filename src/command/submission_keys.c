@@ -1,0 +1,150 @@
+/*
+ * submission_keys.c
+ *		Keys of the entries of a list that is submitted.
+ *
+ * Read before the first task is written, for two reasons.  Locks of several
+ * keys are taken together and in one order, so that two lists never wait for
+ * each other.  And a task that a later entry of the list would delete need
+ * not be written.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/builtins.h"
+
+#include "base/json.h"
+#include "cache/role.h"
+#include "command/submission.h"
+#include "command/submission_keys.h"
+#include "engine/key.h"
+
+static void  note_deletions(TqListKeys *keys);
+static int   compare_list_keys(const void *a, const void *b);
+static char *word_of(const JsonbValue *entry, const char *name);
+
+/* What the entries of a list say of their keys; what is wrong with one is
+ * said when its turn comes. */
+void
+tq_list_keys_read(Jsonb *list, TqListKeys *keys)
+{
+	JsonbIterator *it;
+	JsonbValue     entry;
+
+	keys->all = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqListKey) * (JB_ROOT_COUNT(list) + 1));
+	keys->count = 0;
+	it = JsonbIteratorInit(&list->root);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
+	{
+		TqListKey *key = &keys->all[keys->count++];
+		char      *insertion = word_of(&entry, "insertion");
+
+		CHECK_FOR_INTERRUPTS();
+		key->key = word_of(&entry, "key");
+		key->queue_name = word_of(&entry, "queue");
+		if (key->queue_name == NULL)
+			key->queue_name = pstrdup("default");
+		if (insertion == NULL ||
+			!tq_insertion_parse(insertion, &key->insertion))
+			key->insertion = TQ_INSERTION_APPEND;
+		key->may_be_kept_out = word_of(&entry, "reference") != NULL &&
+							   word_of(&entry, "on_conflict") != NULL;
+	}
+	note_deletions(keys);
+}
+
+/*
+ * For each entry: does a later one delete all of its key?  One that may be
+ * kept out by its reference deletes when its turn comes.
+ */
+static void
+note_deletions(TqListKeys *keys)
+{
+	TqListKey **sorted = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqListKey *) * (keys->count + 1));
+	bool deleted = false;
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		sorted[i] = &keys->all[i];
+		keys->all[i].deleted = false;
+	}
+	qsort(sorted, keys->count, sizeof(TqListKey *), compare_list_keys);
+	for (int i = keys->count - 1; i >= 0; i--)
+	{
+		TqListKey *later = i + 1 < keys->count ? sorted[i + 1] : NULL;
+
+		if (sorted[i]->key == NULL)
+			break;
+		if (later == NULL || strcmp(later->key, sorted[i]->key) != 0 ||
+			strcmp(later->queue_name, sorted[i]->queue_name) != 0)
+			deleted = false;
+		sorted[i]->deleted = deleted;
+		deleted = deleted || (sorted[i]->insertion == TQ_INSERTION_DELETE &&
+							  !sorted[i]->may_be_kept_out);
+	}
+	pfree(sorted);
+}
+
+/* By queue and key, those without key first; then in the list's order. */
+static int
+compare_list_keys(const void *a, const void *b)
+{
+	const TqListKey *x = *(TqListKey *const *) a;
+	const TqListKey *y = *(TqListKey *const *) b;
+	int              order;
+
+	if ((x->key == NULL) != (y->key == NULL))
+		return x->key == NULL ? -1 : 1;
+	if (x->key != NULL)
+	{
+		order = strcmp(x->queue_name, y->queue_name);
+		if (order == 0)
+			order = strcmp(x->key, y->key);
+		if (order != 0)
+			return order;
+	}
+	return x < y ? -1 : x > y;
+}
+
+/* All keys of a list, before its first task. */
+void
+tq_list_keys_lock(TqCall *call, const TqListKeys *keys)
+{
+	TqKeyName *names = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqKeyName) * (keys->count + 1));
+	int named = 0;
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		TqListKey *key = &keys->all[i];
+		TqQueue   *queue;
+
+		if (key->key == NULL || strlen(key->key) > TQ_MAX_KEY)
+			continue;
+		if (named == 0)
+			tq_queue_lock_insertions();
+		queue = tq_queue_find(key->queue_name);
+		if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
+			(key->insertion == TQ_INSERTION_APPEND &&
+			 !tq_key_is_ordered(queue)))
+			continue;
+		names[named].queue_id = queue->queue_id;
+		names[named++].key = cstring_to_text(key->key);
+	}
+	tq_key_lock_names(call, names, named);
+	pfree(names);
+}
+
+/* A member that is a string; NULL: there is none. */
+static char *
+word_of(const JsonbValue *entry, const char *name)
+{
+	JsonbValue *value = tq_json_member(entry, name);
+
+	if (value == NULL || value->type != jbvString)
+		return NULL;
+	return pnstrdup(value->val.string.val, value->val.string.len);
+}

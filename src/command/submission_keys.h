@@ -1,0 +1,36 @@
+/*
+ * submission_keys.h
+ *		Keys of the entries of a list that is submitted.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_SUBMISSION_KEYS_H
+#define TQ_SUBMISSION_KEYS_H
+
+#include "base/compat.h"
+
+#include "utils/jsonb.h"
+
+#include "command/submission.h"
+#include "store/row.h"
+
+/* What an entry says of its key. */
+typedef struct TqListKey
+{
+	char       *queue_name;
+	char       *key; /* NULL: none */
+	TqInsertion insertion;
+	bool        may_be_kept_out; /* somebody may have its reference */
+	bool        deleted;         /* by a later one */
+} TqListKey;
+
+typedef struct TqListKeys
+{
+	TqListKey *all;
+	int        count;
+} TqListKeys;
+
+extern void tq_list_keys_read(Jsonb *list, TqListKeys *keys);
+extern void tq_list_keys_lock(TqCall *call, const TqListKeys *keys);
+
+#endif /* TQ_SUBMISSION_KEYS_H */

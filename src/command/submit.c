@@ -1,0 +1,653 @@
+/*
+ * submit.c
+ *		taskq_submit, taskq_submit_many, taskq_submit_tasks: the beginning
+ *		of a task's way.
+ *
+ * Arguments are checked, the queue is found or made under the lock that
+ * lets drop_queue wait (queue.c), the tags give the lane (queue.c), the id
+ * is drawn (id.c), and the row is inserted by the door (state.c).
+ *
+ * A reference is unique among the live tasks of its queue by an index.  A
+ * finished task may hold it longer (reference_window); such tasks stand in
+ * archive_keep (one that was recreated has handed it on).  That is looked up
+ * after the row was inserted: from then on
+ * nobody else can have the reference, and whoever had it has finished.
+ *
+ * Of a list, tasks without a reference cannot conflict with anything: their
+ * rows are written together (store/multi_insert.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "cache/role.h"
+#include "command/submission.h"
+#include "command/submission_keys.h"
+#include "command/submit.h"
+#include "engine/id.h"
+#include "engine/key.h"
+#include "engine/limit.h"
+#include "engine/state.h"
+#include "store/large.h"
+#include "xact/metric_note.h"
+
+/* Who has the reference. */
+typedef struct Holder
+{
+	int64   task_id;
+	TqState state;
+	text   *key; /* NULL: none; of live ones only */
+} Holder;
+
+PG_FUNCTION_INFO_V1(taskq_submit);
+PG_FUNCTION_INFO_V1(taskq_submit_many);
+PG_FUNCTION_INFO_V1(taskq_submit_tasks);
+
+static TqStmt stmt_window = {
+	"SELECT task_id, state::integer, finished_at, options"
+	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
+	"   AND state <> 10"
+	" ORDER BY finished_at DESC, task_id DESC",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_holder = {
+	"SELECT task_id, state::integer, key FROM taskq.task"
+	" WHERE queue_id = $1 AND reference = $2",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
+					   int64 *task_id);
+static void refuse_late(const TqSubmission *sub);
+static void lock_key(TqCall *call, const TqSubmission *sub);
+static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
+static bool make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
+static void replace_settings(const TqSubmission *sub, Jsonb *payload,
+							 TqTask *task);
+static bool insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						int64 *task_id, Holder *holder);
+static bool change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						  const Holder *holder);
+
+Datum
+taskq_submit(PG_FUNCTION_ARGS)
+{
+	TqSubmission sub = {0};
+	TqCall       call;
+	int64        task_id;
+	bool         told;
+
+	tq_submission_read(fcinfo, &sub, "default");
+	tq_call_begin(&call, "taskq_submit()");
+	tq_submission_resolve(fcinfo, &sub);
+	told = submit_one(&call, &sub, tq_arg_jsonb(fcinfo, TQ_SUBMIT_PAYLOAD),
+					  &task_id);
+	tq_call_end(&call);
+	if (!told)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(task_id);
+}
+
+/* As taskq_submit(queue, payload). */
+int64
+tq_submit_plain(char *queue_name, Jsonb *payload)
+{
+	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+	TqSubmission sub = {0};
+	TqCall       call;
+	int64        task_id = 0;
+
+	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
+							 NULL);
+	for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
+		inner->args[i].isnull = true;
+	tq_submission_read(inner, &sub, queue_name);
+	tq_call_begin(&call, "taskq_submit()");
+	tq_submission_resolve(inner, &sub);
+	(void) submit_one(&call, &sub, payload, &task_id);
+	tq_call_end(&call);
+	return task_id;
+}
+
+Datum
+taskq_submit_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqSubmission   sub = {0};
+	TqCall         call;
+	Datum         *payloads;
+	int            count;
+	MemoryContext  caller = CurrentMemoryContext;
+	MemoryContext  one;
+
+	tq_rows_begin(fcinfo);
+	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
+		tq_error_required("payloads");
+	payloads =
+		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
+	tq_submission_read(fcinfo, &sub, NULL);
+	tq_call_begin(&call, "taskq_submit_many()");
+	call.many = true;
+	call.lines_later = true;
+	tq_submission_resolve(fcinfo, &sub);
+	one = AllocSetContextCreate(caller, "taskq_submit_many",
+								ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < count; i++)
+	{
+		int64 task_id = 0;
+		bool  isnull;
+		Datum value;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		if (i > 0 && sub.reference != NULL)
+			tq_call_snapshot();
+		/* the next one would delete it */
+		isnull =
+			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
+			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
+		value = Int64GetDatum(task_id);
+		tq_rows_add(result, &value, &isnull);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	tq_call_end(&call);
+	MemoryContextDelete(one);
+	return (Datum) 0;
+}
+
+/*
+ * A list of objects, each with the arguments of taskq_submit as members.
+ * All or none: the first problem ends the call.
+ */
+Datum
+taskq_submit_tasks(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo     *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Jsonb             *list = tq_arg_jsonb(fcinfo, 0);
+	JsonbIterator     *it;
+	JsonbValue         entry;
+	JsonbIteratorToken token;
+	TqListKeys         keys;
+	int                place = 0;
+	TqCall             call;
+	MemoryContext      caller = CurrentMemoryContext;
+	MemoryContext      one;
+
+	tq_rows_begin(fcinfo);
+	if (list == NULL)
+		tq_error_required("tasks");
+	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_IS_SCALAR(list))
+		tq_error_invalid("tasks", "must be a list of objects", NULL);
+	one = AllocSetContextCreate(caller, "taskq_submit_tasks",
+								ALLOCSET_DEFAULT_SIZES);
+	tq_call_begin(&call, "taskq_submit_tasks()");
+	call.lines_later = true;
+	tq_list_keys_read(list, &keys);
+	tq_list_keys_lock(&call, &keys);
+	call.many = true;
+	it = JsonbIteratorInit(&list->root);
+	token = JsonbIteratorNext(&it, &entry, false);
+	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
+	{
+		LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+		bool         named[TQ_SUBMIT_COUNT];
+		TqSubmission sub = {0};
+		int64        task_id = 0;
+		bool         isnull;
+		Datum        value;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid,
+								 NULL, NULL);
+		tq_submission_read_entry(inner, &entry, "tasks", named);
+		tq_submission_read(inner, &sub, "default");
+		tq_submission_resolve(inner, &sub);
+		if (sub.reference != NULL)
+			tq_call_snapshot();
+		isnull = keys.all[place++].deleted ||
+				 !submit_one(&call, &sub,
+							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
+		value = Int64GetDatum(task_id);
+		tq_rows_add(result, &value, &isnull);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	tq_call_end(&call);
+	MemoryContextDelete(one);
+	return (Datum) 0;
+}
+
+/*
+ * Submit one task; false when there is no id to tell (a conflict that was
+ * skipped).
+ */
+static bool
+submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
+{
+	if (payload != NULL)
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
+	for (;;)
+	{
+		Holder holder;
+
+		if (insert_task(call, sub, payload, task_id, &holder))
+			return true;
+		*task_id = holder.task_id;
+		switch (sub->on_conflict)
+		{
+			case TQ_CONFLICT_RETURN:
+				return true;
+			case TQ_CONFLICT_SKIP:
+				return false;
+			case TQ_CONFLICT_UPDATE:
+			case TQ_CONFLICT_MERGE:
+				if (TQ_STATE_IS_LIVE(holder.state))
+				{
+					/* it may have moved since: look with new eyes */
+					tq_call_snapshot();
+					if (change_holder(call, sub, payload, &holder))
+						return true;
+					tq_call_snapshot();
+					continue;
+				}
+				break;
+			case TQ_CONFLICT_ERROR:
+				break;
+		}
+		tq_error_reference_exists(sub->reference, holder.task_id,
+								  holder.state);
+	}
+}
+
+/* The same, but that a conflict is told: false. */
+bool
+tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
+			  int64 *holder, TqState *holder_state)
+{
+	Holder other = {0};
+	bool   done;
+
+	if (payload != NULL)
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
+	done = insert_task(call, sub, payload, task_id, &other);
+	*holder = other.task_id;
+	*holder_state = other.state;
+	return done;
+}
+
+/* Does a task have the reference, live or within its window? */
+bool
+tq_submit_is_held(const TqQueue *queue, const char *reference, int64 *task_id,
+				  TqState *state)
+{
+	Holder holder;
+	bool   held = find_holder(queue, CStringGetTextDatum(reference), &holder);
+
+	if (held)
+	{
+		*task_id = holder.task_id;
+		*state = holder.state;
+	}
+	return held ||
+		   tq_submit_is_held_by_finished(queue, reference, task_id, state);
+}
+
+/* Insert the task, unless another one has its reference. */
+static bool
+insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
+			Holder *holder)
+{
+	TqTask task = {{0}};
+
+	lock_key(call, sub);
+	if (sub->insertion != TQ_INSERTION_APPEND && !make_way(call, sub, holder))
+		return false;
+	/* looked up first, so that the usual conflict leaves no dead row */
+	if (sub->reference != NULL && sub->likely_taken &&
+		tq_submit_is_held_by_finished(sub->queue, sub->reference,
+									  &holder->task_id, &holder->state))
+		return false;
+	tq_submit_fill(sub, payload, &task);
+	TQ_DEBUG_POINT("submit_before_insert");
+	if (!tq_state_submit(
+			call, sub->queue, &task,
+			sub->suspended ? TQ_STATE_SUSPENDED : TQ_STATE_PENDING,
+			sub->reference != NULL, &holder->task_id, &holder->state))
+	{
+		refuse_late(sub);
+		/* parts of the row that was not written must not stay */
+		if (task.f.large != 0)
+			tq_large_remove_all(task.f.task_id);
+		return false;
+	}
+	if (sub->reference != NULL)
+	{
+		TQ_DEBUG_POINT("submit_after_insert");
+		CommandCounterIncrement();
+		if (tq_submit_is_held_by_finished(sub->queue, sub->reference,
+										  &holder->task_id, &holder->state))
+		{
+			refuse_late(sub);
+			if (!tq_state_remove(call, sub->queue, &task))
+				elog(ERROR, "could not take back a task just inserted");
+			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
+			return false;
+		}
+	}
+	/* not before: a task that is not new is not refused */
+	if (!sub->any_depth)
+		tq_limit_check_depth(sub->queue);
+	*task_id = task.f.task_id;
+	return true;
+}
+
+/*
+ * 40001 when the reference was taken after others of the key have been moved
+ * out of the way, and the caller wants no error for that.
+ */
+static void
+refuse_late(const TqSubmission *sub)
+{
+	if (sub->insertion != TQ_INSERTION_APPEND &&
+		sub->on_conflict != TQ_CONFLICT_ERROR)
+		tq_error_serialization();
+}
+
+/*
+ * Before the id is drawn: in the line of a key ids rise in the order in which
+ * its lock was had.  Of a holder that will be changed, too.
+ */
+static void
+lock_key(TqCall *call, const TqSubmission *sub)
+{
+	TqKeyName names[2];
+	int       count = 0;
+	bool      ordered;
+
+	if (sub->key == NULL &&
+		(sub->reference == NULL || !tq_queue_any_ordered()))
+		return;
+	ordered = tq_key_is_ordered(sub->queue);
+	if (sub->key != NULL && (ordered || sub->insertion != TQ_INSERTION_APPEND))
+		names[count++].key = cstring_to_text(sub->key);
+	if (ordered && sub->reference != NULL &&
+		(sub->on_conflict == TQ_CONFLICT_UPDATE ||
+		 sub->on_conflict == TQ_CONFLICT_MERGE))
+	{
+		Holder holder;
+
+		if (find_holder(sub->queue, CStringGetTextDatum(sub->reference),
+						&holder) &&
+			holder.key != NULL)
+			names[count++].key = holder.key;
+	}
+	for (int i = 0; i < count; i++)
+		names[i].queue_id = sub->queue->queue_id;
+	tq_key_lock_names(call, names, count);
+}
+
+/* The live task that has the reference. */
+static bool
+find_holder(const TqQueue *queue, Datum reference, Holder *holder)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id), reference};
+	bool  found;
+	TqSpi spi;
+
+	memset(holder, 0, sizeof(*holder));
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_holder, args, NULL, 1) > 0;
+	if (found)
+	{
+		char *key = tq_spi_text(&spi, 0, 3);
+
+		holder->task_id = tq_spi_int8(0, 1, 0);
+		holder->state = (TqState) tq_spi_int4(0, 2, 0);
+		if (key != NULL)
+		{
+			MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+			holder->key = cstring_to_text(key);
+			MemoryContextSwitchTo(mine);
+		}
+	}
+	tq_spi_leave(&spi);
+	return found;
+}
+
+/* Does another live task have the reference of a finished one? */
+bool
+tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
+{
+	Holder holder;
+
+	return !task->isnull[TQ_COL_REFERENCE] &&
+		   find_holder(queue, task->value[TQ_COL_REFERENCE], &holder);
+}
+
+/*
+ * Move earlier tasks of the key out of the new one's way.  False, and nothing
+ * is moved: another task has the reference.
+ */
+static bool
+make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
+{
+	Datum key = CStringGetTextDatum(sub->key);
+	Datum reference = 0;
+	bool  keeps_out = sub->on_conflict != TQ_CONFLICT_ERROR;
+
+	if (sub->reference != NULL)
+	{
+		reference = CStringGetTextDatum(sub->reference);
+		if (keeps_out &&
+			tq_submit_is_held_by_finished(sub->queue, sub->reference,
+										  &holder->task_id, &holder->state))
+			return false;
+	}
+	return tq_state_hooks.inserting(call, sub->queue, key, sub->insertion,
+									reference, keeps_out, &holder->task_id,
+									&holder->state);
+}
+
+/* A new task as the caller wants it. */
+void
+tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
+{
+	memset(task->isnull, true, sizeof(task->isnull));
+	task->f.task_id = sub->task_id != 0 ? sub->task_id : tq_id_next();
+	task->f.created_at = tq_clock_wall();
+	task->f.version = 1;
+	task->f.queue_id = sub->queue->queue_id;
+	task->f.submitted_by = sub->role_id;
+	if (sub->reference != NULL)
+		tq_task_set(task, TQ_COL_REFERENCE,
+					CStringGetTextDatum(sub->reference));
+	if (sub->suspended)
+		task->f.flags |= TQ_FLAG_SUSPENDED;
+	if (sub->dead_letter)
+		task->f.flags |= TQ_FLAG_DEAD_LETTER;
+	replace_settings(sub, payload, task);
+}
+
+/*
+ * All that a later submit with the same reference replaces.  It is other
+ * work, so its attempts are counted anew (and no checkpoint is of it).
+ */
+static void
+replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
+{
+#define SET_OR_CLEAR(col, given, datum)                                       \
+	do                                                                        \
+	{                                                                         \
+		if (given)                                                            \
+			tq_task_set(task, col, datum);                                    \
+		else                                                                  \
+			tq_task_clear(task, col);                                         \
+	} while (0)
+#define PUT_OR_DROP(col, given, datum)                                        \
+	do                                                                        \
+	{                                                                         \
+		if (given)                                                            \
+			tq_large_put(task, col, datum);                                   \
+		else                                                                  \
+			tq_large_drop(task, col);                                         \
+	} while (0)
+	task->f.lane_id = sub->lane_id;
+	task->f.run_at = sub->run_at;
+	task->f.priority = (int16) sub->priority;
+	task->f.max_attempts = sub->max_attempts;
+	task->f.attempt = 0;
+	task->f.flags &= ~TQ_FLAG_WORKER_DIED;
+	task->f.run_as = sub->role_id;
+	SET_OR_CLEAR(TQ_COL_DEADLINE, sub->has_deadline,
+				 TimestampTzGetDatum(sub->deadline));
+	SET_OR_CLEAR(TQ_COL_KEY, sub->key != NULL, CStringGetTextDatum(sub->key));
+	SET_OR_CLEAR(TQ_COL_CORRELATION_ID, sub->correlation_id != NULL,
+				 CStringGetTextDatum(sub->correlation_id));
+	SET_OR_CLEAR(TQ_COL_TAGS, sub->tags.count > 0,
+				 tq_arg_tags_datum(&sub->tags));
+	SET_OR_CLEAR(TQ_COL_OPTIONS, sub->options != NULL,
+				 JsonbPGetDatum(sub->options));
+	PUT_OR_DROP(TQ_COL_PAYLOAD, payload != NULL, JsonbPGetDatum(payload));
+	PUT_OR_DROP(TQ_COL_DATA, sub->data != NULL, PointerGetDatum(sub->data));
+	PUT_OR_DROP(TQ_COL_HEADERS, sub->headers != NULL,
+				JsonbPGetDatum(sub->headers));
+#undef SET_OR_CLEAR
+#undef PUT_OR_DROP
+}
+
+/*
+ * on_conflict update and merge.  A waiting holder gets the new payload and
+ * settings: true.  A running one loses its reference, and false is returned,
+ * as it is when it has changed meanwhile: then the task is submitted again.
+ */
+static bool
+change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
+			  const Holder *holder)
+{
+	TqTask task;
+	Datum  before;
+
+	if (!tq_row_find(call, holder->task_id, &task) ||
+		task.isnull[TQ_COL_REFERENCE] ||
+		strcmp(TextDatumGetCString(task.value[TQ_COL_REFERENCE]),
+			   sub->reference) != 0)
+		return false;
+	if (task.f.state == TQ_STATE_RUNNING)
+	{
+		tq_task_clear(&task, TQ_COL_REFERENCE);
+		(void) tq_state_touch(call, sub->queue, &task);
+		return false;
+	}
+	if (sub->on_conflict == TQ_CONFLICT_MERGE && payload == NULL)
+	{
+		if (tq_large_get(&task, TQ_COL_PAYLOAD, &before))
+			payload = DatumGetJsonbP(before);
+	}
+	else if (sub->on_conflict == TQ_CONFLICT_MERGE &&
+			 tq_large_get(&task, TQ_COL_PAYLOAD, &before))
+	{
+		payload = DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, before,
+													 JsonbPGetDatum(payload)));
+		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));
+	}
+	replace_settings(sub, payload, &task);
+	tq_large_drop(&task, TQ_COL_CHECKPOINT);
+	return tq_state_rewrite(call, sub->queue, &task, sub->run_at);
+}
+
+/* Does a finished task have the reference, within its window? */
+bool
+tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
+							  int64 *task_id, TqState *state)
+{
+	TimestampTz now = tq_clock_wall();
+	Datum       args[2];
+	bool        held = false;
+	uint64      rows;
+	TqSpi       spi;
+
+	args[0] = Int32GetDatum(queue->queue_id);
+	args[1] = CStringGetTextDatum(reference);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_window, args, NULL, 0);
+	for (uint64 i = 0; i < rows && !held; i++)
+	{
+		TqOptions options = queue->options;
+		bool      isnull;
+		Datum     value = tq_spi_get(i, 4, &isnull);
+
+		if (!isnull)
+			tq_options_read_task(&options, DatumGetJsonbP(value));
+		if (options.reference_window == 0 ||
+			(options.reference_window != TQ_FOREVER &&
+			 tq_spi_time(i, 3, 0) + options.reference_window <= now))
+			continue;
+		*task_id = tq_spi_int8(i, 1, 0);
+		*state = (TqState) tq_spi_int4(i, 2, 0);
+		held = true;
+	}
+	tq_spi_leave(&spi);
+	return held;
+}
+
+/*
+ * Submit a copy of a task that died: with what it carries, in the name of
+ * who submitted it.  No limit of the other queue refuses it.
+ */
+void
+tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
+					  Jsonb *headers)
+{
+	TqSubmission sub = {0};
+	TqTask       task = {{0}};
+	Jsonb       *payload = tq_submission_carried(&sub, origin);
+
+	sub.queue = tq_queue_for_submit(queue_name, true);
+	sub.priority = sub.queue->options.priority;
+	sub.max_attempts = sub.queue->options.max_attempts;
+	sub.role_id = origin->f.submitted_by;
+	sub.lane_id = tq_queue_lane(sub.queue, &sub.tags);
+	sub.headers = headers;
+	sub.dead_letter = true;
+	lock_key(call, &sub);
+	tq_submit_fill(&sub, payload, &task);
+	task.f.run_as = origin->f.run_as;
+	TQ_FAULT_POINT("dead_letter");
+	(void) tq_state_submit(call, sub.queue, &task, TQ_STATE_PENDING, false,
+						   NULL, NULL);
+}
+
+/*
+ * Submit what tq_submission_again has read; TQ006 when another task has its
+ * reference.
+ */
+void
+tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload)
+{
+	Holder holder;
+	int64  task_id;
+
+	if (!insert_task(call, sub, payload, &task_id, &holder))
+		tq_error_reference_exists(sub->reference, holder.task_id,
+								  holder.state);
+}

@@ -1,0 +1,304 @@
+/*
+ * check.c
+ *		taskq_check(): do tables and memory agree?
+ *
+ * What tables can show about each other is one statement (the view
+ * taskq.table_problem), and one more for what depends on the clock: each
+ * sees one moment.  But sequences, truncated leaves and rights are as they
+ * are now, and what is overdue may be about to be done.  So whoever is
+ * found is asked twice: only what two statements agree on is reported.
+ *
+ * check_rows.c compares what SQL cannot, check_memory.c what memory says.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "base/str.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "diag/check.h"
+#include "maintenance/duty.h"
+#include "shared/running.h"
+#include "shared/shmem.h"
+#include "shared/worker_directory.h"
+
+/* What is overdue for so long is a problem, if nobody does it when asked. */
+#define OVERDUE (INT64CONST(10) * USECS_PER_MINUTE)
+#define ASK_TRIES 20
+#define ASK_PAUSE 100 /* ms */
+
+PG_FUNCTION_INFO_V1(taskq_check);
+
+static TqStmt stmt_problems = {
+	"SELECT problem, detail FROM taskq.table_problem", 0, {0}, NULL};
+
+/* Of the dispatch clock. */
+static TqStmt stmt_due = {
+	"SELECT CASE WHEN t.state = 1 AND t.available_at > $1"
+	"            THEN 'pending task has a due time that no timer knows'"
+	"            ELSE 'task has a timer for another time' END,"
+	"       concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE (t.state = 1 AND t.available_at > $1"
+	"        AND t.wake_at IS DISTINCT FROM t.available_at)"
+	"    OR (t.state IN (1, 3) AND NOT (t.state = 1 AND t.available_at > $1)"
+	"        AND t.wake_at <> t.available_at)"
+	"    OR (t.state IN (2, 4) AND t.wake_at IS NOT NULL)",
+	1,
+	{TIMESTAMPTZOID},
+	NULL};
+
+/*
+ * What a duty should have ended.  A row that somebody is changing, be it in
+ * a prepared transaction, is his; so is the end of a step beside that of
+ * another one (pg_locks has what transactions there are).
+ */
+static TqStmt stmt_overdue = {
+	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE t.state = 3 AND t.lease_until < $1 AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'running task outlives its worker', concat('task ', t.task_id)"
+	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
+	" WHERE t.state = 3 AND w.state IN (2, 4) AND w.ended_at < $2"
+	"   AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'waiting task outlives its deadline', concat('task ', t.task_id)"
+	"  FROM taskq.task t"
+	" WHERE t.state IN (1, 2) AND t.deadline < $3 AND t.xmax::text = '0'"
+	" UNION ALL "
+	"SELECT 'waiting step outlives its time', concat('task ', t.task_id)"
+	"  FROM taskq.timer r JOIN taskq.task t USING (task_id)"
+	" WHERE r.at < $4 AND t.state = 4 AND t.reason = 0"
+	"   AND t.suspended_at = r.since AND t.xmax::text = '0'"
+	"   AND NOT EXISTS ("
+	"       SELECT FROM (SELECT xmax FROM taskq.task"
+	"                     WHERE workflow_id = t.workflow_id"
+	"                    UNION ALL SELECT xmax FROM taskq.edge"
+	"                     WHERE workflow_id = t.workflow_id) o"
+	"         JOIN pg_locks l ON l.transactionid = o.xmax)",
+	4,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+	NULL};
+
+typedef struct Problem
+{
+	char *problem;
+	char *detail;
+} Problem;
+
+static uint64 find_problems(TqStmt *stmt, const Datum *args, Problem **found);
+static void   check_all(ReturnSetInfo *result);
+static void   set_off(const char *name);
+static void   check_tables(ReturnSetInfo *result, TqStmt *stmt,
+						   const Datum *args);
+static void   check_due(ReturnSetInfo *result);
+static void   report_both(ReturnSetInfo *result, const Problem *first,
+						  uint64 first_count, const Problem *second,
+						  uint64 second_count);
+static void   check_overdue(ReturnSetInfo *result);
+static int    compare_problems(const void *a, const void *b);
+
+Datum
+taskq_check(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int            level;
+
+	tq_rows_begin(fcinfo);
+	tq_queue_refresh();
+	tq_role_require_all(TQ_RIGHT_MANAGE);
+
+	/* compiling these statements takes far longer than running them */
+	level = NewGUCNestLevel();
+	set_off("jit");
+	check_all(result);
+	AtEOXact_GUC(true, level);
+	return (Datum) 0;
+}
+
+static void
+check_all(ReturnSetInfo *result)
+{
+	int level = NewGUCNestLevel();
+
+	/*
+	 * Nobody can tell how many rows a rule leaves for the next one: taken for
+	 * one, they read the other set each.
+	 */
+	set_off("enable_nestloop");
+	check_tables(result, &stmt_problems, NULL);
+	AtEOXact_GUC(true, level);
+	check_due(result);
+	tq_check_options(result);
+	tq_check_lanes(result);
+	tq_check_history(result);
+	tq_check_indexes(result);
+	if (!tq_shmem_ready() || RecoveryInProgress())
+		return;
+	tq_check_registry(result);
+	tq_check_numbers(result);
+	tq_check_reserved(result);
+	if (tq_duty_wanted())
+	{
+		tq_check_slots(result);
+		tq_check_bound(result);
+		check_overdue(result);
+	}
+}
+
+/* Until AtEOXact_GUC. */
+static void
+set_off(const char *name)
+{
+	(void) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+void
+tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
+				...)
+{
+	Datum          values[2];
+	bool           nulls[2] = {false, false};
+	StringInfoData detail;
+	va_list        args;
+
+	initStringInfo(&detail);
+	va_start(args, format);
+	tq_text_add(&detail, format, args);
+	va_end(args);
+	values[0] = CStringGetTextDatum(problem);
+	values[1] = CStringGetTextDatum(detail.data);
+	tq_rows_add(result, values, nulls);
+	pfree(detail.data);
+}
+
+/* Give others a moment before a suspicion is looked at again. */
+void
+tq_check_pause(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* The rows of a statement, sorted. */
+static uint64
+find_problems(TqStmt *stmt, const Datum *args, Problem **found)
+{
+	TqSpi  spi;
+	uint64 rows;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(stmt, args, NULL, 0);
+	*found = MemoryContextAllocHuge(spi.caller, sizeof(Problem) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		(*found)[i].problem = tq_spi_text(&spi, i, 1);
+		(*found)[i].detail = tq_spi_text(&spi, i, 2);
+	}
+	tq_spi_leave(&spi);
+	qsort(*found, rows, sizeof(Problem), compare_problems);
+	return rows;
+}
+
+/* What is found twice is a problem. */
+static void
+check_tables(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
+{
+	Problem *first;
+	Problem *second;
+	uint64   count = find_problems(stmt, args, &first);
+	uint64   again;
+
+	if (count == 0)
+		return;
+	again = find_problems(stmt, args, &second);
+	report_both(result, first, count, second, again);
+}
+
+/*
+ * Due times.  The clock is read again between the two looks: a task that
+ * came during the first one is not due later than the second one's time.
+ */
+static void
+check_due(ReturnSetInfo *result)
+{
+	Datum    now = TimestampTzGetDatum(tq_clock_dispatch());
+	Problem *first;
+	Problem *second;
+	uint64   count = find_problems(&stmt_due, &now, &first);
+	uint64   again;
+
+	if (count == 0)
+		return;
+	now = TimestampTzGetDatum(tq_clock_dispatch());
+	again = find_problems(&stmt_due, &now, &second);
+	report_both(result, first, count, second, again);
+}
+
+/* Of sorted problems, those that are in both lists */
+static void
+report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
+			const Problem *second, uint64 second_count)
+{
+	for (uint64 i = 0; i < second_count; i++)
+	{
+		if (bsearch(&second[i], first, first_count, sizeof(Problem),
+					compare_problems) != NULL)
+			tq_check_report(result, second[i].problem, "%s", second[i].detail);
+	}
+}
+
+/* What the background worker should have seen to, and does not when asked. */
+static void
+check_overdue(ReturnSetInfo *result)
+{
+	Datum    args[4];
+	Problem *found;
+	uint64   rows;
+
+	args[0] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE);
+	args[1] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
+								  (int64) tq_guc_reaper_interval * 1000);
+	args[2] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
+								  (int64) tq_guc_deadline_interval * 1000);
+	args[3] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE -
+								  (int64) tq_guc_deadline_interval * 1000);
+	rows = find_problems(&stmt_overdue, args, &found);
+	for (int i = 0; rows > 0 && i < ASK_TRIES; i++)
+	{
+		tq_registry_ask(TQ_ASK_WORKERS | TQ_ASK_DEADLINES);
+		tq_station_wake();
+		tq_check_pause(ASK_PAUSE);
+		rows = find_problems(&stmt_overdue, args, &found);
+	}
+	if (rows > 0)
+		check_tables(result, &stmt_overdue, args);
+}
+
+static int
+compare_problems(const void *a, const void *b)
+{
+	const Problem *x = a;
+	const Problem *y = b;
+	int            order = strcmp(x->problem, y->problem);
+
+	return order != 0 ? order : strcmp(x->detail, y->detail);
+}

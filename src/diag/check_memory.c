@@ -1,0 +1,473 @@
+/*
+ * check_memory.c
+ *		taskq_check(): does shared memory say what the tables say?
+ *
+ * Memory changes when a transaction is over, a moment later, so what differs
+ * is looked at again when every transaction that is over has told what it
+ * did (tq_counter_wait_for_ended):
+ *
+ * - A running task has an entry in the registry, if that says that it is
+ *   complete; the entry knows its newest claim, and no later end than the
+ *   row's.
+ * - Numbers of live tasks are those of the tables, if they are known.  They
+ *   are read before and after the rows, with a number that tells whether
+ *   they were written meanwhile.
+ * - Reserved claims are compared while none can be made (engine/limit.c).
+ * - A registered worker has a slot, if the background worker has had time
+ *   to make it one.
+ * - The connection of a bound worker is there, or the background worker has
+ *   not had time to see that it is gone.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/snapmgr.h"
+
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "base/types.h"
+#include "diag/check.h"
+#include "engine/limit.h"
+#include "shared/counter.h"
+#include "shared/heartbeat.h"
+#include "shared/running.h"
+#include "shared/session_end.h"
+#include "shared/worker_directory.h"
+#include "xact/xact.h"
+
+#define TRIES 5
+#define PAUSE 50 /* ms */
+#define SLOT_TRIES 60
+
+static TqStmt stmt_running = {
+	"SELECT task_id, token FROM taskq.task WHERE state = 3 ORDER BY task_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_running_one = {
+	"SELECT xmin::text::bigint, token, worker_id, lease_until"
+	"  FROM taskq.task WHERE task_id = $1 AND state = 3",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_queues = {
+	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_limited_workers = {
+	"SELECT worker_id FROM taskq.worker"
+	" WHERE state = 1 AND max_running IS NOT NULL ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_workers = {
+	"SELECT worker_id FROM taskq.worker WHERE state = 1 ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+/* A row that somebody is changing is his. */
+static TqStmt stmt_bound = {
+	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
+	" WHERE state = 1 AND bound_session IS NOT NULL AND xmax::text = '0'"
+	" ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_is_active = {"SELECT xmin::text::bigint FROM taskq.worker"
+								" WHERE worker_id = $1 AND state = 1",
+								1,
+								{INT4OID},
+								NULL};
+
+static TqStmt stmt_live = {
+	"SELECT queue_id, count(*) FILTER (WHERE state = 1),"
+	"       count(*) FILTER (WHERE state = 2),"
+	"       count(*) FILTER (WHERE state = 3),"
+	"       count(*) FILTER (WHERE state = 4)"
+	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
+	1,
+	{INT4ARRAYOID},
+	NULL};
+
+/* Live tasks of a queue: in memory, and in rows. */
+typedef struct Numbers
+{
+	int32  queue_id;
+	uint64 changes; /* of memory, before the rows were read */
+	int64  known[TQ_LIVE_STATES];
+	int64  counted[TQ_LIVE_STATES];
+	bool   differed; /* when they were looked at before */
+} Numbers;
+
+static uint64      read_ids(TqStmt *stmt, int32 **ids);
+static const char *suspicion(int64 task_id);
+static void        count_rows(Numbers *numbers, int count);
+static bool        compare_numbers(ReturnSetInfo *result, Numbers *numbers);
+static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
+static bool lacks_slot(int32 worker_id);
+static bool let_worker_look(void);
+static int  read_gone(int32 **ids);
+static int  keep_common(int32 *ids, int count, const int32 *others,
+						int other_count);
+
+/* Every running task has an entry that watches its newest claim. */
+void
+tq_check_registry(ReturnSetInfo *result)
+{
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	if (!tq_registry_complete())
+		return;
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+
+	for (uint64 i = 0; i < rows; i++)
+	{
+		const char *problem = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int attempt = 0; attempt < TRIES; attempt++)
+		{
+			problem = suspicion(ids[i]);
+			if (problem == NULL)
+				break;
+			tq_counter_wait_for_ended();
+			if (attempt > 0)
+				tq_check_pause(PAUSE);
+		}
+		if (problem != NULL)
+			tq_check_report(result, problem, "task " INT64_FORMAT, ids[i]);
+	}
+}
+
+/*
+ * What is wrong with a running task's entry; NULL: nothing, or the task does
+ * not run any more, or its claim is this transaction's own.
+ */
+static const char *
+suspicion(int64 task_id)
+{
+	Datum       arg = Int64GetDatum(task_id);
+	TqRunning   running;
+	bool        has_entry = tq_registry_find(task_id, &running);
+	const char *problem = NULL;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_running_one, &arg, NULL, 1) > 0 &&
+		!TransactionIdIsCurrentTransactionId(
+			(TransactionId) tq_spi_int8(0, 1, 0)))
+	{
+		TimestampTz lease_until = tq_spi_time(0, 4, 0);
+
+		if (!has_entry)
+			problem = "running task is not in the registry";
+		else if (running.token != tq_spi_int8(0, 2, 0) ||
+				 running.worker_id != tq_spi_int4(0, 3, 0))
+			problem = "registry knows another claim of a running task";
+		else if (running.due_at > lease_until)
+			problem = "registry knows a later end of a running task";
+	}
+	tq_spi_leave(&spi);
+	return tq_registry_complete() ? problem : NULL;
+}
+
+/*
+ * Numbers of live tasks, unless they are changing all the time.  The rows
+ * are read for all queues at once, and again for those whose numbers have
+ * changed meanwhile, or differ: who has just ended a prepared transaction may
+ * not have told yet.
+ */
+void
+tq_check_numbers(ReturnSetInfo *result)
+{
+	int32   *ids;
+	int      count = (int) read_ids(&stmt_queues, &ids);
+	Numbers *numbers = palloc(sizeof(Numbers) * (count + 1));
+	bool    *differed = palloc0(sizeof(bool) * (count + 1));
+
+	for (int attempt = 0; attempt < TRIES && count > 0; attempt++)
+	{
+		int  known = 0;
+		int  left = 0;
+		bool differs = false;
+
+		tq_counter_wait_for_ended();
+		for (int i = 0; i < count; i++)
+		{
+			Numbers *of_queue = &numbers[known];
+
+			memset(of_queue, 0, sizeof(Numbers));
+			of_queue->queue_id = ids[i];
+			of_queue->differed = differed[i];
+			if (tq_counter_read_changes(ids[i], of_queue->known,
+										&of_queue->changes))
+				known++;
+		}
+		if (known == 0)
+			return;
+		count_rows(numbers, known);
+		tq_counter_wait_for_ended();
+		for (int i = 0; i < known; i++)
+		{
+			if (compare_numbers(result, &numbers[i]))
+				continue;
+			ids[left] = numbers[i].queue_id;
+			differed[left++] = numbers[i].differed;
+			differs = differs || numbers[i].differed;
+		}
+		count = left;
+		if (differs)
+			tq_check_pause(PAUSE);
+	}
+}
+
+/* What the rows say; numbers are in the order of queue_id. */
+static void
+count_rows(Numbers *numbers, int count)
+{
+	Datum *queues = palloc(sizeof(Datum) * count);
+	Datum  arg;
+	uint64 rows;
+	TqSpi  spi;
+
+	for (int i = 0; i < count; i++)
+		queues[i] = Int32GetDatum(numbers[i].queue_id);
+	arg = PointerGetDatum(construct_array(queues, count, INT4OID,
+										  sizeof(int32), true, TYPALIGN_INT));
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_live, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int32    queue_id = tq_spi_int4(i, 1, 0);
+		Numbers *of_queue = bsearch(&queue_id, numbers, count, sizeof(Numbers),
+									tq_order_int32);
+
+		for (int s = 0; s < TQ_LIVE_STATES; s++)
+			of_queue->counted[s] = tq_spi_int8(i, s + 2, 0);
+	}
+	tq_spi_leave(&spi);
+}
+
+/*
+ * False when they have to be looked at again: memory has changed since it was
+ * read, or they differ for the first time.
+ */
+static bool
+compare_numbers(ReturnSetInfo *result, Numbers *numbers)
+{
+	bool   known_to_differ = numbers->differed;
+	int64  after[TQ_LIVE_STATES];
+	uint64 changes;
+
+	if (!tq_counter_read_changes(numbers->queue_id, after, &changes))
+		return true;
+	if (changes != numbers->changes)
+		return false;
+	for (int s = 0; s < TQ_LIVE_STATES; s++)
+	{
+		TqState state = (TqState) (TQ_STATE_FIRST + s);
+		int64   counted = numbers->counted[s] -
+						tq_xact_counted(numbers->queue_id, state);
+
+		if (numbers->known[s] == counted)
+			continue;
+		numbers->differed = true;
+		if (known_to_differ)
+			tq_check_report(result, "number of live tasks is wrong",
+							"queue %d, %s: " INT64_FORMAT
+							" in memory, " INT64_FORMAT " rows",
+							numbers->queue_id, tq_state_name(state),
+							numbers->known[s], counted);
+	}
+	return known_to_differ || !numbers->differed;
+}
+
+/* Reserved claims of queues and workers with a limit. */
+void
+tq_check_reserved(ReturnSetInfo *result)
+{
+	int32 *ids;
+	uint64 rows = read_ids(&stmt_queues, &ids);
+
+	for (uint64 i = 0; i < rows; i++)
+		check_reserved_of(result, TQ_OWNER_QUEUE, ids[i]);
+	rows = read_ids(&stmt_limited_workers, &ids);
+	for (uint64 i = 0; i < rows; i++)
+		check_reserved_of(result, TQ_OWNER_WORKER, ids[i]);
+}
+
+static void
+check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
+{
+	int64 used;
+	int64 held;
+
+	for (int attempt = 0; attempt < TRIES; attempt++)
+	{
+		if (attempt > 0)
+			tq_check_pause(PAUSE);
+		if (tq_limit_agrees(owner, id, &used, &held))
+			return;
+	}
+	tq_check_report(
+		result, "number of reserved claims is wrong",
+		"%s %d: " INT64_FORMAT " in memory, " INT64_FORMAT " running tasks",
+		owner == TQ_OWNER_QUEUE ? "queue" : "worker", id, used, held);
+}
+
+/*
+ * A worker that is alive has a slot, once the background worker has looked.
+ * (taskq_health tells when there is none.)
+ */
+void
+tq_check_slots(ReturnSetInfo *result)
+{
+	int32 *ids;
+	uint64 rows = read_ids(&stmt_workers, &ids);
+	uint64 lacking = 0;
+
+	for (int attempt = 0; attempt < SLOT_TRIES; attempt++)
+	{
+		uint64 kept = 0;
+
+		for (uint64 i = 0; i < rows; i++)
+		{
+			if (lacks_slot(ids[i]))
+				ids[kept++] = ids[i];
+		}
+		rows = lacking = kept;
+		if (lacking == 0 || tq_slot_count() >= tq_guc_max_workers ||
+			!let_worker_look())
+			return;
+	}
+	for (uint64 i = 0; i < lacking; i++)
+		tq_check_report(result, "living worker has no slot", "worker %d",
+						ids[i]);
+}
+
+/*
+ * Let the background worker see who is dead, and give it a moment; false when
+ * there is none.
+ */
+static bool
+let_worker_look(void)
+{
+	if (!tq_station_worker(MyDatabaseId, NULL))
+		return false;
+	tq_registry_ask(TQ_ASK_WORKERS);
+	tq_station_wake();
+	tq_check_pause(PAUSE);
+	return true;
+}
+
+/* Is it registered, by another transaction, and nobody keeps its signs? */
+static bool
+lacks_slot(int32 worker_id)
+{
+	Datum arg = Int32GetDatum(worker_id);
+	int64 last_seen;
+	bool  lacks;
+	TqSpi spi;
+
+	if (tq_slot_find(worker_id, &last_seen))
+		return false;
+	tq_spi_enter(&spi);
+	lacks = tq_spi_look(&stmt_is_active, &arg, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return lacks;
+}
+
+/*
+ * Whoever is bound to a connection that is gone is dead, once the background
+ * worker has looked.
+ */
+void
+tq_check_bound(ReturnSetInfo *result)
+{
+	int32 *ids;
+	int    count = read_gone(&ids);
+
+	for (int attempt = 0; attempt < SLOT_TRIES && count > 0; attempt++)
+	{
+		int32 *now;
+		int    now_count;
+
+		if (!let_worker_look())
+			return;
+		now_count = read_gone(&now);
+		count = keep_common(ids, count, now, now_count);
+		pfree(now);
+	}
+	for (int i = 0; i < count; i++)
+		tq_check_report(result, "bound worker outlives its connection",
+						"worker %d", ids[i]);
+}
+
+/* Living workers that are bound to nothing, by rising number. */
+static int
+read_gone(int32 **ids)
+{
+	uint64 rows;
+	int    count = 0;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_bound, NULL, NULL, 0);
+	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		if (tq_bind_gone(tq_spi_int8(i, 2, 0), tq_spi_int8(i, 3, 0)))
+			(*ids)[count++] = tq_spi_int4(i, 1, 0);
+	}
+	tq_spi_leave(&spi);
+	return count;
+}
+
+/* Keep what both lists have. */
+static int
+keep_common(int32 *ids, int count, const int32 *others, int other_count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (bsearch(&ids[i], others, other_count, sizeof(int32),
+					tq_order_int32) != NULL)
+			ids[kept++] = ids[i];
+	}
+	return kept;
+}
+
+/* The numbers that a statement gives. */
+static uint64
+read_ids(TqStmt *stmt, int32 **ids)
+{
+	TqSpi  spi;
+	uint64 rows;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(stmt, NULL, NULL, 0);
+	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*ids)[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	return rows;
+}

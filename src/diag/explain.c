@@ -1,0 +1,776 @@
+/*
+ * explain.c
+ *		taskq_explain: why a task does not run, or where it runs.
+ *
+ * The first reason that applies is told, in this order:
+ *
+ * 1. The task is finished: what became of it.
+ * 2. It is running: its lease or time is over or its worker is gone, it was
+ *    asked to stop, its worker is silent, or who holds it.
+ * 3. It is suspended, or blocked; of a step of a workflow the layer above
+ *    tells what it waits for.
+ * 4. It is pending.  First what holds for every claim: an open transaction
+ *    changes it; its deadline has passed; all queues, or its queue, are
+ *    paused; it is not due; limits.  Then what is known of registered
+ *    workers (explain_workers.c): those that could take it are dead, there are
+ *    none, none has its tags, all are silent, draining, or full.  That comes
+ *    last because claims without registering leave no sign.  Else it waits
+ *    its turn.
+ *
+ * When nothing happens by itself here (not preloaded, a copy, no background
+ * worker) that is told with every reason that would end by itself.
+ *
+ * It costs some look-ups by index, one row for each worker alive, and at
+ * most 10000 entries of the queue's lanes, or for a step of a workflow the
+ * rows of all steps of the instance; it never reads the whole queue,
+ * and works without shared memory and on a standby.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "diag/explain.h"
+#include "engine/liveness.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "shared/waiter.h"
+#include "store/large.h"
+
+PG_FUNCTION_INFO_V1(taskq_explain);
+
+/* Who holds a running task, or held a finished one. */
+typedef struct Holder
+{
+	char         *name; /* NULL: a claim that named nobody */
+	TqWorkerState state;
+	TimestampTz   ended_at;
+	bool          bound; /* to a connection */
+	bool          seen;  /* is it known when? */
+	int64         silent;
+} Holder;
+
+/* The change to the task's state, if the queue writes history. */
+typedef struct Change
+{
+	bool        known;
+	TimestampTz at;
+	char       *role;
+	char       *message;
+} Change;
+
+static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
+							 "       bound_session IS NOT NULL"
+							 "  FROM taskq.worker WHERE worker_id = $1",
+							 1,
+							 {INT4OID},
+							 NULL};
+
+static TqStmt stmt_change = {
+	"SELECT t.at, r.name, t.message"
+	"  FROM taskq.transition t LEFT JOIN taskq.role r USING (role_id)"
+	" WHERE t.task_id = $1 AND t.to_state = $2"
+	" ORDER BY t.transition_id DESC LIMIT 1",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/*
+ * Who holds the key, under policy $3 (TqKeyPolicy), or else who of the first
+ * ones in its line is open.
+ */
+static TqStmt stmt_in_line = {
+	"WITH holding AS ("
+	" (SELECT a.task_id, a.state FROM taskq.archive_keep a"
+	"   WHERE $3 >= 2 AND a.queue_id = $1 AND a.key = $2 AND a.state = 6"
+	"     AND a.reason <> 7 ORDER BY a.task_id LIMIT 1)"
+	" UNION ALL"
+	" (SELECT t.task_id, t.state FROM taskq.task t"
+	"   WHERE t.suspended_at IS NOT NULL AND t.queue_id = $1 AND t.key = $2"
+	"     AND ($3 = 3 OR ($3 = 2 AND t.reason = 4))"
+	"   ORDER BY t.task_id LIMIT 1)),"
+	" opened AS ("
+	"  SELECT f.task_id, f.state FROM"
+	"   ((SELECT t.task_id, t.state FROM taskq.task t"
+	"      WHERE t.queue_id = $1 AND t.key = $2"
+	"      ORDER BY t.task_id LIMIT 500)"
+	"     UNION"
+	"    (SELECT t.task_id, t.state FROM taskq.task t"
+	"      WHERE t.queue_id = $1 AND t.key = $2"
+	"      ORDER BY t.task_id DESC LIMIT 500)) f"
+	"   WHERE f.state IN (1, 3) ORDER BY f.task_id LIMIT 3)"
+	"SELECT h.task_id, h.state::integer, true FROM holding h"
+	" UNION ALL"
+	" SELECT o.task_id, o.state::integer, false FROM opened o"
+	"  WHERE NOT EXISTS (SELECT FROM holding)"
+	" ORDER BY 1",
+	3,
+	{INT4OID, TEXTOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_last_error = {
+	"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}, NULL};
+
+static TqQueue *find_task(TqExplain *e, int64 task_id, TqTask *task);
+static void     explain_done(TqExplain *e, TqTask *task);
+static void     explain_dead(TqExplain *e, TqTask *task);
+static void     explain_otherwise_finished(TqExplain *e, TqTask *task);
+static void  explain_running(TqExplain *e, const TqQueue *queue, TqTask *task);
+static bool  explain_lost(TqExplain *e, const TqTask *task,
+						  const Holder *holder, TimestampTz time_until);
+static void  explain_held(TqExplain *e, const TqTask *task,
+						  const Holder *holder, TimestampTz time_until);
+static void  explain_suspended(TqExplain *e, TqTask *task);
+static void  explain_blocked(TqExplain *e, const TqQueue *queue,
+							 const TqTask *task);
+static void  say_in_line(TqExplain *e, const TqQueue *queue,
+						 const TqTask *task);
+static void  explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task);
+static void  say_attempt(TqExplain *e, const TqTask *task);
+static void  say_whom(TqExplain *e, const Holder *holder);
+static void  say_role(TqExplain *e, const Change *change);
+static void  say_retry(TqExplain *e, const TqTask *task, const char *also);
+static void  say_deadline(TqExplain *e, const TqTask *task);
+static void  say_last_error(TqExplain *e, TqTask *task);
+static void  read_holder(const TqTask *task, Holder *holder);
+static void  read_change(const TqTask *task, Change *change);
+static char *read_message(TqTask *task);
+static char *last_error(TqTask *task);
+
+Datum
+taskq_explain(PG_FUNCTION_ARGS)
+{
+	int64     task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	TqExplain e = {{0}};
+	TqTask    task;
+	TqQueue  *queue;
+
+	tq_call_begin_look(&e.call);
+	queue = find_task(&e, task_id, &task);
+	initStringInfo(&e.text);
+	appendStringInfo(&e.text, "Task " INT64_FORMAT " of queue \"%s\"", task_id,
+					 queue->name);
+	tq_explain_which(&e, &task);
+	switch ((TqState) task.f.state)
+	{
+		case TQ_STATE_DONE:
+			explain_done(&e, &task);
+			break;
+		case TQ_STATE_DEAD:
+			explain_dead(&e, &task);
+			break;
+		case TQ_STATE_CANCELLED:
+		case TQ_STATE_FILTERED:
+		case TQ_STATE_REDUNDANT:
+		case TQ_STATE_RECREATED:
+			explain_otherwise_finished(&e, &task);
+			break;
+		case TQ_STATE_RUNNING:
+			explain_running(&e, queue, &task);
+			break;
+		case TQ_STATE_SUSPENDED:
+			explain_suspended(&e, &task);
+			break;
+		case TQ_STATE_BLOCKED:
+			explain_blocked(&e, queue, &task);
+			break;
+		case TQ_STATE_PENDING:
+			explain_pending(&e, queue, &task);
+			break;
+	}
+	tq_call_end(&e.call);
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(e.text.data, e.text.len));
+}
+
+/*
+ * The task, and whether its words may be told.  TQ002 when there is none, in
+ * the same words for a role without any right on its queue; 42501 for one
+ * that has some, but not read.  It may move between the two tables while
+ * they are read: then it is there at the second look.
+ */
+static TqQueue *
+find_task(TqExplain *e, int64 task_id, TqTask *task)
+{
+	TqQueue *queue;
+	int      rights;
+
+	queue = tq_row_find_any(&e->call, task_id, task)
+				? tq_queue_by_id(task->f.queue_id)
+				: NULL;
+	if (queue == NULL)
+		tq_error_no_such_task(task_id);
+	rights = tq_role_rights(queue);
+	e->words = (rights & TQ_RIGHT_READ) != 0;
+	e->names = true;
+	if (!e->words && !tq_role_is_monitor())
+	{
+		if (rights == 0)
+			tq_error_no_such_task(task_id);
+		tq_error_task_right(TQ_RIGHT_READ);
+	}
+	return queue;
+}
+
+static void
+explain_done(TqExplain *e, TqTask *task)
+{
+	Holder holder;
+	Change change;
+
+	tq_explain_because(TQ_WHY_DONE);
+	read_holder(task, &holder);
+	read_change(task, &change);
+	appendStringInfo(
+		&e->text, "is done since %s",
+		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
+	if (holder.name != NULL)
+	{
+		appendStringInfoString(&e->text, ", by ");
+		say_whom(e, &holder);
+	}
+	say_role(e, &change);
+	if (task->f.reason != TQ_REASON_NONE)
+	{
+		appendStringInfo(&e->text, " (%s)",
+						 tq_reason_name((TqReason) task->f.reason));
+		tq_explain_words(e, ", with the words ",
+						 change.known ? change.message : read_message(task));
+	}
+	appendStringInfoString(&e->text, ", after ");
+	say_attempt(e, task);
+	appendStringInfoChar(&e->text, '.');
+	say_retry(e, task, " runs it again.");
+}
+
+static void
+explain_dead(TqExplain *e, TqTask *task)
+{
+	StringInfo  text = &e->text;
+	TqWhy       why = TQ_WHY_DEAD_OTHERWISE;
+	const char *ending = "";
+	bool        never_begun = tq_step_is(task) && task->f.token == 0;
+
+	switch ((TqReason) task->f.reason)
+	{
+		case TQ_REASON_EXHAUSTED:
+			why = TQ_WHY_DEAD_EXHAUSTED;
+			ending = " was the last one, and failed";
+			break;
+		case TQ_REASON_REJECTED:
+			why = TQ_WHY_DEAD_REJECTED;
+			ending = " failed, never to be repeated";
+			break;
+		case TQ_REASON_DEADLINE:
+			why = TQ_WHY_DEAD_DEADLINE;
+			ending = ", and no other one could begin before its deadline, ";
+			break;
+		case TQ_REASON_WORKER_DEAD:
+			why = TQ_WHY_DEAD_WORKER;
+			ending = " lost its worker, which died";
+			break;
+		case TQ_REASON_LEASE_EXPIRED:
+			why = TQ_WHY_DEAD_LEASE;
+			ending = " did not end before its lease";
+			break;
+		case TQ_REASON_TIMEOUT:
+			why = TQ_WHY_DEAD_TIMEOUT;
+			ending = " took longer than its time_limit";
+			break;
+		default:
+			break;
+	}
+	tq_explain_because(why);
+	appendStringInfo(
+		text, "is dead since %s (%s): ",
+		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)),
+		task->f.reason == TQ_REASON_NONE
+			? "no reason is noted"
+			: tq_reason_name((TqReason) task->f.reason));
+	if (never_begun)
+		appendStringInfoString(text, "nobody has claimed it");
+	else
+	{
+		if (why == TQ_WHY_DEAD_OTHERWISE || why == TQ_WHY_DEAD_DEADLINE)
+			appendStringInfoString(text, "it has reached ");
+		say_attempt(e, task);
+		appendStringInfoString(text, ending);
+	}
+	if (why == TQ_WHY_DEAD_DEADLINE)
+		appendStringInfoString(
+			text, tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
+	else if (why == TQ_WHY_DEAD_OTHERWISE)
+		tq_explain_words(e, ", with the words ", read_message(task));
+	tq_explain_words(e, "; its last error: ", last_error(task));
+	appendStringInfoChar(text, '.');
+	say_retry(e, task, " runs it again, with all its attempts.");
+}
+
+/* Cancelled, filtered, redundant, recreated */
+static void
+explain_otherwise_finished(TqExplain *e, TqTask *task)
+{
+	StringInfo text = &e->text;
+	Holder     holder;
+	Change     change;
+
+	read_holder(task, &holder);
+	read_change(task, &change);
+	appendStringInfo(
+		text, "is %s since %s", tq_state_name((TqState) task->f.state),
+		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
+	if (task->f.state == TQ_STATE_FILTERED && holder.name != NULL)
+	{
+		appendStringInfoString(text, ", found irrelevant by ");
+		say_whom(e, &holder);
+	}
+	say_role(e, &change);
+	if (task->f.reason != TQ_REASON_NONE && task->f.reason != TQ_REASON_MANUAL)
+		appendStringInfo(text, " (%s)",
+						 tq_reason_name((TqReason) task->f.reason));
+	tq_explain_words(e, ", with the words ",
+					 change.known ? change.message : read_message(task));
+	switch ((TqState) task->f.state)
+	{
+		case TQ_STATE_REDUNDANT:
+			tq_explain_because(TQ_WHY_REDUNDANT);
+			appendStringInfoString(
+				text, ": a newer task of its key takes its place.");
+			return;
+		case TQ_STATE_RECREATED:
+			tq_explain_because(TQ_WHY_RECREATED);
+			if (!task->isnull[TQ_COL_RECREATED_AS])
+				appendStringInfo(
+					text, ": it runs again as task " INT64_FORMAT,
+					DatumGetInt64(task->value[TQ_COL_RECREATED_AS]));
+			appendStringInfoChar(text, '.');
+			return;
+		case TQ_STATE_FILTERED:
+			tq_explain_because(TQ_WHY_FILTERED);
+			break;
+		default:
+			tq_explain_because(TQ_WHY_CANCELLED);
+			break;
+	}
+	appendStringInfoChar(text, '.');
+	say_retry(e, task, " runs it after all.");
+}
+
+static void
+explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
+{
+	StringInfo       text = &e->text;
+	TqOptions        room;
+	const TqOptions *options = tq_state_options(queue, task, &room);
+	TimestampTz      time_until = DT_NOEND;
+	TimestampTz      asked_at;
+	Holder           holder;
+
+	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
+		time_until = task->f.claimed_at + options->time_limit;
+	read_holder(task, &holder);
+	appendStringInfo(text, "has been running since %s, ",
+					 tq_explain_time(task->f.claimed_at));
+	say_attempt(e, task);
+	if (explain_lost(e, task, &holder, time_until))
+		return;
+	appendStringInfoString(text, ": ");
+	asked_at = TQ_TASK_TIME(task, TQ_COL_CANCEL_REQUESTED_AT, DT_NOBEGIN);
+	if (asked_at != DT_NOBEGIN)
+	{
+		tq_explain_because(TQ_WHY_CANCEL_REQUESTED);
+		appendStringInfo(text, "it was asked to stop at %s; ",
+						 tq_explain_time(asked_at));
+		say_whom(e, &holder);
+		appendStringInfo(text,
+						 " holds it, and any end but success makes it"
+						 " cancelled; taskq_cancel(" INT64_FORMAT
+						 ", force => true) ends it now.",
+						 task->f.task_id);
+	}
+	else
+		explain_held(e, task, &holder, time_until);
+	say_last_error(e, task);
+	(void) tq_explain_upkeep(
+		e, " If it is lost, nothing takes it back by itself: ");
+}
+
+/* Has it lost its lease, its time or its worker, and not been taken back? */
+static bool
+explain_lost(TqExplain *e, const TqTask *task, const Holder *holder,
+			 TimestampTz time_until)
+{
+	TimestampTz now = tq_clock_dispatch();
+	StringInfo  text = &e->text;
+
+	if (task->f.lease_until <= now)
+	{
+		tq_explain_because(TQ_WHY_LOST_LEASE);
+		appendStringInfo(text, ": its lease ended at %s",
+						 tq_explain_time(task->f.lease_until));
+	}
+	else if (time_until <= now)
+	{
+		tq_explain_because(TQ_WHY_LOST_TIME);
+		appendStringInfo(text, ": its time_limit ended at %s",
+						 tq_explain_time(time_until));
+	}
+	else if (holder->name != NULL && (holder->state == TQ_WORKER_DEAD ||
+									  holder->state == TQ_WORKER_GONE))
+	{
+		tq_explain_because(TQ_WHY_LOST_WORKER);
+		appendStringInfo(text, ": its worker \"%s\" %s at %s", holder->name,
+						 holder->state == TQ_WORKER_DEAD ? "was declared dead"
+														 : "left",
+						 tq_explain_time(holder->ended_at));
+	}
+	else
+		return false;
+	if (!tq_explain_upkeep(e, ", and nothing takes it back: "))
+	{
+		appendStringInfoString(
+			text, "; the background worker is about to take it back.");
+		return true;
+	}
+	appendStringInfo(text, " taskq_retry(" INT64_FORMAT ", %sforce => true)",
+					 task->f.task_id,
+					 task->f.max_attempts != -1 &&
+							 task->f.attempt >= task->f.max_attempts
+						 ? "reset_attempts => true, "
+						 : "");
+	appendStringInfoString(text, " takes it back at once.");
+	return true;
+}
+
+static void
+explain_held(TqExplain *e, const TqTask *task, const Holder *holder,
+			 TimestampTz time_until)
+{
+	StringInfo text = &e->text;
+	bool       registered = holder->name != NULL &&
+					  holder->state == TQ_WORKER_ACTIVE;
+	TimestampTz seen_at = tq_clock_wall() - holder->silent;
+
+	say_whom(e, holder);
+	if (registered && holder->seen &&
+		holder->silent >= (int64) tq_guc_stale_threshold * 1000)
+	{
+		tq_explain_because(TQ_WHY_WORKER_STALE);
+		appendStringInfo(
+			text,
+			" holds it, but is silent: it was last seen at %s, and is"
+			" declared dead when it has been silent for %s.",
+			tq_explain_time(seen_at),
+			tq_explain_span((int64) tq_guc_dead_threshold * 1000));
+		return;
+	}
+	tq_explain_because(registered             ? TQ_WHY_RUNS_BY_WORKER
+					   : holder->name != NULL ? TQ_WHY_RUNS_BY_LABEL
+											  : TQ_WHY_RUNS_BY_NOBODY);
+	appendStringInfoString(text, " holds it");
+	if (registered)
+		appendStringInfoString(
+			text, holder->bound
+					  ? " while it lives, which ends with its connection"
+					  : " while it lives");
+	if (task->f.lease_until != DT_NOEND)
+		appendStringInfo(text, "%s until %s at most",
+						 registered ? ", but" : "",
+						 tq_explain_time(task->f.lease_until));
+	if (registered && holder->seen)
+		appendStringInfo(text, "; it was last seen at %s",
+						 tq_explain_time(seen_at));
+	appendStringInfoChar(text, '.');
+	if (time_until != DT_NOEND)
+		appendStringInfo(text, " Its time_limit ends at %s.",
+						 tq_explain_time(time_until));
+}
+
+static void
+explain_suspended(TqExplain *e, TqTask *task)
+{
+	StringInfo text = &e->text;
+	Change     change;
+
+	read_change(task, &change);
+	appendStringInfoString(text, "is suspended");
+	if (change.known)
+		appendStringInfo(text, " since %s", tq_explain_time(change.at));
+	if (tq_explain_step(e, task))
+		return;
+	tq_explain_because(TQ_WHY_SUSPENDED);
+	say_role(e, &change);
+	if (task->f.reason != TQ_REASON_NONE)
+		appendStringInfo(text, " (%s)",
+						 tq_reason_name((TqReason) task->f.reason));
+	tq_explain_words(e, ", with the words ",
+					 change.known ? change.message : read_message(task));
+	appendStringInfoString(text, ", until somebody resumes it.");
+	say_retry(e, task, " makes it pending.");
+}
+
+static void
+explain_blocked(TqExplain *e, const TqQueue *queue, const TqTask *task)
+{
+	if ((task->f.flags & TQ_FLAG_IN_LINE) == 0 && tq_explain_step(e, task))
+	{
+		say_deadline(e, task);
+		return;
+	}
+	tq_explain_because(TQ_WHY_BLOCKED);
+	if ((task->f.flags & TQ_FLAG_IN_LINE) != 0 && !task->isnull[TQ_COL_KEY])
+	{
+		char *key = TextDatumGetCString(task->value[TQ_COL_KEY]);
+
+		appendStringInfo(&e->text,
+						 "is blocked: it waits for other tasks of its "
+						 "key \"%s\"",
+						 key);
+		say_in_line(e, queue, task);
+	}
+	else
+		appendStringInfoString(&e->text,
+							   "is blocked: it waits for other tasks, and "
+							   "becomes pending when these are finished.");
+	say_deadline(e, task);
+}
+
+/* Who of its key is in its way, and what ends that. */
+static void
+say_in_line(TqExplain *e, const TqQueue *queue, const TqTask *task)
+{
+	Datum  args[3];
+	uint64 rows;
+	TqSpi  spi;
+
+	args[0] = Int32GetDatum(queue->queue_id);
+	args[1] = task->value[TQ_COL_KEY];
+	args[2] = Int32GetDatum(queue->options.key_policy);
+	tq_spi_enter(&spi);
+	rows = tq_spi_read(&stmt_in_line, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+		appendStringInfo(&e->text, "%s task " INT64_FORMAT " is %s",
+						 i == 0 ? ":" : ",", tq_spi_int8(i, 1, 0),
+						 tq_state_name((TqState) tq_spi_int4(i, 2, 0)));
+	if (rows > 0 && tq_spi_bool(0, 3))
+		appendStringInfoString(&e->text,
+							   ", which holds all of the key until it is "
+							   "retried, resolved, poisoned or cancelled.");
+	else
+		appendStringInfoString(&e->text,
+							   "; when one of them has ended, the first "
+							   "one that waits becomes pending.");
+	tq_spi_leave(&spi);
+}
+
+static void
+explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
+{
+	StringInfo  text = &e->text;
+	TimestampTz deadline = TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND);
+
+	appendStringInfoString(text, "is pending: ");
+	if (tq_row_is_busy(&e->call, task))
+	{
+		tq_explain_because(TQ_WHY_BUSY);
+		appendStringInfoString(
+			text, "a transaction that is still open is changing it, such as"
+				  " one that has claimed it; look again when that has ended.");
+		return;
+	}
+	if (deadline <= tq_clock_wall())
+	{
+		tq_explain_because(TQ_WHY_DEADLINE_PAST);
+		appendStringInfo(text,
+						 "its deadline, %s, has passed, so no claim"
+						 " gets it",
+						 tq_explain_time(deadline));
+		if (!tq_explain_upkeep(e, ", and nothing ends it: "))
+			tq_explain_deadline_duty(e);
+		return;
+	}
+	if (tq_explain_paused(e, queue))
+		;
+	else if (task->f.available_at > tq_clock_dispatch())
+	{
+		char *error = task->f.attempt > 0 ? last_error(task) : NULL;
+
+		if (error != NULL)
+		{
+			tq_explain_because(TQ_WHY_RETRY_LATER);
+			say_attempt(e, task);
+			appendStringInfoString(text, " has failed");
+			tq_explain_words(e, " with ", error);
+			appendStringInfoString(text, "; the next one may begin at ");
+		}
+		else
+		{
+			tq_explain_because(TQ_WHY_NOT_DUE);
+			appendStringInfoString(text, "it is due at ");
+		}
+		appendStringInfo(text, "%s.", tq_explain_time(task->f.available_at));
+	}
+	else
+	{
+		if (!tq_explain_limited(e, queue))
+		{
+			tq_explain_turn(e, queue, task);
+			if (tq_explain_waiters(
+					e, tq_waiter_count(queue->queue_id, task->f.lane_id),
+					"such a task"))
+				tq_explain_because(TQ_WHY_WAITERS);
+		}
+		say_last_error(e, task);
+	}
+	say_deadline(e, task);
+}
+
+static void
+say_attempt(TqExplain *e, const TqTask *task)
+{
+	appendStringInfo(&e->text, "attempt %d of ", task->f.attempt);
+	if (task->f.max_attempts == -1)
+		appendStringInfoString(&e->text, "any number");
+	else
+		appendStringInfo(&e->text, "%d", task->f.max_attempts);
+}
+
+static void
+say_whom(TqExplain *e, const Holder *holder)
+{
+	if (holder->name == NULL)
+		appendStringInfoString(&e->text, "a claim that named no worker");
+	else if (holder->state == TQ_WORKER_LABEL)
+		appendStringInfo(&e->text, "a claim with the label \"%s\"",
+						 holder->name);
+	else
+		appendStringInfo(&e->text, "worker \"%s\"", holder->name);
+}
+
+/* Whose call it was. */
+static void
+say_role(TqExplain *e, const Change *change)
+{
+	if (change->role != NULL)
+		appendStringInfo(&e->text, ", by a call of role \"%s\"", change->role);
+}
+
+/*
+ * The call that makes it pending again.  A suspended task keeps its attempts
+ * unless it has used them up.
+ */
+static void
+say_retry(TqExplain *e, const TqTask *task, const char *also)
+{
+	bool reset = task->f.state == TQ_STATE_SUSPENDED &&
+				 task->f.max_attempts != -1 &&
+				 task->f.attempt >= task->f.max_attempts;
+
+	if (!TQ_STATE_IS_LIVE((TqState) task->f.state) && tq_explain_step(e, task))
+		return;
+	appendStringInfo(&e->text, " taskq_retry(" INT64_FORMAT "%s)%s",
+					 task->f.task_id, reset ? ", reset_attempts => true" : "",
+					 also);
+}
+
+static void
+say_deadline(TqExplain *e, const TqTask *task)
+{
+	if (task->isnull[TQ_COL_DEADLINE])
+		return;
+	tq_explain_because(TQ_WHY_DEADLINE_AHEAD);
+	appendStringInfo(
+		&e->text, " Unless it is claimed before its deadline, %s, it is dead.",
+		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
+}
+
+/* What went wrong before, of a task that is not at its first attempt. */
+static void
+say_last_error(TqExplain *e, TqTask *task)
+{
+	char *error = task->f.attempt > 0 ? last_error(task) : NULL;
+
+	if (error == NULL || !e->words)
+		return;
+	tq_explain_words(e, " Its last error: ", error);
+	appendStringInfoChar(&e->text, '.');
+}
+
+static void
+read_holder(const TqTask *task, Holder *holder)
+{
+	Datum arg = Int32GetDatum(task->f.worker_id);
+	TqSpi spi;
+
+	memset(holder, 0, sizeof(*holder));
+	if (task->f.worker_id == 0)
+		return;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_holder, &arg, NULL, 1) > 0)
+	{
+		holder->name = tq_spi_text(&spi, 0, 1);
+		holder->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
+		holder->ended_at = tq_spi_time(0, 3, DT_NOBEGIN);
+		holder->bound = tq_spi_bool(0, 4);
+	}
+	tq_spi_leave(&spi);
+	holder->seen = tq_sign_silence(task->f.worker_id, &holder->silent);
+}
+
+static void
+read_change(const TqTask *task, Change *change)
+{
+	Datum args[2];
+	TqSpi spi;
+
+	memset(change, 0, sizeof(*change));
+	args[0] = Int64GetDatum(task->f.task_id);
+	args[1] = Int32GetDatum(task->f.state);
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_change, args, NULL, 1) > 0)
+	{
+		change->known = true;
+		change->at = tq_spi_time(0, 1, 0);
+		change->role = tq_spi_text(&spi, 0, 2);
+		change->message = tq_spi_text(&spi, 0, 3);
+	}
+	tq_spi_leave(&spi);
+}
+
+static char *
+read_message(TqTask *task)
+{
+	Datum value;
+
+	if (!tq_large_get(task, TQ_COL_MESSAGE, &value))
+		return NULL;
+	return TextDatumGetCString(value);
+}
+
+/* What the last failed attempt told; NULL when none has failed. */
+static char *
+last_error(TqTask *task)
+{
+	Datum errors;
+	char *error = NULL;
+	TqSpi spi;
+
+	if (!tq_large_get(task, TQ_COL_ERRORS, &errors))
+		return NULL;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_last_error, &errors, NULL, 1) > 0)
+		error = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return error;
+}

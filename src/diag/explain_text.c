@@ -1,0 +1,254 @@
+/*
+ * explain_text.c
+ *		What all explanations need: words for times, tags and reasons, and
+ *		why nothing happens by itself.
+ *
+ * In the test build a session counts which reasons it has given
+ * (taskq.debug_reasons), so that a test can tell whether each was seen.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xlog.h"
+#include "fmgr.h"
+#include "postmaster/bgworker_internals.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/guc.h"
+#include "base/srf.h"
+#include "diag/explain.h"
+#include "maintenance/duty.h"
+#include "shared/shmem.h"
+#include "shared/worker_directory.h"
+
+#define LINE_MAX_BYTES 500
+
+#ifdef TASKQ_DEBUG
+PG_FUNCTION_INFO_V1(taskq_debug_reasons);
+
+static const char *const names[] = {
+	[TQ_WHY_DONE] = "done",
+	[TQ_WHY_DEAD_EXHAUSTED] = "dead_exhausted",
+	[TQ_WHY_DEAD_REJECTED] = "dead_rejected",
+	[TQ_WHY_DEAD_DEADLINE] = "dead_deadline",
+	[TQ_WHY_DEAD_WORKER] = "dead_worker",
+	[TQ_WHY_DEAD_LEASE] = "dead_lease",
+	[TQ_WHY_DEAD_TIMEOUT] = "dead_timeout",
+	[TQ_WHY_DEAD_OTHERWISE] = "dead_otherwise",
+	[TQ_WHY_CANCELLED] = "cancelled",
+	[TQ_WHY_FILTERED] = "filtered",
+	[TQ_WHY_REDUNDANT] = "redundant",
+	[TQ_WHY_RECREATED] = "recreated",
+	[TQ_WHY_LOST_LEASE] = "lost_lease",
+	[TQ_WHY_LOST_TIME] = "lost_time",
+	[TQ_WHY_LOST_WORKER] = "lost_worker",
+	[TQ_WHY_CANCEL_REQUESTED] = "cancel_requested",
+	[TQ_WHY_WORKER_STALE] = "worker_stale",
+	[TQ_WHY_RUNS_BY_WORKER] = "runs_by_worker",
+	[TQ_WHY_RUNS_BY_LABEL] = "runs_by_label",
+	[TQ_WHY_RUNS_BY_NOBODY] = "runs_by_nobody",
+	[TQ_WHY_SUSPENDED] = "suspended",
+	[TQ_WHY_BLOCKED] = "blocked",
+	[TQ_WHY_BUSY] = "busy",
+	[TQ_WHY_DEADLINE_PAST] = "deadline_past",
+	[TQ_WHY_RETRY_LATER] = "retry_later",
+	[TQ_WHY_NOT_DUE] = "not_due",
+	[TQ_WHY_NO_WORKER] = "no_worker",
+	[TQ_WHY_OTHER_TAGS] = "other_tags",
+	[TQ_WHY_WORKERS_DEAD] = "workers_dead",
+	[TQ_WHY_WORKERS_STALE] = "workers_stale",
+	[TQ_WHY_WORKERS_DRAINING] = "workers_draining",
+	[TQ_WHY_WORKERS_FULL] = "workers_full",
+	[TQ_WHY_READY_BEHIND] = "ready_behind",
+	[TQ_WHY_READY_NEXT] = "ready_next",
+	[TQ_WHY_STEP_PARENTS] = "step_parents",
+	[TQ_WHY_STEP_FAILED] = "step_failed",
+	[TQ_WHY_STEP_CHOICE] = "step_choice",
+	[TQ_WHY_STEP_SIGNAL] = "step_signal",
+	[TQ_WHY_STEP_APPROVAL] = "step_approval",
+	[TQ_WHY_STEP_TIMER] = "step_timer",
+	[TQ_WHY_STEP_WORKFLOW] = "step_workflow",
+	[TQ_WHY_STEP_STOPPED] = "step_stopped",
+	[TQ_WHY_STEP_OVER] = "step_over",
+	[TQ_WHY_PAUSED_ALL] = "paused_all",
+	[TQ_WHY_PAUSED] = "paused",
+	[TQ_WHY_LIMIT_NOT_PRELOADED] = "limit_not_preloaded",
+	[TQ_WHY_QUEUE_LIMIT] = "queue_limit",
+	[TQ_WHY_RATE_LIMIT] = "rate_limit",
+	[TQ_WHY_CLAIM_STANDBY] = "claim_standby",
+	[TQ_WHY_CLAIM_NO_QUEUE] = "claim_no_queue",
+	[TQ_WHY_CLAIM_QUEUE_REFUSED] = "claim_queue_refused",
+	[TQ_WHY_CLAIM_NO_QUEUES] = "claim_no_queues",
+	[TQ_WHY_CLAIM_NO_RIGHT] = "claim_no_right",
+	[TQ_WHY_CLAIM_WORKER_UNKNOWN] = "claim_worker_unknown",
+	[TQ_WHY_CLAIM_WORKER_DEAD] = "claim_worker_dead",
+	[TQ_WHY_CLAIM_WORKER_DRAINING] = "claim_worker_draining",
+	[TQ_WHY_CLAIM_WORKER_LIMIT] = "claim_worker_limit",
+	[TQ_WHY_CLAIM_GETS] = "claim_gets",
+	[TQ_WHY_CLAIM_TOO_MANY] = "claim_too_many",
+	[TQ_WHY_CLAIM_BUSY] = "claim_busy",
+	[TQ_WHY_CLAIM_DEADLINE] = "claim_deadline",
+	[TQ_WHY_CLAIM_OTHER_TAGS] = "claim_other_tags",
+	[TQ_WHY_CLAIM_LATER] = "claim_later",
+	[TQ_WHY_CLAIM_LATER_OTHER_TAGS] = "claim_later_other_tags",
+	[TQ_WHY_CLAIM_ALL_RUNNING] = "claim_all_running",
+	[TQ_WHY_CLAIM_NONE_PENDING] = "claim_none_pending",
+	[TQ_WHY_CLAIM_EMPTY] = "claim_empty",
+	[TQ_WHY_NOT_PRELOADED] = "not_preloaded",
+	[TQ_WHY_NOT_ACTIVATED] = "not_activated",
+	[TQ_WHY_NO_BACKGROUND_WORKER] = "no_background_worker",
+	[TQ_WHY_DEADLINE_AHEAD] = "deadline_ahead",
+	[TQ_WHY_WAITERS] = "waiters",
+	[TQ_WHY_CLAIM_WAITERS] = "claim_waiters"};
+
+static int64 given[TQ_WHY_LAST + 1];
+
+/* (name, given): every reason, and how often this session gave it. */
+Datum
+taskq_debug_reasons(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	tq_rows_begin(fcinfo);
+	StaticAssertStmt(lengthof(names) == TQ_WHY_LAST + 1,
+					 "every reason has a name");
+	for (int i = 0; i <= TQ_WHY_LAST; i++)
+	{
+		Datum values[2];
+		bool  nulls[2] = {names[i] == NULL, false};
+
+		values[0] = nulls[0] ? (Datum) 0 : CStringGetTextDatum(names[i]);
+		values[1] = Int64GetDatum(given[i]);
+		tq_rows_add(result, values, nulls);
+	}
+	return (Datum) 0;
+}
+#endif
+
+/* This reason is given. */
+void
+tq_explain_because(TqWhy why)
+{
+#ifdef TASKQ_DEBUG
+	given[why]++;
+#endif
+}
+
+/* A time as the session writes it. */
+char *
+tq_explain_time(TimestampTz at)
+{
+	return DatumGetCString(
+		DirectFunctionCall1(timestamptz_out, TimestampTzGetDatum(at)));
+}
+
+/* Microseconds as an interval. */
+char *
+tq_explain_span(int64 span)
+{
+	Interval interval = {0};
+
+	interval.time = span;
+	return DatumGetCString(
+		DirectFunctionCall1(interval_out, IntervalPGetDatum(&interval)));
+}
+
+/* Some of a text: its first line, if that is not too long. */
+char *
+tq_explain_first_line(const char *text)
+{
+	return tq_arg_cut(pnstrdup(text, strcspn(text, "\r\n")), LINE_MAX_BYTES);
+}
+
+/* As a literal of text[]: {a,b} */
+char *
+tq_explain_tags(const TqTags *tags)
+{
+	Oid  out;
+	bool varlena;
+
+	if (tags->count == 0)
+		return "{}";
+	getTypeOutputInfo(TEXTARRAYOID, &out, &varlena);
+	return OidOutputFunctionCall(out, tq_arg_tags_datum(tags));
+}
+
+/* Somebody's words, if there are any and they may be told. */
+void
+tq_explain_words(TqExplain *e, const char *before, const char *words)
+{
+	if (words != NULL && e->words)
+		appendStringInfo(&e->text, "%s\"%s\"", before,
+						 tq_explain_first_line(words));
+}
+
+/*
+ * Why nothing happens by itself in this database, and what to do about it;
+ * false when everything is as it should be.  On a standby it is the primary
+ * that works.
+ */
+bool
+tq_explain_upkeep(TqExplain *e, const char *before)
+{
+	StringInfo text = &e->text;
+
+	if (RecoveryInProgress())
+		return false;
+	if (!tq_shmem_ready())
+	{
+		tq_explain_because(TQ_WHY_NOT_PRELOADED);
+		appendStringInfo(text,
+						 "%sthe library is not preloaded, so there is no"
+						 " background worker; call taskq_run_reapers(), or"
+						 " add taskq to shared_preload_libraries and restart"
+						 " the server.",
+						 before);
+		return true;
+	}
+	if (!tq_duty_wanted())
+	{
+		tq_explain_because(TQ_WHY_NOT_ACTIVATED);
+		appendStringInfo(text,
+						 "%sthis database is a copy that nobody has"
+						 " activated; a superuser calls taskq_activate().",
+						 before);
+		return true;
+	}
+	if (tq_station_worker(MyDatabaseId, NULL))
+		return false;
+	tq_explain_because(TQ_WHY_NO_BACKGROUND_WORKER);
+	appendStringInfo(text,
+					 "%sthe background worker of this database does not run; ",
+					 before);
+	if (tq_station_lacks_slot())
+		appendStringInfo(text,
+						 "increase max_worker_processes, now %d, and restart"
+						 " the server.",
+						 max_worker_processes);
+	else if (tq_station_lacks_room())
+		appendStringInfo(text,
+						 "increase taskq.max_databases, now %d, and restart"
+						 " the server.",
+						 tq_guc_max_databases);
+	else
+		appendStringInfoString(text, "the server's log tells why.");
+	appendStringInfoString(
+		text, " Until then taskq_run_reapers() does its work once.");
+	return true;
+}
+
+/* When a task past its deadline is ended. */
+void
+tq_explain_deadline_duty(TqExplain *e)
+{
+	appendStringInfo(&e->text,
+					 "; the background worker makes it dead within"
+					 " taskq.deadline_interval, %s.",
+					 tq_explain_span((int64) tq_guc_deadline_interval * 1000));
+}

@@ -1,0 +1,105 @@
+/*
+ * cancel_request.c
+ *		Tasks of a worker that were asked to stop, for its heartbeats.
+ *
+ * Who asks for it writes the request into the task's row, and at commit
+ * notes it in the worker's slot (shared/heartbeat.c); so a heartbeat of a worker
+ * of which nothing is asked reads no table.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+
+#include "base/spi.h"
+#include "base/types.h"
+#include "engine/cancel_request.h"
+#include "shared/heartbeat.h"
+#include "shared/running.h"
+#include "shared/shmem.h"
+
+static TqStmt stmt_asked_of_all = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE worker_id = $1 AND state = 3 AND cancel_requested_at IS NOT NULL"
+	" ORDER BY task_id",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_asked = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE task_id = ANY ($1) AND worker_id = $2 AND state = 3"
+	"   AND cancel_requested_at IS NOT NULL"
+	" ORDER BY task_id",
+	2,
+	{INT8ARRAYOID, INT4OID},
+	NULL};
+
+static Datum all_tasks_asked(int32 worker_id);
+
+/*
+ * The worker's tasks that were asked to stop, as bigint[].  Tables are read
+ * only when shared memory, where it is, says that there may be one.
+ */
+Datum
+tq_asked_tasks(int32 worker_id)
+{
+	TqRunning *running;
+	Datum     *ids;
+	Datum      args[2];
+	int        count;
+	ArrayType *result = construct_empty_array(INT8OID);
+	TqSpi      spi;
+	uint64     rows;
+
+	if (!tq_shmem_ready())
+		return all_tasks_asked(worker_id);
+	if (!tq_slot_asked(worker_id, false))
+		return PointerGetDatum(result);
+	tq_slot_asked(worker_id, true);
+	running = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
+	count = tq_registry_of_workers(&worker_id, 1, running, TQ_MAX_CLAIM);
+	ids = palloc(sizeof(Datum) * (count + 1));
+	for (int i = 0; i < count; i++)
+		ids[i] = Int64GetDatum(running[i].task_id);
+	args[0] = PointerGetDatum(construct_array(
+		ids, count, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	args[1] = Int32GetDatum(worker_id);
+	tq_spi_enter(&spi);
+	/* some of those that were given */
+	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
+	Assert(rows <= (uint64) count);
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
+	tq_spi_leave(&spi);
+	if (rows > 0 || !tq_registry_complete())
+		tq_slot_ask(worker_id); /* told again until they have stopped */
+	if (rows > 0)
+		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
+								 TYPALIGN_DOUBLE);
+	pfree(running);
+	return PointerGetDatum(result);
+}
+
+/* The same by reading all tasks. */
+static Datum
+all_tasks_asked(int32 worker_id)
+{
+	Datum      arg = Int32GetDatum(worker_id);
+	Datum     *ids;
+	ArrayType *result;
+	uint64     rows;
+	TqSpi      spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_asked_of_all, &arg, NULL, 0);
+	ids = MemoryContextAlloc(spi.caller, sizeof(Datum) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
+	tq_spi_leave(&spi);
+	result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
+							 TYPALIGN_DOUBLE);
+	return PointerGetDatum(result);
+}

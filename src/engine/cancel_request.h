@@ -1,0 +1,14 @@
+/*
+ * cancel_request.h
+ *		Tasks of a worker that were asked to stop, for its heartbeats.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CANCEL_REQUEST_H
+#define TQ_CANCEL_REQUEST_H
+
+#include "base/compat.h"
+
+extern Datum tq_asked_tasks(int32 worker_id);
+
+#endif /* TQ_CANCEL_REQUEST_H */

@@ -1,0 +1,766 @@
+/*
+ * dispatch.c
+ *		What a claim takes.
+ *
+ * The dispatch index is ordered by (lane, priority descending, available_at,
+ * id).  A claim matches some lanes of its queue.  For each priority in use,
+ * from the highest, it merges the due tasks of these lanes in the queue's
+ * order and tries to make them running, until it has enough.  How the
+ * entries of a lane are walked, and which are not, is in lane_scan.c.
+ *
+ * What is known without reading the index says where the next task of a lane
+ * can stand at best.  A lane is looked at only when that is better than all
+ * that was found: of a thousand lanes that match, a claim reads few.
+ *
+ * A row that another session is changing is passed over without waiting;
+ * one that has changed since this claim's snapshot is passed over, too, and
+ * when nothing else was found the walk is repeated with a new snapshot.
+ *
+ * A claim that reads a lane leaves what comes next in a ring, where the next
+ * claims find it without reading the index (shared/claim_ring.h).
+ *
+ * tq_dispatch_peek walks in the same way to tell what a claim would get, and
+ * takes nothing; it gives up after LOOK_ENTRIES entries.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "common/pg_prng.h"
+#include "lib/binaryheap.h"
+#include "utils/rel.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "engine/dispatch.h"
+#include "engine/lane_scan.h"
+#include "shared/claim_activity.h"
+#include "shared/claim_ring.h"
+#include "shared/running.h"
+#include "shared/worker_directory.h"
+#include "xact/xact.h"
+
+#define RANDOM_WINDOW 64 /* ready tasks that "random" chooses from */
+#define MAX_ROUNDS 5     /* new snapshots after losing every race */
+#define LOOK_ENTRIES 10000
+
+/* One matching lane, at one of its priorities. */
+typedef struct Cursor
+{
+	int64      lane_id;
+	bool       finished; /* no priority is left */
+	int16      priority;
+	int        count; /* its priorities; -1: not known */
+	int        next;
+	int16      priorities[TQ_RANGE_PRIORITIES];
+	TqPosition bound;    /* the next task stands there, or behind it */
+	bool       has_head; /* it does stand there */
+	bool       popped;   /* some were taken out of the ring */
+	bool       in_ring;  /* in the ring, and not in scan */
+	TqScan    *scan;     /* NULL: not looked at */
+} Cursor;
+
+typedef struct Walk
+{
+	TqCall           *call;
+	const TqDispatch *dispatch;
+	TqScanWay         way;
+	Cursor           *cursors;
+	int               cursor_count;
+	binaryheap       *merge; /* of the cursors at one priority */
+	bool              uses_rings;
+	TupleTableSlot   *slot; /* for what comes out of rings */
+	TqTask           *claimed;
+	int               count;
+	bool              lost_race;
+	TransactionId     writer; /* of a row that was passed */
+	bool              saw_deadline;
+	TqReserve         reserved; /* anything but DONE ends the walk */
+	TqPeek           *peek;     /* nothing is taken */
+} Walk;
+
+static void walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch);
+static void walk_end(Walk *walk);
+static void choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags);
+static bool wants_more(const Walk *walk);
+static bool earliest_head(Walk *walk, TqTaskFixed *earliest);
+static bool earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest);
+static void walk_all(Walk *walk);
+static void first_priority(Walk *walk, Cursor *cursor);
+static void next_priority(Walk *walk, Cursor *cursor);
+static bool highest_priority(Walk *walk, int16 *priority);
+static void walk_priority(Walk *walk, int16 priority);
+static void walk_in_order(Walk *walk);
+static bool is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id);
+static bool is_being_taken(Walk *walk, TupleTableSlot *slot);
+static void try_candidate(Walk *walk, Cursor *cursor);
+static void leave_candidates(Walk *walk, Cursor *cursor);
+static void walk_random(Walk *walk);
+static int  compare_bounds(Datum a, Datum b, void *arg);
+static Cursor     *best_head(Walk *walk);
+static bool        find_head(Walk *walk, Cursor *cursor);
+static TqTaskFixed head_row(const Cursor *cursor);
+static bool        read_row(Walk *walk, TupleTableSlot *slot, TqTask *task);
+static bool        tags_match(const Walk *walk, TqTask *task);
+static bool        take(Walk *walk, TqTask *task);
+static bool        peek_at(Walk *walk, TqTask *task);
+static bool        take_within_limits(Walk *walk, TqTask *task);
+static TqTask     *room_for_claimed(Walk *walk);
+
+/*
+ * Claim up to dispatch->max_tasks tasks; returns how many.  *claimed is
+ * allocated in the current context.
+ */
+int
+tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
+{
+	Walk walk;
+
+	dispatch->unknown = dispatch->full = false;
+	tq_pulse_beat();
+	walk_begin(&walk, call, dispatch);
+	walk.way.learns = call->moment != 0 && !IsolationUsesXactSnapshot();
+	walk.uses_rings = walk.way.learns && !walk.way.own &&
+					  dispatch->order == TQ_ORDER_FIFO;
+	for (int round = 0; walk.cursor_count > 0; round++)
+	{
+		walk.lost_race = false;
+		walk_all(&walk);
+		if (walk.count > 0 || !walk.lost_race || round >= MAX_ROUNDS ||
+			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
+			break;
+		tq_call_renew(call);
+	}
+	walk_end(&walk);
+	if (walk.saw_deadline)
+	{
+		tq_registry_ask(TQ_ASK_DEADLINES);
+		tq_station_wake();
+	}
+	*claimed = walk.claimed;
+	dispatch->unknown = walk.reserved == TQ_RESERVE_UNKNOWN;
+	dispatch->full = walk.reserved == TQ_RESERVE_FULL;
+	return walk.count;
+}
+
+/*
+ * Hand out this very task, which is pending and locked by the caller, if a
+ * claim might; else why not.
+ */
+const char *
+tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
+				 const TqWorker *worker, int64 lease)
+{
+	TqReserve reserved = TQ_RESERVE_UNKNOWN;
+
+	if (worker->draining)
+		return "its worker is drained";
+	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
+		return "its deadline is over";
+	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
+		return "its attempts are used up";
+	for (int i = 0; i < TQ_LIMIT_RECOUNTS && reserved == TQ_RESERVE_UNKNOWN;
+		 i++)
+	{
+		TqQueue now = *queue;
+		TqLimit limit = {0};
+		TqMove  move = {0};
+
+		limit.queue = &now;
+		limit.worker_id = worker->worker_id;
+		limit.worker_max = worker->max_running;
+		tq_limit_begin(&limit);
+		tq_queue_refresh();
+		now = *tq_queue_by_id(task->f.queue_id);
+		if (tq_queue_is_paused(&now))
+		{
+			tq_limit_end(&limit);
+			return "its queue is paused";
+		}
+		tq_limit_require(&limit);
+		reserved = tq_limit_reserve(&limit, task->f.task_id);
+		if (reserved == TQ_RESERVE_DONE)
+		{
+			move.to = TQ_STATE_RUNNING;
+			move.wanted = "claimed";
+			move.worker_id = worker->worker_id;
+			move.claimed_at = tq_clock_dispatch();
+			move.lease_until = move.claimed_at + lease;
+			if (!tq_state_enter(call, queue, task, &move))
+				tq_error_serialization();
+		}
+		tq_limit_end(&limit);
+		if (reserved == TQ_RESERVE_UNKNOWN)
+			tq_limit_know(&limit);
+	}
+	return reserved == TQ_RESERVE_DONE ? NULL : "a limit has no room for it";
+}
+
+/*
+ * Since when the longest waiting task of a queue that can be claimed has
+ * been able to be; false when there is none.
+ */
+bool
+tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
+{
+	TqDispatch  dispatch = {.queue = (TqQueue *) queue};
+	Walk        walk;
+	TqTaskFixed row;
+	bool        found;
+
+	walk_begin(&walk, call, &dispatch);
+	walk.way.jumps &= !IsolationUsesXactSnapshot();
+	found = earliest_head(&walk, &row);
+	if (found)
+		*oldest = row.available_at;
+	walk_end(&walk);
+	return found;
+}
+
+/*
+ * What a claim with these tags (NULL: with all) would get first; or later,
+ * of what is not due yet, the fixed part of what will be due first.  Takes
+ * nothing, and reads a bounded number of entries unless told otherwise.
+ */
+void
+tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
+				 TqOrder order, bool later, TqPeek *peek)
+{
+	TqDispatch dispatch = {.queue = (TqQueue *) queue,
+						   .tags = tags,
+						   .order = peek->reach > 0          ? TQ_ORDER_RANDOM
+									: order == TQ_ORDER_LIFO ? order
+															 : TQ_ORDER_FIFO,
+						   .reach = peek->reach,
+						   .max_tasks = 1};
+	Walk       walk;
+	TqPeek     wanted = *peek;
+
+	walk_begin(&walk, call, &dispatch);
+	walk.peek = peek;
+	walk.way.jumps &= !IsolationUsesXactSnapshot();
+	walk.way.later = later;
+	walk.way.bounded = !wanted.to_the_end;
+	/* once more without jumps: what others are changing lies in ranges */
+	for (int i = 0; i < 2; i++)
+	{
+		memset(peek, 0, sizeof(*peek));
+		walk.way.budget = LOOK_ENTRIES;
+		walk.way.gave_up = false;
+		if (later)
+			peek->found = earliest_head(&walk, &peek->head.f);
+		else
+			walk_all(&walk);
+		peek->gave_up = walk.way.gave_up;
+		if (peek->found || later || wanted.to_the_end || !walk.way.jumps)
+			break;
+		walk.way.jumps = false;
+	}
+	walk_end(&walk);
+}
+
+static void
+walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch)
+{
+	memset(walk, 0, sizeof(*walk));
+	walk->call = call;
+	walk->dispatch = dispatch;
+	tq_scan_prepare(
+		&walk->way, call,
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock));
+	walk->way.now = tq_clock_dispatch();
+	walk->way.backward = dispatch->order == TQ_ORDER_LIFO;
+	choose_lanes(walk, dispatch->queue, dispatch->tags);
+	walk->merge =
+		binaryheap_allocate(walk->cursor_count + 1, compare_bounds, walk);
+}
+
+static void
+walk_end(Walk *walk)
+{
+	if (walk->slot != NULL)
+		ExecDropSingleTupleTableSlot(walk->slot);
+	index_close(walk->way.index, NoLock);
+}
+
+/* Cursors for the lanes of a queue that match the tags; NULL: all lanes. */
+static void
+choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
+{
+	const TqMatch *match = tq_queue_match(queue, tags);
+
+	walk->cursors = palloc(sizeof(Cursor) * (match->count + 1));
+	walk->cursor_count = match->count;
+	for (int i = 0; i < match->count; i++)
+		walk->cursors[i].lane_id = match->lanes[i];
+}
+
+static bool
+wants_more(const Walk *walk)
+{
+	return walk->count < walk->dispatch->max_tasks &&
+		   walk->reserved == TQ_RESERVE_DONE && !walk->way.gave_up;
+}
+
+/* Which of the heads of all lanes and priorities has come, or comes, first */
+static bool
+earliest_head(Walk *walk, TqTaskFixed *earliest)
+{
+	bool found = false;
+
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		for (first_priority(walk, cursor); !cursor->finished;
+			 next_priority(walk, cursor))
+		{
+			TqTaskFixed row;
+
+			if (earliest_of(walk, cursor, &row) &&
+				(!found || row.available_at < earliest->available_at))
+			{
+				*earliest = row;
+				found = true;
+			}
+		}
+	}
+	return found;
+}
+
+static bool
+earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest)
+{
+	bool found = false;
+
+	cursor->scan = tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	while (!found && tq_scan_next(cursor->scan))
+	{
+		*earliest = head_row(cursor);
+		found = earliest->queue_id == walk->dispatch->queue->queue_id;
+	}
+	tq_scan_close(cursor->scan);
+	return found;
+}
+
+static void
+walk_all(Walk *walk)
+{
+	int16 priority = 0;
+
+	walk->way.now = tq_clock_dispatch();
+	for (int i = 0; i < walk->cursor_count; i++)
+		first_priority(walk, &walk->cursors[i]);
+	while (wants_more(walk) && highest_priority(walk, &priority))
+		walk_priority(walk, priority);
+}
+
+/* Set the cursor to the highest priority of its lane. */
+static void
+first_priority(Walk *walk, Cursor *cursor)
+{
+	cursor->finished = false;
+	cursor->next = 0;
+	if (!tq_scan_priorities(&walk->way, cursor->lane_id, cursor->priorities,
+							&cursor->count))
+		cursor->count = -1;
+	next_priority(walk, cursor);
+}
+
+/* Set the cursor to its next priority that may have a task. */
+static void
+next_priority(Walk *walk, Cursor *cursor)
+{
+	cursor->scan = NULL;
+	cursor->has_head = cursor->in_ring = cursor->popped = false;
+	do
+	{
+		if (cursor->count < 0)
+			cursor->finished = !tq_scan_seek(&walk->way, cursor->lane_id,
+											 cursor->next++ > 0,
+											 &cursor->priority);
+		else if (cursor->next < cursor->count)
+			cursor->priority = cursor->priorities[cursor->next++];
+		else
+			cursor->finished = true;
+	} while (!cursor->finished &&
+			 !tq_scan_bound(&walk->way, cursor->lane_id, cursor->priority,
+							&cursor->bound));
+}
+
+static bool
+highest_priority(Walk *walk, int16 *priority)
+{
+	bool found = false;
+
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		if (cursor->finished)
+			continue;
+		if (!found || cursor->priority > *priority)
+			*priority = cursor->priority;
+		found = true;
+	}
+	return found;
+}
+
+/* Hand out tasks of one priority, and go on to the next one. */
+static void
+walk_priority(Walk *walk, int16 priority)
+{
+	binaryheap_reset(walk->merge);
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		if (!cursor->finished && cursor->priority == priority)
+			binaryheap_add_unordered(walk->merge, PointerGetDatum(cursor));
+	}
+	binaryheap_build(walk->merge);
+	if (walk->dispatch->order == TQ_ORDER_RANDOM)
+		walk_random(walk);
+	else
+		walk_in_order(walk);
+	for (int i = 0; i < walk->cursor_count; i++)
+	{
+		Cursor *cursor = &walk->cursors[i];
+
+		if (cursor->finished || cursor->priority != priority)
+			continue;
+		if (cursor->scan != NULL)
+		{
+			if (walk->uses_rings && !wants_more(walk))
+				leave_candidates(walk, cursor);
+			tq_scan_close(cursor->scan);
+		}
+		if (wants_more(walk))
+			next_priority(walk, cursor);
+	}
+}
+
+static void
+walk_in_order(Walk *walk)
+{
+	Cursor *cursor;
+
+	while (wants_more(walk) && (cursor = best_head(walk)) != NULL)
+	{
+		TqTask task;
+
+		cursor->has_head = false;
+		if (cursor->in_ring)
+			try_candidate(walk, cursor);
+		else if (is_claimed(walk, cursor,
+							tq_scan_position(cursor->scan).task_id) ||
+				 is_being_taken(walk, tq_scan_slot(cursor->scan)) ||
+				 (read_row(walk, tq_scan_slot(cursor->scan), &task) &&
+				  take(walk, &task)))
+			tq_scan_pass(cursor->scan);
+	}
+}
+
+/*
+ * Has this claim taken the task already, out of the ring?  Its snapshot does
+ * not see what it has written.
+ */
+static bool
+is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
+{
+	for (int i = 0; i < walk->count && cursor->popped; i++)
+	{
+		if (walk->claimed[i].f.task_id == task_id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is another transaction just taking the task, or changing it?  Under load
+ * many are, and these rows need not be read.
+ */
+static bool
+is_being_taken(Walk *walk, TupleTableSlot *slot)
+{
+	if (walk->peek != NULL || !tq_row_is_written(slot, &walk->writer))
+		return false;
+	walk->lost_race = true;
+	return true;
+}
+
+/* Try the next task in the ring; it need not be the one that was looked at. */
+static void
+try_candidate(Walk *walk, Cursor *cursor)
+{
+	TqCandidate candidate;
+	TqTask      task;
+	uint64      moment;
+
+	cursor->in_ring = false;
+	cursor->popped = true;
+	TQ_DEBUG_POINT("ring_before_pop");
+	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate, &moment))
+		return;
+	/* left once more by somebody who knows the index alone */
+	if (is_claimed(walk, cursor, candidate.position.task_id))
+		return;
+	if (walk->slot == NULL)
+		walk->slot = table_slot_create(walk->call->task.rel, NULL);
+	if (!tq_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
+					   &candidate, walk->slot))
+	{
+		/* who left it may have seen what this snapshot does not */
+		if (moment > walk->call->ring_moment)
+			tq_ring_empty(cursor->lane_id, cursor->priority);
+		return;
+	}
+	/* what others could take must not be behind them */
+	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
+		tq_ring_empty(cursor->lane_id, cursor->priority);
+}
+
+/* What comes next is left for other claims. */
+static void
+leave_candidates(Walk *walk, Cursor *cursor)
+{
+	TqCandidate candidates[TQ_RING_SIZE];
+	int         count;
+
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return;
+	count = tq_ring_wanted(cursor->lane_id, cursor->priority);
+	if (count > 0)
+		count = tq_scan_ahead(cursor->scan, candidates, count);
+	if (count > 0)
+		tq_ring_fill(cursor->lane_id, cursor->priority, candidates, count,
+					 walk->call->ring_moment);
+}
+
+/*
+ * Hand out some of the first due tasks.  Of more than a window has room for,
+ * each is as likely as the others to be in it.
+ */
+static void
+walk_random(Walk *walk)
+{
+	TqTask *window = palloc(sizeof(TqTask) * RANDOM_WINDOW);
+	int     reach = Max(walk->dispatch->reach, RANDOM_WINDOW);
+	int     seen;
+
+	do
+	{
+		Cursor *cursor;
+		int     count = 0;
+
+		for (seen = 0; seen < reach && (cursor = best_head(walk)) != NULL;
+			 seen++)
+		{
+			int    place = count;
+			TqTask task;
+
+			cursor->has_head = false;
+			if (count == RANDOM_WINDOW)
+				place =
+					(int) pg_prng_uint64_range(&pg_global_prng_state, 0, seen);
+			if (place >= RANDOM_WINDOW ||
+				!read_row(walk, tq_scan_slot(cursor->scan), &task))
+				continue;
+			window[place] = task;
+			count = Max(count, place + 1);
+		}
+		for (int i = count - 1; i >= 0 && wants_more(walk); i--)
+		{
+			int chosen =
+				(int) pg_prng_uint64_range(&pg_global_prng_state, 0, i);
+
+			(void) take(walk, &window[chosen]);
+			window[chosen] = window[i];
+		}
+	} while (seen == reach && wants_more(walk));
+	pfree(window);
+}
+
+/* The cursor whose next task can come first is on top. */
+static int
+compare_bounds(Datum a, Datum b, void *arg)
+{
+	const Walk   *walk = arg;
+	const Cursor *left = (const Cursor *) DatumGetPointer(a);
+	const Cursor *right = (const Cursor *) DatumGetPointer(b);
+	int           order = tq_scan_compare(left->bound, right->bound);
+
+	return walk->way.backward ? order : -order;
+}
+
+/*
+ * The cursor whose head comes first in the queue's order; NULL when all are
+ * at their ends.  A lane is looked at when nothing better is known.
+ */
+static Cursor *
+best_head(Walk *walk)
+{
+	while (!binaryheap_empty(walk->merge))
+	{
+		Cursor *cursor =
+			(Cursor *) DatumGetPointer(binaryheap_first(walk->merge));
+
+		if (cursor->has_head)
+			return cursor;
+		if (find_head(walk, cursor))
+			binaryheap_replace_first(walk->merge, PointerGetDatum(cursor));
+		else
+			(void) binaryheap_remove_first(walk->merge);
+	}
+	return NULL;
+}
+
+/* Where the cursor's next task stands: in the ring, or else in the index. */
+static bool
+find_head(Walk *walk, Cursor *cursor)
+{
+	if (cursor->scan == NULL)
+	{
+		cursor->in_ring =
+			walk->uses_rings &&
+			tq_ring_look(cursor->lane_id, cursor->priority, &cursor->bound);
+		if (cursor->in_ring)
+			return cursor->has_head = true;
+		cursor->scan =
+			tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	}
+	cursor->has_head = tq_scan_next(cursor->scan);
+	if (cursor->has_head)
+		cursor->bound = tq_scan_position(cursor->scan);
+	return cursor->has_head;
+}
+
+static TqTaskFixed
+head_row(const Cursor *cursor)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_scan_slot(cursor->scan), false,
+											 &should_free);
+
+	return *(TqTaskFixed *) GETSTRUCT(tuple);
+}
+
+/* Read a pending task; false when it must not be handed out. */
+static bool
+read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+	/* two queues may have one hash */
+	if (((TqTaskFixed *) GETSTRUCT(tuple))->queue_id !=
+		walk->dispatch->queue->queue_id)
+		return false;
+	tq_row_read(tuple, RelationGetDescr(walk->call->task.rel), task);
+	task->tid = slot->tts_tid;
+	if (!task->isnull[TQ_COL_DEADLINE] &&
+		TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
+	{
+		walk->saw_deadline = true;
+		if (walk->peek != NULL && walk->peek->past++ == 0)
+			walk->peek->past_id = task->f.task_id;
+		return false;
+	}
+	return tags_match(walk, task);
+}
+
+/* Lanes are hashes: look at the row's own tags, too. */
+static bool
+tags_match(const Walk *walk, TqTask *task)
+{
+	TqTags tags;
+
+	if (task->isnull[TQ_COL_TAGS] || walk->dispatch->tags == NULL)
+		return true;
+	return tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags) &&
+		   tq_arg_tags_subset(&tags, walk->dispatch->tags);
+}
+
+/*
+ * Try to get the task.  True when it is ours, or another transaction's,
+ * which tells when it is claimable again.
+ */
+static bool
+take(Walk *walk, TqTask *task)
+{
+	if (walk->peek != NULL)
+		return peek_at(walk, task);
+	if (take_within_limits(walk, task))
+		return true;
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return false;
+	walk->lost_race = true;
+	return tq_row_is_others(walk->call, &task->tid);
+}
+
+static bool
+peek_at(Walk *walk, TqTask *task)
+{
+	if (tq_row_is_busy(walk->call, task))
+		walk->peek->busy++;
+	else
+	{
+		walk->peek->found = true;
+		walk->peek->head = *task;
+		walk->count++;
+	}
+	return true;
+}
+
+/* Try to make the task running, within the limits. */
+static bool
+take_within_limits(Walk *walk, TqTask *task)
+{
+	const TqDispatch *dispatch = walk->dispatch;
+	TqMove            move = {0};
+	TqOptions         room;
+	int64             lease = dispatch->lease;
+	TqTask           *claimed;
+
+	if (lease == 0 && !dispatch->while_alive)
+		lease = tq_state_options(dispatch->queue, task, &room)->lease;
+	move.to = TQ_STATE_RUNNING;
+	move.wanted = "claimed";
+	move.no_wait = true;
+	move.worker_id = dispatch->worker_id;
+	move.claimed_at = tq_clock_dispatch();
+	move.lease_until = lease > 0 ? move.claimed_at + lease : DT_NOEND;
+	claimed = room_for_claimed(walk);
+	walk->reserved = tq_limit_reserve(dispatch->limit, task->f.task_id);
+	if (walk->reserved != TQ_RESERVE_DONE)
+		return false;
+	TQ_DEBUG_POINT("claim_before_take");
+	if (!tq_state_enter(walk->call, dispatch->queue, task, &move))
+	{
+		tq_xact_not_claimed();
+		return false;
+	}
+	*claimed = *task;
+	walk->count++;
+	return true;
+}
+
+/* Where the next task that is claimed is put. */
+static TqTask *
+room_for_claimed(Walk *walk)
+{
+	int count = walk->count;
+
+	if (walk->claimed == NULL)
+		walk->claimed = palloc(sizeof(TqTask) * 8);
+	else if (count >= 8 && (count & (count - 1)) == 0)
+		walk->claimed =
+			repalloc_huge(walk->claimed, sizeof(TqTask) * count * 2);
+	return &walk->claimed[count];
+}

@@ -1,0 +1,55 @@
+/*
+ * dispatch.h
+ *		Finding tasks to hand out.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DISPATCH_H
+#define TQ_DISPATCH_H
+
+#include "engine/limit.h"
+#include "engine/worker.h"
+#include "engine/state.h"
+
+typedef struct TqDispatch
+{
+	TqQueue      *queue;
+	const TqTags *tags; /* of the claimer */
+	TqOrder       order;
+	int           reach; /* of order random: chosen among so many of the
+						  * first; 0: as queues do it */
+	int           max_tasks;
+	int32         worker_id;
+	int64         lease;       /* microseconds; 0: not given, hence */
+	bool          while_alive; /* as long as the worker lives, or as the
+								* task or its queue says */
+	TqLimit      *limit;
+	bool          unknown; /* out: a limit has to be recounted first */
+	bool          full;    /* out: a limit has no room for another task */
+} TqDispatch;
+
+/* What a claim would meet. */
+typedef struct TqPeek
+{
+	bool   to_the_end; /* in: however many entries there are */
+	int    reach;      /* in: any one of so many; 0: the first one */
+	bool   found;
+	TqTask head;    /* the first one that it would get */
+	int    busy;    /* passed over: open transactions are changing them */
+	int    past;    /* passed over: past their deadline */
+	int64  past_id; /* the first of these */
+	bool   gave_up; /* there are more entries than a look may read */
+} TqPeek;
+
+extern int  tq_dispatch_claim(TqCall *call, TqDispatch *dispatch,
+							  TqTask **claimed);
+extern bool tq_dispatch_oldest(TqCall *call, const TqQueue *queue,
+							   TimestampTz *oldest);
+extern void tq_dispatch_peek(TqCall *call, const TqQueue *queue,
+							 const TqTags *tags, TqOrder order, bool later,
+							 TqPeek *peek);
+
+extern const char *tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
+									const TqWorker *worker, int64 lease);
+
+#endif /* TQ_DISPATCH_H */

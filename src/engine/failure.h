@@ -1,0 +1,20 @@
+/*
+ * failure.h
+ *		Where an attempt leads that did not succeed.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FAILURE_H
+#define TQ_FAILURE_H
+
+#include "engine/state.h"
+
+extern void tq_failure_add_error(TqTask *task, const char *error,
+								 Jsonb *detail, const char *worker);
+extern void tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
+							TqReason last_reason, int64 retry_in);
+extern void tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move,
+							TqReason reason);
+extern bool tq_failure_stop_asked(const TqTask *task);
+
+#endif /* TQ_FAILURE_H */

@@ -1,0 +1,76 @@
+/*
+ * history.c
+ *		What became of tasks, step by step: taskq.history.
+ *
+ * A queue with the option history writes a row for each change of a task's
+ * state, in the transaction that makes it.  Rows go to the leaf with the
+ * number of the archive's leaf that is being filled, and are truncated with
+ * it (maintenance/retention.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "commands/sequence.h"
+#include "miscadmin.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "engine/history.h"
+#include "store/large.h"
+
+/* The columns of taskq.transition, in their order. */
+typedef enum Column
+{
+	COL_TRANSITION_ID,
+	COL_BUCKET,
+	COL_TASK_ID,
+	COL_QUEUE_ID,
+	COL_AT,
+	COL_FROM_STATE,
+	COL_TO_STATE,
+	COL_REASON,
+	COL_ATTEMPT,
+	COL_TOKEN,
+	COL_WORKER_ID,
+	COL_ROLE_ID,
+	COL_MESSAGE,
+	COLUMNS
+} Column;
+
+/*
+ * The task, as it was written, came from another state; 0: it is new.  In
+ * state 0 it is gone.
+ */
+void
+tq_history_write(TqCall *call, TqTask *task, int from)
+{
+	int   bucket = tq_queue_bucket();
+	bool  nulls[COLUMNS] = {false};
+	Datum values[COLUMNS];
+
+	values[COL_TRANSITION_ID] = Int64GetDatum(
+		nextval_internal(tq_catalog()->transition_id_seq, false));
+	values[COL_BUCKET] = Int16GetDatum(bucket);
+	values[COL_TASK_ID] = Int64GetDatum(task->f.task_id);
+	values[COL_QUEUE_ID] = Int32GetDatum(task->f.queue_id);
+	values[COL_AT] = TimestampTzGetDatum(tq_clock_wall());
+	values[COL_FROM_STATE] = Int16GetDatum((int16) from);
+	values[COL_TO_STATE] = Int16GetDatum(task->f.state);
+	values[COL_REASON] = Int16GetDatum(task->f.reason);
+	values[COL_ATTEMPT] = Int32GetDatum(task->f.attempt);
+	values[COL_TOKEN] = Int64GetDatum(task->f.token);
+	values[COL_WORKER_ID] = Int32GetDatum(task->f.worker_id);
+	/* a claim waits for nobody, so a role that is new may be left out */
+	values[COL_ROLE_ID] = Int32GetDatum(tq_role_intern_now(GetUserId()));
+	/* the words of this change, not those that an earlier one left */
+	nulls[COL_MESSAGE] =
+		!task->new_message ||
+		!tq_large_get(task, TQ_COL_MESSAGE, &values[COL_MESSAGE]);
+	if (nulls[COL_MESSAGE])
+		values[COL_MESSAGE] = (Datum) 0;
+	tq_row_insert_history(call, bucket, values, nulls);
+}

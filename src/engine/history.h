@@ -1,0 +1,14 @@
+/*
+ * history.h
+ *		What became of tasks, step by step.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_HISTORY_H
+#define TQ_HISTORY_H
+
+#include "store/row.h"
+
+extern void tq_history_write(TqCall *call, TqTask *task, int from);
+
+#endif /* TQ_HISTORY_H */

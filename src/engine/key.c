@@ -1,0 +1,589 @@
+/*
+ * key.c
+ *		Keys: what a queue says of tasks with the same key, and their locks.
+ *
+ * A row of taskq.key is the mutex of a key.  It is locked, and seldom
+ * changed, by everything that makes a task of the key pending or takes it out
+ * of that, and by insertions that touch earlier tasks; never by a claim,
+ * since a task that is pending stands in the others' way as a running one
+ * does.  The lock is held to the end of the transaction, or of the savepoint
+ * that is rolled back.
+ *
+ * Order of locks in one call: keys by queue and key, then tasks by id.  A
+ * call that moves one task locks its key when it is about to write; one that
+ * moves many locks the keys of all beforehand (tq_key_lock_names), and so
+ * does one that takes a finished task out of the archive.
+ *
+ * Whether a queue has a rule may change while tasks are on their way.  The
+ * change takes SHARE ROW EXCLUSIVE on taskq.queue_change, and whoever asks
+ * for the rule here takes ROW EXCLUSIVE first: so the answer holds until the
+ * transaction ends.
+ *
+ * What others did is looked at with a snapshot that was taken when the lock
+ * was there, whatever the level of isolation.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "engine/key.h"
+
+#define COLUMN_ASTRAY 3
+
+typedef struct Entry
+{
+	uint64 hash;
+	TqKey *first;
+} Entry;
+
+/* All of it lives as long as the call. */
+struct TqKeys
+{
+	HTAB           *by_hash;
+	Relation        rel;
+	Relation        index;
+	IndexScanDesc   scan;
+	TupleTableSlot *slot;
+};
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.key (queue_id, key) VALUES ($1, $2)"
+	" ON CONFLICT (queue_id, key) DO NOTHING",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_astray = {
+	"UPDATE taskq.key SET astray = $3 WHERE queue_id = $1 AND key = $2",
+	3,
+	{INT4OID, TEXTOID, INT8ARRAYOID},
+	NULL};
+
+static TqKeys *keys_of(TqCall *call);
+static int     names_of_task(const TqQueue *queue, const TqTask *task,
+							 TqKeyName *names);
+static int  names_of_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
+						   int count, int right, TqKeyName *names);
+static bool lock(TqCall *call, TqKeys *keys, TqKey *key, bool wait);
+static TqKey *find_or_add(TqCall *call, TqKeys *keys, int32 queue_id,
+						  text *key);
+static bool   is_being_made(TqCall *call, TqKeys *keys, const TqKey *key);
+static bool   add_row(const TqKeyName *name);
+static void   key_of_scan(const TqKey *key, ScanKeyData *scan);
+static bool   lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own,
+					   bool wait, bool *locked);
+static void   read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key);
+static int    compare_names(const void *a, const void *b);
+
+/*
+ * What the queue says of tasks with the same key; false: nothing.  The
+ * answer holds until the transaction ends.
+ */
+bool
+tq_key_rule(const TqQueue *queue, TqKeyRule *rule)
+{
+	const TqOptions *options;
+
+	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
+	options = tq_queue_options_now(queue);
+	rule->open = options->max_running_per_key;
+	rule->held_by_dead = options->key_policy >= TQ_KEY_HOLD_ON_FAILURE;
+	rule->held_by_suspended = options->key_policy >= TQ_KEY_UNTIL_SUCCESS;
+	rule->lifo = options->order == TQ_ORDER_LIFO;
+	if (options->key_policy != TQ_KEY_NONE)
+		rule->open = 1;
+	return rule->open > 0;
+}
+
+bool
+tq_key_is_ordered(const TqQueue *queue)
+{
+	TqKeyRule rule;
+
+	return tq_key_rule(queue, &rule);
+}
+
+/* Wait until nobody else has the key, and have it. */
+TqKey *
+tq_key_lock(TqCall *call, int32 queue_id, Datum key)
+{
+	TqKeys *keys = keys_of(call);
+	TqKey  *result = find_or_add(call, keys, queue_id, DatumGetTextPP(key));
+
+	lock(call, keys, result, true);
+	return result;
+}
+
+/*
+ * The key of a task, and the one of the copy that it may leave, if nobody
+ * has them; false: somebody has one.  For the background worker, which does
+ * not wait for open transactions.
+ */
+bool
+tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
+{
+	TqKeyName names[2];
+	int       count;
+
+	/* somebody may be changing a queue, in an open transaction */
+	if (task->isnull[TQ_COL_KEY])
+		return true;
+	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
+									RowExclusiveLock))
+		return false;
+	count = names_of_task(queue, task, names);
+	for (int i = 0; i < count; i++)
+	{
+		TqKeys *keys = keys_of(call);
+		TqKey  *key = find_or_add(call, keys, names[i].queue_id, names[i].key);
+
+		if (!lock(call, keys, key, false))
+			return false;
+	}
+	return true;
+}
+
+/* A key is needed later: it is locked with those that are locked next. */
+void
+tq_key_note(TqCall *call, int32 queue_id, const char *key)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqKeyName    *name = palloc(sizeof(TqKeyName));
+
+	name->queue_id = queue_id;
+	name->key = cstring_to_text(key);
+	call->keys_ahead = lappend(call->keys_ahead, name);
+	MemoryContextSwitchTo(mine);
+}
+
+/* Lock many, in the order that keeps two calls from waiting for each other. */
+void
+tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
+{
+	TqKeyName *all = names;
+	ListCell  *cell;
+
+	if (call->keys_ahead != NIL)
+	{
+		all = MemoryContextAllocHuge(
+			CurrentMemoryContext,
+			sizeof(TqKeyName) * (count + list_length(call->keys_ahead)));
+		for (int i = 0; i < count; i++)
+			all[i] = names[i];
+		foreach (cell, call->keys_ahead)
+			all[count++] = *(TqKeyName *) lfirst(cell);
+		call->keys_ahead = NIL;
+	}
+	qsort(all, count, sizeof(TqKeyName), compare_names);
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) tq_key_lock(call, all[i].queue_id, PointerGetDatum(all[i].key));
+	}
+	if (all != names)
+		pfree(all);
+}
+
+/*
+ * Before a task is taken out of the archive, or an id is drawn for one like
+ * it: its key, if its queue orders tasks by their keys, and the one of the
+ * copy that it may leave when it dies.
+ */
+void
+tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
+{
+	TqKeyName names[2] = {{0}};
+
+	tq_key_lock_names(call, names, names_of_task(queue, task, names));
+}
+
+/*
+ * The same for the live ones of many tasks, before any of them is moved: of
+ * those on whose queues current_user has the right and, if there are tokens,
+ * that are held under them.  Nobody may hold up the tasks of others.  Right 0
+ * is for the extension itself.
+ */
+void
+tq_key_lock_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
+				  int count, int right)
+{
+	TqKeyName *names;
+	int        named;
+
+	if (count < 2 || !tq_queue_any_ordered())
+		return;
+	names = MemoryContextAllocHuge(CurrentMemoryContext,
+								   sizeof(TqKeyName) * 2 * count);
+	named = names_of_tasks(call, ids, tokens, count, right, names);
+	tq_key_lock_names(call, names, named);
+	/* others may have moved these tasks while we waited */
+	if (named > 0)
+		tq_call_snapshot();
+	pfree(names);
+}
+
+/* Their names, two for each at most; how many. */
+int
+tq_key_names_of(TqCall *call, const int64 *ids, int count, int right,
+				TqKeyName *names)
+{
+	if (!tq_queue_any_ordered())
+		return 0;
+	return names_of_tasks(call, ids, NULL, count, right, names);
+}
+
+/* Before a task gets another queue or key: of both. */
+void
+tq_key_lock_change(TqCall *call, const TqTask *task, const TqQueue *queue)
+{
+	TqKeyName names[2];
+	TqQueue  *before = tq_queue_by_id(task->queue_before);
+	int       count = 0;
+
+	if (task->key_before != (Datum) 0 && before != NULL &&
+		tq_key_is_ordered(before))
+	{
+		names[count].queue_id = task->queue_before;
+		names[count++].key = DatumGetTextPP(task->key_before);
+	}
+	if (!task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue))
+	{
+		names[count].queue_id = queue->queue_id;
+		names[count++].key = DatumGetTextPP(task->value[TQ_COL_KEY]);
+	}
+	tq_key_lock_names(call, names, count);
+}
+
+/* Write down which tasks are out of order. */
+void
+tq_key_write_astray(TqCall *call, TqKey *key)
+{
+	Datum  args[3];
+	bool   nulls[3] = {false, false, key->astray_count == 0};
+	Datum *ids = palloc(sizeof(Datum) * (key->astray_count + 1));
+	TqSpi  spi;
+
+	for (int i = 0; i < key->astray_count; i++)
+		ids[i] = Int64GetDatum(key->astray[i]);
+	args[0] = Int32GetDatum(key->name.queue_id);
+	args[1] = PointerGetDatum(key->name.key);
+	args[2] = PointerGetDatum(construct_array(ids, key->astray_count, INT8OID,
+											  sizeof(int64), FLOAT8PASSBYVAL,
+											  TYPALIGN_DOUBLE));
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_astray, args, nulls, SPI_OK_UPDATE, 0) != 1)
+	{
+		/* made after the transaction's snapshot was taken */
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		elog(ERROR, "the row of a locked key is gone");
+	}
+	tq_spi_leave(&spi);
+	CommandCounterIncrement();
+}
+
+/* The locks stay until the transaction ends. */
+void
+tq_key_end(TqCall *call)
+{
+	TqKeys *keys = call->keys;
+
+	if (keys == NULL)
+		return;
+	index_endscan(keys->scan);
+	ExecDropSingleTupleTableSlot(keys->slot);
+	index_close(keys->index, NoLock);
+	table_close(keys->rel, NoLock);
+	hash_destroy(keys->by_hash);
+	call->keys = NULL;
+}
+
+/* Which keys a change of the task concerns; at most two. */
+static int
+names_of_task(const TqQueue *queue, const TqTask *task, TqKeyName *names)
+{
+	TqQueue *copies = NULL;
+	int      count = 0;
+
+	if (task->isnull[TQ_COL_KEY])
+		return 0;
+	if (tq_key_is_ordered(queue))
+		names[count++].queue_id = queue->queue_id;
+	/* a step leaves none */
+	if (queue->options.dead_letter_queue != NULL &&
+		task->isnull[TQ_COL_WORKFLOW_ID])
+		copies = tq_queue_find(queue->options.dead_letter_queue);
+	if (copies != NULL && copies != queue && tq_key_is_ordered(copies))
+		names[count++].queue_id = copies->queue_id;
+	for (int i = 0; i < count; i++)
+		names[i].key = DatumGetTextPP(task->value[TQ_COL_KEY]);
+	return count;
+}
+
+static int
+names_of_tasks(TqCall *call, const int64 *ids, const int64 *tokens, int count,
+			   int right, TqKeyName *names)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(caller, "taskq keys", ALLOCSET_DEFAULT_SIZES);
+	int named = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		TqTask   task;
+		TqQueue *queue;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		MemoryContextReset(one);
+		if (!tq_row_find(call, ids[i], &task) || task.isnull[TQ_COL_KEY] ||
+			(tokens != NULL &&
+			 (task.f.state != TQ_STATE_RUNNING || task.f.token != tokens[i])))
+			continue;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL ||
+			(right != 0 && (tq_role_rights(queue) & right) == 0))
+			continue;
+		for (int left = names_of_task(queue, &task, &names[named]); left > 0;
+			 left--)
+		{
+			MemoryContextSwitchTo(caller);
+			names[named].key = DatumGetTextPCopy(task.value[TQ_COL_KEY]);
+			named++;
+		}
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(one);
+	return named;
+}
+
+/* Without wait false: somebody has it. */
+static bool
+lock(TqCall *call, TqKeys *keys, TqKey *key, bool wait)
+{
+	bool own = false;
+
+	if (key->locked)
+		return true;
+	while (!lock_row(call, keys, key, own, wait, &key->locked))
+	{
+		if (!wait && is_being_made(call, keys, key))
+			return false;
+		own = add_row(&key->name);
+	}
+	if (key->locked)
+		TQ_DEBUG_POINT("key_locked");
+	return key->locked;
+}
+
+static TqKeys *
+keys_of(TqCall *call)
+{
+	MemoryContext mine;
+	HASHCTL       ctl = {0};
+	TqKeys       *keys;
+
+	if (call->keys != NULL)
+		return call->keys;
+	mine = MemoryContextSwitchTo(call->context);
+	keys = palloc0(sizeof(TqKeys));
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(Entry);
+	ctl.hcxt = call->context;
+	keys->by_hash = hash_create("taskq keys of a call", 16, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	keys->rel = tq_catalog_open_table(tq_catalog()->key, RowExclusiveLock);
+	keys->index =
+		tq_catalog_open_index(tq_catalog()->key_pkey, AccessShareLock);
+	keys->scan = tq_compat_index_beginscan(keys->rel, keys->index,
+										   GetActiveSnapshot(), 2);
+	keys->slot = table_slot_create(keys->rel, NULL);
+	call->keys = keys;
+	MemoryContextSwitchTo(mine);
+	return keys;
+}
+
+/* What the call keeps of the key. */
+static TqKey *
+find_or_add(TqCall *call, TqKeys *keys, int32 queue_id, text *key)
+{
+	int    length = VARSIZE_ANY_EXHDR(key);
+	uint64 hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(key),
+									  length, (uint64) queue_id);
+	MemoryContext mine;
+	Entry        *entry;
+	TqKey        *result;
+	bool          found;
+
+	entry = hash_search(keys->by_hash, &hash, HASH_ENTER, &found);
+	if (!found)
+		entry->first = NULL;
+	for (result = entry->first; result != NULL; result = result->next)
+	{
+		if (result->name.queue_id == queue_id &&
+			VARSIZE_ANY_EXHDR(result->name.key) == length &&
+			memcmp(VARDATA_ANY(result->name.key), VARDATA_ANY(key), length) ==
+				0)
+			return result;
+	}
+	mine = MemoryContextSwitchTo(call->context);
+	result = palloc0(sizeof(TqKey));
+	result->name.queue_id = queue_id;
+	result->name.key = DatumGetTextPCopy(PointerGetDatum(key));
+	result->next = entry->first;
+	entry->first = result;
+	MemoryContextSwitchTo(mine);
+	return result;
+}
+
+/* Is an open transaction about to make the row? */
+static bool
+is_being_made(TqCall *call, TqKeys *keys, const TqKey *key)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	SnapshotData  dirty;
+	ScanKeyData   scan[2];
+	bool          found;
+
+	InitDirtySnapshot(dirty);
+	key_of_scan(key, scan);
+	keys->scan->xs_snapshot = &dirty;
+	index_rescan(keys->scan, scan, 2, NULL, 0);
+	found = index_getnext_slot(keys->scan, ForwardScanDirection, keys->slot) &&
+			TransactionIdIsValid(dirty.xmin);
+	ExecClearTuple(keys->slot);
+	/* the snapshot is about to go */
+	keys->scan->xs_snapshot = GetActiveSnapshot();
+	MemoryContextSwitchTo(mine);
+	return found;
+}
+
+static void
+key_of_scan(const TqKey *key, ScanKeyData *scan)
+{
+	ScanKeyInit(&scan[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(key->name.queue_id));
+	ScanKeyEntryInitialize(&scan[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ,
+						   PointerGetDatum(key->name.key));
+}
+
+/* False: somebody else has made it, or is making it: that was waited for. */
+static bool
+add_row(const TqKeyName *name)
+{
+	Datum args[2] = {Int32GetDatum(name->queue_id),
+					 PointerGetDatum(name->key)};
+	TqSpi spi;
+	bool  added;
+
+	tq_spi_enter(&spi);
+	added = tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0) == 1;
+	tq_spi_leave(&spi);
+	return added;
+}
+
+/*
+ * Lock the row of the key and read it; false when there is none.  One that
+ * this call has just made need not be locked: nobody else can see it, and
+ * who wants to make it waits.  Without wait *locked may stay false.
+ */
+static bool
+lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
+		 bool *locked)
+{
+	ScanKeyData    scan[2];
+	TM_FailureData failure;
+	TM_Result      result = TM_Ok;
+	MemoryContext  mine;
+	bool           found;
+
+	key_of_scan(key, scan);
+	CommandCounterIncrement();
+	/* the scan goes on in other calls, and keeps what it allocates */
+	mine = MemoryContextSwitchTo(call->context);
+	PushActiveSnapshot(GetLatestSnapshot());
+	keys->scan->xs_snapshot = GetActiveSnapshot();
+	index_rescan(keys->scan, scan, 2, NULL, 0);
+	found = index_getnext_slot(keys->scan, ForwardScanDirection, keys->slot);
+	if (found && !own)
+		result = table_tuple_lock(
+			keys->rel, &keys->slot->tts_tid, GetActiveSnapshot(), keys->slot,
+			GetCurrentCommandId(true), LockTupleExclusive,
+			wait ? LockWaitBlock : LockWaitSkip,
+			TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+	switch (result)
+	{
+		case TM_Ok:
+			*locked = found;
+			break;
+		case TM_WouldBlock:
+			break;
+		case TM_Deleted: /* nobody needed it; now it is needed */
+			found = false;
+			break;
+		default:
+			tq_error_serialization();
+	}
+	if (*locked)
+		read_astray(call, keys->slot, key);
+	ExecClearTuple(keys->slot);
+	PopActiveSnapshot();
+	MemoryContextSwitchTo(mine);
+	return found;
+}
+
+static void
+read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key)
+{
+	bool   isnull;
+	Datum  value = slot_getattr(slot, COLUMN_ASTRAY, &isnull);
+	Datum *ids;
+
+	key->astray_count = 0;
+	if (isnull)
+		return;
+	deconstruct_array(DatumGetArrayTypeP(value), INT8OID, sizeof(int64),
+					  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &ids, NULL,
+					  &key->astray_count);
+	key->astray = MemoryContextAlloc(call->context,
+									 sizeof(int64) * (key->astray_count + 1));
+	for (int i = 0; i < key->astray_count; i++)
+		key->astray[i] = DatumGetInt64(ids[i]);
+}
+
+/* By queue and key, in the order of bytes. */
+static int
+compare_names(const void *a, const void *b)
+{
+	const TqKeyName *x = a;
+	const TqKeyName *y = b;
+	int              length_x = VARSIZE_ANY_EXHDR(x->key);
+	int              length_y = VARSIZE_ANY_EXHDR(y->key);
+	int              order;
+
+	if (x->queue_id != y->queue_id)
+		return x->queue_id < y->queue_id ? -1 : 1;
+	order = memcmp(VARDATA_ANY(x->key), VARDATA_ANY(y->key),
+				   Min(length_x, length_y));
+	return order != 0 ? order : length_x - length_y;
+}

@@ -1,0 +1,773 @@
+/*
+ * lane_scan.c
+ *		Walking over the entries of a lane in the dispatch index.
+ *
+ * A scan walks over one priority of one lane, in the order of positions
+ * (available_at, task_id) or against it, and stops at each pending task.
+ * Entries of tasks that are running, gone or not committed are passed.
+ * Under load they are many, and vacuum cannot remove those that an old
+ * snapshot might see.  So a scan jumps over what shared memory knows to be
+ * dead (shared/dead_range.h), and tells it what it has learned:
+ *
+ * - The span of entries that were passed, and of what is known to have no
+ *   entry at all: before the first entry, between two, behind the last.
+ * - A pending task ends the span before it, unless the caller says that it
+ *   was taken or that a transaction in progress is writing it
+ *   (tq_scan_pass); the next span begins behind it.  So does an entry that
+ *   is not due.
+ * - Spans are told when they end, if something in them is new, and the first
+ *   one also while it is walked: then the ranges are read again, since others
+ *   who walk at the same time tell how far they have come.  So claims that are
+ *   made at once do not all walk over what each of them has taken.  Ends are
+ *   positions of entries, or positions next to them, or the ends of all
+ *   positions, but never what a clock shows.
+ *
+ * All of that holds only for a snapshot that was taken for this walk, after
+ * call->moment was read, hence only under READ COMMITTED.  Jumping is right
+ * under any snapshot: what is dead now cannot be claimed.  But what this
+ * transaction itself has put somewhere is invisible to others, who pass it;
+ * there no range is believed (xact/position_note.h).
+ *
+ * Two entries may have the same position: then at most one leads to a row.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/debug.h"
+#include "engine/lane_scan.h"
+#include "xact/position_note.h"
+
+#define OWN_RANGES (TQ_RANGES + 1) /* one may be cut into two */
+#define OWN_MANY 10000             /* places that are not looked through */
+#define VAIN_LANES 64
+#define VAIN_PAUSE 1000
+#define SHARE_AFTER 8 /* entries that were passed */
+
+struct TqScan
+{
+	TqScanWay      *way;
+	int64           lane_id;
+	int16           priority;
+	TqRange         ranges[OWN_RANGES];
+	int             range_count;
+	IndexScanDesc   scan;
+	TupleTableSlot *slot;
+	ScanKeyData     row[2]; /* the key of positions, read by scan */
+	TqPosition      far;    /* the last position to be walked */
+	TqPosition      position;
+	bool            at_head; /* position is that of a pending task */
+	bool            ended;
+
+	/* the span being walked, in the direction of the walk */
+	TqPosition from;
+	bool       from_entry; /* from is to be the first entry */
+	bool       above;      /* it is, and what comes before it is not known */
+	TqPosition to;
+	bool       reaches; /* to is set */
+	bool       to_end;  /* behind it there is no entry at all */
+	bool       is_news;
+	bool       behind; /* a task was left before it */
+	int        told;   /* spans */
+	int        passed; /* entries, since it was told how far it has come */
+};
+
+/* Lanes with too many priorities to be known, and for how many more walks. */
+static struct
+{
+	int64 lane_id;
+	int   pause;
+} in_vain[VAIN_LANES];
+
+static int read_ranges(const TqScanWay *way, int64 lane_id, int16 priority,
+					   TqRange *ranges);
+static int cut_own(int64 lane_id, int16 priority, TqRange *ranges, int count);
+static TqPosition near_end(const TqScanWay *way);
+static TqPosition far_end(const TqScanWay *way);
+static TqRange   *range_at(TqRange *ranges, int count, TqPosition position);
+static TqPosition edge_of(const TqScanWay *way, const TqRange *range);
+static bool       ahead(const TqScanWay *way, TqPosition a, TqPosition b);
+static TqPosition step(TqPosition position, bool down);
+static TqScan    *make_scan(TqScanWay *way, int64 lane_id, int16 priority);
+static void       start_behind(TqScan *scan, TqPosition position);
+static bool       next_entry(TqScan *scan);
+static bool       jump(TqScan *scan);
+static bool       is_pending(const TqScan *scan);
+static bool       spent(TqScanWay *way);
+static void       pass(TqScan *scan);
+static void       reach(TqScan *scan, TqPosition position);
+static void       reach_end(TqScan *scan);
+static void       leave(TqScan *scan);
+static void       tell_span(TqScan *scan);
+static void       share(TqScan *scan);
+static void       tell(TqScan *scan, TqPosition from, TqPosition to);
+static TqPosition below_next(TqScan *scan);
+static void       lane_key(ScanKeyData *key, int64 lane_id);
+static TqPosition entry_position(IndexScanDesc scan);
+
+/* A walk that begins now, with the active snapshot. */
+void
+tq_scan_prepare(TqScanWay *way, TqCall *call, Relation index)
+{
+	memset(way, 0, sizeof(*way));
+	way->call = call;
+	way->index = index;
+	way->own = tq_places_offered() > 0;
+	way->jumps = tq_places_offered() <= OWN_MANY;
+}
+
+/*
+ * The priorities that a lane may have, highest first; false when they are
+ * not known and are not to be read.
+ */
+bool
+tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
+				   int *count)
+{
+	int16 priority;
+	int   slot = (int) ((uint64) lane_id % VAIN_LANES);
+
+	/* those of own tasks are not known to anybody */
+	if (!way->jumps || way->own)
+		return false;
+	if (tq_range_priorities(lane_id, priorities, count))
+		return true;
+	if (!way->learns)
+		return false;
+	if (in_vain[slot].lane_id == lane_id && in_vain[slot].pause > 0)
+	{
+		in_vain[slot].pause--;
+		return false;
+	}
+	*count = 0;
+	while (tq_scan_seek(way, lane_id, *count > 0, &priority))
+	{
+		if (*count == TQ_RANGE_PRIORITIES)
+		{
+			in_vain[slot].lane_id = lane_id;
+			in_vain[slot].pause = VAIN_PAUSE;
+			return false;
+		}
+		priorities[(*count)++] = priority;
+	}
+	tq_range_learn_priorities(lane_id, priorities, *count, way->call->moment);
+	return true;
+}
+
+/*
+ * The highest priority of a lane, or the highest below *priority.  Only the
+ * index is read, whatever its entries point to.
+ */
+bool
+tq_scan_seek(TqScanWay *way, int64 lane_id, bool below, int16 *priority)
+{
+	ScanKeyData   keys[2];
+	IndexScanDesc scan;
+	int           nkeys = below ? 2 : 1;
+	bool          found;
+
+	if (spent(way))
+		return false;
+	lane_key(&keys[0], lane_id);
+	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
+				Int16GetDatum(*priority));
+	scan = tq_compat_index_beginscan(way->call->task.rel, way->index,
+									 GetActiveSnapshot(), nkeys);
+	scan->xs_want_itup = true;
+	index_rescan(scan, keys, nkeys, NULL, 0);
+	found = index_getnext_tid(scan, ForwardScanDirection) != NULL;
+	if (found)
+	{
+		bool isnull;
+
+		*priority = DatumGetInt16(
+			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
+	}
+	index_endscan(scan);
+	return found;
+}
+
+/*
+ * No entry before *bound, in the direction of the walk, leads to a task that
+ * could be claimed; false when none at all does.  Reads no index.
+ */
+bool
+tq_scan_bound(const TqScanWay *way, int64 lane_id, int16 priority,
+			  TqPosition *bound)
+{
+	TqRange  ranges[OWN_RANGES];
+	int      count = read_ranges(way, lane_id, priority, ranges);
+	TqRange *first = range_at(ranges, count, near_end(way));
+
+	*bound = first != NULL ? edge_of(way, first) : near_end(way);
+	return ahead(way, far_end(way), *bound);
+}
+
+/* Begin to walk; the scan stands before its first entry. */
+TqScan *
+tq_scan_open(TqScanWay *way, int64 lane_id, int16 priority)
+{
+	TqScan  *scan = make_scan(way, lane_id, priority);
+	TqRange *first;
+
+	scan->range_count = read_ranges(way, lane_id, priority, scan->ranges);
+	first = range_at(scan->ranges, scan->range_count, near_end(way));
+	scan->far = far_end(way);
+	if (first != NULL)
+	{
+		scan->from = scan->to = edge_of(way, first);
+		scan->reaches = true;
+		scan->ended = !ahead(way, scan->far, scan->to);
+		if (!scan->ended)
+			start_behind(scan, scan->to);
+		return scan;
+	}
+	scan->from = near_end(way);
+	scan->from_entry = way->backward;
+	start_behind(scan, way->backward ? step(scan->from, false) : scan->from);
+	return scan;
+}
+
+/* Begin to walk over all that a range says is dead. */
+TqScan *
+tq_scan_open_range(TqScanWay *way, int64 lane_id, int16 priority,
+				   const TqRange *range)
+{
+	TqScan *scan = make_scan(way, lane_id, priority);
+
+	Assert(!way->backward && !way->learns);
+	scan->far = range->hi;
+	scan->from = range->lo;
+	start_behind(scan, step(range->lo, true));
+	return scan;
+}
+
+/*
+ * Go on to the next pending task; false at the end.  The one before it ends
+ * a span, unless it was passed.
+ */
+bool
+tq_scan_next(TqScan *scan)
+{
+	if (scan->at_head)
+		leave(scan);
+	while (!scan->ended && next_entry(scan))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (spent(scan->way))
+		{
+			scan->ended = true;
+			break;
+		}
+		if (jump(scan))
+			continue;
+		if (index_fetch_heap(scan->scan, scan->slot) && is_pending(scan))
+		{
+			scan->at_head = true;
+			return true;
+		}
+		pass(scan);
+	}
+	return false;
+}
+
+/*
+ * The task at which the scan stands cannot be claimed by anybody, until
+ * somebody tells its place again.
+ */
+void
+tq_scan_pass(TqScan *scan)
+{
+	Assert(scan->at_head);
+	scan->at_head = false;
+	pass(scan);
+}
+
+/*
+ * The entries that come next, to be looked at by others: none when the scan
+ * has left a task.  Only the index is read; the scan cannot go on.
+ */
+int
+tq_scan_ahead(TqScan *scan, TqCandidate *candidates, int max)
+{
+	int count = 0;
+
+	if (scan->at_head || scan->behind || scan->ended)
+		return 0;
+	scan->ended = true;
+	while (count < max &&
+		   index_getnext_tid(scan->scan, ForwardScanDirection) != NULL)
+	{
+		TqPosition position = entry_position(scan->scan);
+
+		if (ahead(scan->way, position, scan->far))
+			break;
+		if (range_at(scan->ranges, scan->range_count, position) != NULL)
+			continue;
+		candidates[count].position = position;
+		candidates[count++].tid = scan->scan->xs_heaptid;
+	}
+	return count;
+}
+
+/*
+ * Fetch the row of a candidate into the slot; false when it is not there, or
+ * is not that of a pending task at the candidate's place.
+ */
+bool
+tq_scan_fetch(TqScanWay *way, int64 lane_id, int16 priority,
+			  const TqCandidate *at, TupleTableSlot *slot)
+{
+	Relation             rel = way->call->task.rel;
+	ItemPointerData      tid = at->tid;
+	IndexFetchTableData *fetch;
+	bool                 again = false;
+	bool                 found;
+	bool                 should_free;
+	const TqTaskFixed   *row;
+
+	/* the table may have become shorter; while it is open it does not */
+	if (way->blocks == 0)
+		way->blocks = RelationGetNumberOfBlocks(rel);
+	if (ItemPointerGetBlockNumber(&tid) >= way->blocks)
+		return false;
+	fetch = table_index_fetch_begin(rel);
+	found = table_index_fetch_tuple(fetch, &tid, GetActiveSnapshot(), slot,
+									&again, NULL);
+	table_index_fetch_end(fetch);
+	if (!found)
+		return false;
+	row = (TqTaskFixed *) GETSTRUCT(
+		ExecFetchSlotHeapTuple(slot, false, &should_free));
+	return row->state == TQ_STATE_PENDING && row->lane_id == lane_id &&
+		   row->priority == priority && row->task_id == at->position.task_id &&
+		   row->available_at == at->position.at &&
+		   row->available_at <= way->now;
+}
+
+/* End the walk, and tell what was learned. */
+void
+tq_scan_close(TqScan *scan)
+{
+	if (scan->at_head)
+		leave(scan);
+	else
+		tell_span(scan);
+	if (scan->scan != NULL)
+		index_endscan(scan->scan);
+	ExecDropSingleTupleTableSlot(scan->slot);
+	pfree(scan);
+}
+
+TqPosition
+tq_scan_position(const TqScan *scan)
+{
+	return scan->position;
+}
+
+/* The row of the task at which the scan stands. */
+TupleTableSlot *
+tq_scan_slot(const TqScan *scan)
+{
+	return scan->slot;
+}
+
+/* What is dead, as far as this transaction may believe it; sorted. */
+static int
+read_ranges(const TqScanWay *way, int64 lane_id, int16 priority,
+			TqRange *ranges)
+{
+	int count;
+
+	if (!way->jumps)
+		return 0;
+	count = tq_range_read(lane_id, priority, ranges);
+	if (way->own && count > 0)
+		count = cut_own(lane_id, priority, ranges, count);
+	return count;
+}
+
+/* Cut out of the ranges where this transaction has put tasks. */
+static int
+cut_own(int64 lane_id, int16 priority, TqRange *ranges, int count)
+{
+	TqRange    cut[OWN_RANGES];
+	TqPlace    first;
+	TqPlace    last;
+	TqPosition lo;
+	TqPosition hi;
+	int        kept = 0;
+
+	if (!tq_places_least(lane_id, priority, false, &first) ||
+		!tq_places_least(lane_id, priority, true, &last))
+		return count;
+	lo = step((TqPosition){first.available_at, first.task_id}, true);
+	hi = step((TqPosition){last.available_at, last.task_id}, false);
+	for (int i = 0; i < count && kept < OWN_RANGES; i++)
+	{
+		TqRange below = ranges[i];
+		TqRange above = ranges[i];
+
+		if (tq_scan_compare(lo, below.hi) < 0)
+			below.hi = lo;
+		if (tq_scan_compare(above.lo, hi) < 0)
+			above.lo = hi;
+		if (tq_scan_compare(below.lo, below.hi) <= 0)
+			cut[kept++] = below;
+		if (kept < OWN_RANGES && tq_scan_compare(above.lo, above.hi) <= 0)
+			cut[kept++] = above;
+	}
+	memcpy(ranges, cut, sizeof(TqRange) * kept);
+	return kept;
+}
+
+/* The first position to be walked; the clock's, so it is never told. */
+static TqPosition
+near_end(const TqScanWay *way)
+{
+	if (way->backward || way->later)
+		return (TqPosition){way->now, PG_INT64_MAX};
+	return TQ_RANGE_BEGIN;
+}
+
+/* The last one; likewise. */
+static TqPosition
+far_end(const TqScanWay *way)
+{
+	if (way->backward)
+		return TQ_RANGE_BEGIN;
+	if (way->later)
+		return (TqPosition){DT_NOEND, PG_INT64_MIN};
+	return (TqPosition){way->now, PG_INT64_MAX};
+}
+
+static TqRange *
+range_at(TqRange *ranges, int count, TqPosition position)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (tq_scan_compare(ranges[i].lo, position) <= 0 &&
+			tq_scan_compare(position, ranges[i].hi) <= 0)
+			return &ranges[i];
+	}
+	return NULL;
+}
+
+/* Where a walk comes out of a range. */
+static TqPosition
+edge_of(const TqScanWay *way, const TqRange *range)
+{
+	return way->backward ? range->lo : range->hi;
+}
+
+/* Does a walk come to a after b? */
+static bool
+ahead(const TqScanWay *way, TqPosition a, TqPosition b)
+{
+	int order = tq_scan_compare(a, b);
+
+	return way->backward ? order < 0 : order > 0;
+}
+
+/* The position next to another one. */
+static TqPosition
+step(TqPosition position, bool down)
+{
+	if (down)
+	{
+		if (position.task_id > PG_INT64_MIN)
+			position.task_id--;
+		else if (position.at > PG_INT64_MIN)
+		{
+			position.at--;
+			position.task_id = PG_INT64_MAX;
+		}
+	}
+	else if (position.task_id < PG_INT64_MAX)
+		position.task_id++;
+	else if (position.at < PG_INT64_MAX)
+	{
+		position.at++;
+		position.task_id = PG_INT64_MIN;
+	}
+	return position;
+}
+
+static TqScan *
+make_scan(TqScanWay *way, int64 lane_id, int16 priority)
+{
+	TqScan *scan = palloc0(sizeof(TqScan));
+
+	scan->way = way;
+	scan->lane_id = lane_id;
+	scan->priority = priority;
+	scan->slot = table_slot_create(way->call->task.rel, NULL);
+	return scan;
+}
+
+/* Set the scan of the index to the first entry behind a position. */
+static void
+start_behind(TqScan *scan, TqPosition position)
+{
+	TqScanWay     *way = scan->way;
+	StrategyNumber strategy = way->backward ? BTLessStrategyNumber
+											: BTGreaterStrategyNumber;
+	ScanKeyData    keys[3];
+
+	lane_key(&keys[0], scan->lane_id);
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ,
+				Int16GetDatum(scan->priority));
+	ScanKeyEntryInitialize(&scan->row[0], SK_ROW_MEMBER, 3, strategy,
+						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(position.at));
+	ScanKeyEntryInitialize(&scan->row[1], SK_ROW_MEMBER | SK_ROW_END, 4,
+						   strategy, INT8OID, InvalidOid, F_BTINT8CMP,
+						   Int64GetDatum(position.task_id));
+	memset(&keys[2], 0, sizeof(ScanKeyData));
+	keys[2].sk_flags = SK_ROW_HEADER;
+	keys[2].sk_attno = 3;
+	keys[2].sk_strategy = strategy;
+	keys[2].sk_argument = PointerGetDatum(scan->row);
+	if (scan->scan == NULL)
+	{
+		scan->scan = tq_compat_index_beginscan(way->call->task.rel, way->index,
+											   GetActiveSnapshot(), 3);
+		scan->scan->xs_want_itup = true;
+	}
+	index_rescan(scan->scan, keys, 3, NULL, 0);
+}
+
+/*
+ * Go on to the next entry; at the end of what is to be walked false, and the
+ * span reaches as far as nothing was found.
+ */
+static bool
+next_entry(TqScan *scan)
+{
+	TqScanWay *way = scan->way;
+
+	if (index_getnext_tid(scan->scan, way->backward
+										  ? BackwardScanDirection
+										  : ForwardScanDirection) == NULL)
+	{
+		reach_end(scan);
+		return false;
+	}
+	scan->position = entry_position(scan->scan);
+	if (scan->from_entry)
+	{
+		scan->from = scan->position;
+		scan->from_entry = false;
+		scan->above = true;
+	}
+	if (!ahead(way, scan->position, scan->far))
+		return true;
+	if (scan->position.at == DT_NOEND)
+		reach_end(scan);
+	else
+		reach(scan, step(scan->position, true));
+	scan->ended = true;
+	return false;
+}
+
+/* Jump over the dead range in which the entry is; false if it is in none. */
+static bool
+jump(TqScan *scan)
+{
+	TqRange *range = range_at(scan->ranges, scan->range_count, scan->position);
+
+	if (range == NULL)
+		return false;
+	reach(scan, edge_of(scan->way, range));
+	scan->is_news = true; /* it joins what was passed before */
+	if (!ahead(scan->way, scan->far, edge_of(scan->way, range)))
+		scan->ended = true;
+	else if (tq_scan_compare(range->lo, range->hi) != 0)
+		start_behind(scan, edge_of(scan->way, range));
+	return true;
+}
+
+static bool
+is_pending(const TqScan *scan)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(scan->slot, false, &should_free);
+
+	return ((TqTaskFixed *) GETSTRUCT(tuple))->state == TQ_STATE_PENDING;
+}
+
+/* Has a bounded walk read as much as it may? */
+static bool
+spent(TqScanWay *way)
+{
+	if (!way->bounded || way->budget-- > 0)
+		return false;
+	way->gave_up = true;
+	return true;
+}
+
+/* The entry at which the scan stands leads to nothing. */
+static void
+pass(TqScan *scan)
+{
+	reach(scan, scan->position);
+	scan->is_news = true;
+	if (++scan->passed >= SHARE_AFTER)
+		share(scan);
+}
+
+/* There is nothing to claim up to this position. */
+static void
+reach(TqScan *scan, TqPosition position)
+{
+	/* another entry at the position of a task that was left is no news */
+	if (ahead(scan->way, scan->from, position))
+		return;
+	if (scan->reaches && !ahead(scan->way, position, scan->to))
+		return;
+	/* the first span is worth more when it comes nearer to the next task */
+	if (!scan->behind)
+		scan->is_news = true;
+	scan->to = position;
+	scan->reaches = true;
+}
+
+/* There is nothing from here on. */
+static void
+reach_end(TqScan *scan)
+{
+	scan->ended = true;
+	if (scan->way->backward)
+		reach(scan, TQ_RANGE_BEGIN);
+	else
+		scan->to_end = true;
+}
+
+/* The task at which the scan stands can still be claimed. */
+static void
+leave(TqScan *scan)
+{
+	bool       down = scan->way->backward;
+	TqPosition limit = step(scan->position, !down);
+
+	scan->at_head = false;
+	reach(scan, limit);
+	/* a dead entry at the task's own position may have come first */
+	if (scan->reaches && ahead(scan->way, scan->to, limit))
+		scan->to = limit;
+	tell_span(scan);
+	if (scan->above && !scan->reaches && scan->way->learns)
+		tell(scan, below_next(scan), step(scan->position, !down));
+	scan->from = step(scan->position, down);
+	scan->behind = true;
+	scan->reaches = scan->is_news = scan->above = false;
+}
+
+/*
+ * The span has come to its end.  That there is nothing behind the last entry
+ * is told apart: it is over with the next task.
+ */
+static void
+tell_span(TqScan *scan)
+{
+	if (!scan->way->learns || scan->told >= TQ_RANGES ||
+		!(scan->to_end || (scan->reaches && scan->is_news)))
+		return;
+	TQ_DEBUG_POINT("scan_before_learn");
+	scan->told++;
+	if (scan->reaches && scan->is_news && !scan->from_entry)
+		tell(scan, scan->from, scan->to);
+	if (scan->to_end)
+		tell(scan, scan->reaches ? scan->to : scan->from, TQ_RANGE_END);
+	if (scan->above || scan->from_entry)
+		tell(scan, below_next(scan), scan->above ? scan->from : scan->to);
+}
+
+/*
+ * Tell how far the first span has come, and read how far others are.  What
+ * this transaction has taken is told as well: if it is rolled back, that is
+ * told afterwards.  The last position is left out: a task may stand there
+ * behind a dead entry.
+ */
+static void
+share(TqScan *scan)
+{
+	TqPosition to = step(scan->to, !scan->way->backward);
+
+	scan->passed = 0;
+	if (!scan->way->learns || scan->behind || scan->from_entry)
+		return;
+	if (!ahead(scan->way, scan->from, to))
+		tell(scan, scan->from, to);
+	scan->range_count =
+		read_ranges(scan->way, scan->lane_id, scan->priority, scan->ranges);
+}
+
+static void
+tell(TqScan *scan, TqPosition from, TqPosition to)
+{
+	TqRangeMoment moment = scan->way->call->moment;
+
+	if (scan->way->backward)
+		tq_range_learn(scan->lane_id, scan->priority, to, from, moment);
+	else
+		tq_range_learn(scan->lane_id, scan->priority, from, to, moment);
+}
+
+/*
+ * Walking backward from now: from where on there is no entry up to the first
+ * one that is due later.
+ */
+static TqPosition
+below_next(TqScan *scan)
+{
+	TqScanWay  way = *scan->way;
+	TqScan    *above;
+	TqPosition position = TQ_RANGE_END;
+
+	way.backward = false;
+	above = make_scan(&way, scan->lane_id, scan->priority);
+	start_behind(above, near_end(scan->way));
+	if (index_getnext_tid(above->scan, ForwardScanDirection) != NULL)
+	{
+		position = entry_position(above->scan);
+		position = position.at == DT_NOEND ? TQ_RANGE_END
+										   : step(position, true);
+	}
+	index_endscan(above->scan);
+	ExecDropSingleTupleTableSlot(above->slot);
+	pfree(above);
+	return position;
+}
+
+static void
+lane_key(ScanKeyData *key, int64 lane_id)
+{
+	ScanKeyInit(key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(lane_id));
+}
+
+static TqPosition
+entry_position(IndexScanDesc scan)
+{
+	TqPosition position;
+	bool       isnull;
+
+	position.at = DatumGetTimestampTz(
+		index_getattr(scan->xs_itup, 3, scan->xs_itupdesc, &isnull));
+	position.task_id = DatumGetInt64(
+		index_getattr(scan->xs_itup, 4, scan->xs_itupdesc, &isnull));
+	return position;
+}

@@ -1,0 +1,65 @@
+/*
+ * lane_scan.h
+ *		Walking over the entries of a lane in the dispatch index.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LANE_SCAN_H
+#define TQ_LANE_SCAN_H
+
+#include "store/row.h"
+
+#include "shared/claim_ring.h"
+
+/* What all scans of one walk have in common. */
+typedef struct TqScanWay
+{
+	TqCall     *call;
+	Relation    index;    /* the dispatch index */
+	TimestampTz now;      /* what is due: available_at is not after it */
+	bool        backward; /* the last first */
+	bool        later;    /* what is not due, in place of what is */
+	bool        jumps;    /* over dead ranges */
+	bool        learns;
+	bool        own;     /* this transaction has put tasks somewhere */
+	BlockNumber blocks;  /* of the table, for tq_scan_fetch */
+	bool        bounded; /* at most so many entries are read: */
+	int         budget;
+	bool        gave_up; /* they were more */
+} TqScanWay;
+
+typedef struct TqScan TqScan;
+
+extern void tq_scan_prepare(TqScanWay *way, TqCall *call, Relation index);
+
+/* the priorities of a lane */
+extern bool tq_scan_priorities(TqScanWay *way, int64 lane_id,
+							   int16 *priorities, int *count);
+extern bool tq_scan_seek(TqScanWay *way, int64 lane_id, bool below,
+						 int16 *priority);
+
+/* the entries of one priority */
+extern bool tq_scan_bound(const TqScanWay *way, int64 lane_id, int16 priority,
+						  TqPosition *bound);
+extern TqScan *tq_scan_open(TqScanWay *way, int64 lane_id, int16 priority);
+extern TqScan *tq_scan_open_range(TqScanWay *way, int64 lane_id,
+								  int16 priority, const TqRange *range);
+extern bool    tq_scan_next(TqScan *scan);
+extern void    tq_scan_pass(TqScan *scan);
+extern int     tq_scan_ahead(TqScan *scan, TqCandidate *found, int max);
+extern bool    tq_scan_fetch(TqScanWay *way, int64 lane_id, int16 priority,
+							 const TqCandidate *at, TupleTableSlot *slot);
+extern void    tq_scan_close(TqScan *scan);
+
+extern TqPosition      tq_scan_position(const TqScan *scan);
+extern TupleTableSlot *tq_scan_slot(const TqScan *scan);
+
+static inline int
+tq_scan_compare(TqPosition a, TqPosition b)
+{
+	if (a.at != b.at)
+		return a.at < b.at ? -1 : 1;
+	return a.task_id < b.task_id ? -1 : a.task_id > b.task_id;
+}
+
+#endif /* TQ_LANE_SCAN_H */

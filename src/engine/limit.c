@@ -1,0 +1,539 @@
+/*
+ * limit.c
+ *		Limits of queues and workers: running tasks, rate, depth.
+ *
+ * A claim of a queue with max_running reserves in shared memory before it
+ * writes (shared/counter.c); what is reserved is given back by a roll-back,
+ * and released by the commit that ends the task's running (xact/xact.c).
+ *
+ * When the number of reserved claims is not known, nothing is handed out
+ * until one session has counted the queue's (or worker's) running tasks.
+ * Claims hold a heavyweight lock on the queue in share mode from before they
+ * reserve until they have written, and the counting session holds it
+ * exclusively: so what is reserved is either in a row, or not reserved yet.
+ * A claim of an open or prepared transaction counts, and so does a task whose
+ * end has not been committed.  While a worker has no limit its claims hold the
+ * lock on their queue alone: when it gets one, whoever counts lets those
+ * write first that may not know it.
+ *
+ * max_depth and taskq.queues use the numbers of live tasks, which are
+ * recounted with a snapshot that does not see this transaction's own work,
+ * while others go on.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/hsearch.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/compare.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "engine/limit.h"
+#include "shared/shmem.h"
+#include "store/task.h"
+#include "xact/xact.h"
+
+/* The lock under which live tasks are counted: one at a time in the server. */
+#define RECOUNT_LOCK_CLASS RelationRelationId
+#define RECOUNT_LOCK_SUBID 0x7471 /* no column of a relation has it */
+
+/* The lock of who gives a worker a limit, beside those of TqOwner. */
+#define NEW_LIMIT 0x7472
+
+#define MAX_TRIES 20
+
+#define RETRY_AFTER_MIN_MS 10
+#define RETRY_AFTER_MAX_MS 60000
+#define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
+
+static void count_used(TqOwner owner, int32 id);
+static void let_claims_write(int32 worker_id);
+static bool try_count_used(TqOwner owner, int32 id);
+static int  count_held(TqOwner owner, int32 id, int64 **found);
+static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
+static void count_live(int32 queue_id);
+static bool try_count_live(void);
+static void no_room(void) pg_attribute_noreturn();
+
+/*
+ * A claim begins.  Taking the lock also reads announcements, so the options
+ * of the queue are those of now; the caller refreshes what it knows.
+ */
+void
+tq_limit_begin(TqLimit *limit)
+{
+	Oid task = tq_catalog()->task;
+
+	if (!tq_shmem_ready())
+		return;
+	limit->queue_id = limit->queue->queue_id;
+	LockDatabaseObject(task, limit->queue_id, TQ_OWNER_QUEUE, ShareLock);
+	limit->queue_locked = true;
+	limit->queue_ended = tq_xact_stopped_of(TQ_OWNER_QUEUE, limit->queue_id);
+	if (limit->worker_max > 0)
+	{
+		LockDatabaseObject(task, limit->worker_id, TQ_OWNER_WORKER, ShareLock);
+		limit->worker_locked = true;
+		limit->worker_ended =
+			tq_xact_stopped_of(TQ_OWNER_WORKER, limit->worker_id);
+	}
+}
+
+/* 55000 when limits are to be kept and there is no memory for them. */
+void
+tq_limit_require(const TqLimit *limit)
+{
+	const TqOptions *options = &limit->queue->options;
+
+	if (options->max_running > 0 || limit->worker_max > 0)
+		tq_shmem_require("max_running");
+	if (options->rate.count > 0)
+		tq_shmem_require("rate_limit");
+}
+
+/*
+ * May another task be claimed, as far as can be told without reserving
+ * anything?  Needs no lock.
+ */
+TqReserve
+tq_limit_look(TqLimit *limit)
+{
+	const TqOptions *options = &limit->queue->options;
+	int32            queue_id = limit->queue->queue_id;
+	TqReserve        answer = TQ_RESERVE_DONE;
+
+	if (options->max_running > 0)
+		answer = tq_counter_reserve(TQ_OWNER_QUEUE, queue_id,
+									options->max_running, NULL);
+	if (answer == TQ_RESERVE_DONE && limit->worker_max > 0)
+	{
+		answer = tq_counter_reserve(TQ_OWNER_WORKER, limit->worker_id,
+									limit->worker_max, NULL);
+		limit->worker_full = answer == TQ_RESERVE_FULL;
+	}
+	if (answer == TQ_RESERVE_DONE && options->rate.count > 0)
+		answer = tq_counter_take(queue_id, &options->rate, NULL);
+	return answer;
+}
+
+/*
+ * May this task be claimed as well?  If so it is reserved, and noted for the
+ * transaction's end.  What this transaction has ended before is reserved
+ * until it commits, and makes room for what it claims: both become visible
+ * together, and an end that rolls back takes later claims with it.
+ *
+ * A transaction that has not written yet looks first: who waits for room does
+ * so often, and gets no number, which would cost WAL and stand in everybody's
+ * snapshot as long as the wait takes.
+ */
+TqReserve
+tq_limit_reserve(TqLimit *limit, int64 task_id)
+{
+	const TqOptions *options = &limit->queue->options;
+	TqReserve        answer = TQ_RESERVE_DONE;
+	uint64           queue_epoch = 0;
+	uint64           worker_epoch = 0;
+	TqRunning        claim = {0};
+	int64            taken_at = 0;
+
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		answer = tq_limit_look(limit);
+	if (answer == TQ_RESERVE_NO_ROOM)
+		no_room();
+	if (answer != TQ_RESERVE_DONE)
+		return answer;
+	tq_xact_begin();
+	claim.task_id = task_id;
+	claim.queue_id = limit->queue->queue_id;
+	claim.worker_id = limit->worker_id;
+	if (options->max_running > 0)
+		answer = tq_counter_reserve(
+			TQ_OWNER_QUEUE, claim.queue_id,
+			(int64) options->max_running + limit->queue_ended, &queue_epoch);
+	if (answer != TQ_RESERVE_DONE)
+		return answer;
+	if (limit->worker_max > 0)
+		answer = tq_counter_reserve(
+			TQ_OWNER_WORKER, claim.worker_id,
+			(int64) limit->worker_max + limit->worker_ended, &worker_epoch);
+	limit->worker_full = answer == TQ_RESERVE_FULL;
+	if (answer == TQ_RESERVE_DONE)
+	{
+		if (options->rate.count > 0)
+			answer =
+				tq_counter_take(claim.queue_id, &options->rate, &taken_at);
+		if (answer == TQ_RESERVE_DONE)
+		{
+			tq_xact_reserved(&claim, taken_at, queue_epoch, worker_epoch);
+			return answer;
+		}
+		if (limit->worker_max > 0)
+			tq_counter_undo(TQ_OWNER_WORKER, claim.worker_id, worker_epoch);
+	}
+	if (options->max_running > 0)
+		tq_counter_undo(TQ_OWNER_QUEUE, claim.queue_id, queue_epoch);
+	if (answer == TQ_RESERVE_NO_ROOM)
+		no_room();
+	return answer;
+}
+
+/* The claim has written what it could. */
+void
+tq_limit_end(TqLimit *limit)
+{
+	Oid task = tq_catalog()->task;
+
+	if (limit->worker_locked)
+		UnlockDatabaseObject(task, limit->worker_id, TQ_OWNER_WORKER,
+							 ShareLock);
+	if (limit->queue_locked)
+		UnlockDatabaseObject(task, limit->queue_id, TQ_OWNER_QUEUE, ShareLock);
+	limit->worker_locked = limit->queue_locked = false;
+}
+
+/* Know how many claims are reserved, without the locks. */
+void
+tq_limit_know(const TqLimit *limit)
+{
+	if (limit->queue->options.max_running > 0)
+		count_used(TQ_OWNER_QUEUE, limit->queue->queue_id);
+	if (limit->worker_max > 0)
+		count_used(TQ_OWNER_WORKER, limit->worker_id);
+}
+
+/* TQ008 when the queue has more live tasks than it may have. */
+void
+tq_limit_check_depth(const TqQueue *queue)
+{
+	int64 live[TQ_LIVE_STATES];
+	int64 depth = 0;
+	int64 pause;
+
+	if (queue->options.max_depth == 0)
+		return;
+	tq_shmem_require("max_depth");
+	if (!tq_limit_live(queue->queue_id, live))
+		no_room();
+	for (int i = 0; i < TQ_LIVE_STATES; i++)
+		depth += live[i];
+	if (depth <= queue->options.max_depth)
+		return;
+	pause = tq_counter_pause(queue->queue_id) / 1000;
+	if (pause == 0)
+		pause = RETRY_AFTER_UNKNOWN_MS;
+	tq_error_queue_full(
+		queue->name, queue->options.max_depth,
+		Min(Max(pause, RETRY_AFTER_MIN_MS), RETRY_AFTER_MAX_MS));
+}
+
+/*
+ * Live tasks of a queue by state, as they are now and with what this
+ * transaction has done; false when that cannot be known.
+ */
+bool
+tq_limit_live(int32 queue_id, int64 *live)
+{
+	if (!tq_shmem_ready() || RecoveryInProgress())
+		return false;
+	if (!tq_counter_read(queue_id, live))
+	{
+		if (!tq_counter_has_no_room(queue_id))
+			count_live(queue_id);
+		if (!tq_counter_read(queue_id, live))
+			return false;
+	}
+	for (int i = 0; i < TQ_LIVE_STATES; i++)
+		live[i] += tq_xact_counted(queue_id, (TqState) (TQ_STATE_FIRST + i));
+	return true;
+}
+
+/* Count running tasks, unless another session has done so meanwhile. */
+static void
+count_used(TqOwner owner, int32 id)
+{
+	Oid task = tq_catalog()->task;
+
+	if (tq_counter_used_known(owner, id))
+		return;
+	if (owner == TQ_OWNER_WORKER)
+		let_claims_write(id);
+	LockDatabaseObject(task, id, owner, ExclusiveLock);
+	TQ_DEBUG_POINT("limit_counting");
+	for (int i = 0; i < MAX_TRIES && !tq_counter_used_known(owner, id); i++)
+	{
+		if (try_count_used(owner, id))
+			break;
+	}
+	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
+}
+
+/*
+ * Until now the worker may have had no limit.  Whoever gave it one has told
+ * everybody when its lock is free; who begins after that knows it, and who
+ * began before holds a lock on a queue.
+ */
+static void
+let_claims_write(int32 worker_id)
+{
+	Oid    task = tq_catalog()->task;
+	int    count;
+	int    found = 0;
+	char **names;
+	int32 *queues;
+
+	LockDatabaseObject(task, worker_id, NEW_LIMIT, ShareLock);
+	UnlockDatabaseObject(task, worker_id, NEW_LIMIT, ShareLock);
+	tq_queue_refresh();
+	names = tq_queue_names(&count);
+	queues = palloc(sizeof(int32) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL)
+			queues[found++] = queue->queue_id;
+	}
+	for (int i = 0; i < found; i++)
+	{
+		LockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE, RowExclusiveLock);
+		UnlockDatabaseObject(task, queues[i], TQ_OWNER_QUEUE,
+							 RowExclusiveLock);
+	}
+	pfree(queues);
+}
+
+/*
+ * A worker that had none gets a limit, in this transaction.  What is known of
+ * its running tasks then must not be believed when others can see that.
+ */
+void
+tq_limit_of_worker_is_new(int32 worker_id)
+{
+	LockDatabaseObject(tq_catalog()->task, worker_id, NEW_LIMIT,
+					   ExclusiveLock);
+	tq_xact_unknow_worker(worker_id);
+}
+
+static bool
+try_count_used(TqOwner owner, int32 id)
+{
+	uint64 begun;
+	uint64 instance;
+	int64 *ids;
+	int    count;
+	bool   done;
+
+	/*
+	 * A task may have ended, been claimed again, and its end not been told
+	 * yet: such an end must not be taken for one of the new claim.
+	 */
+	tq_counter_wait_for_ended();
+	begun = tq_counter_used_begin(owner, id, &instance);
+	if (begun == 0)
+		no_room();
+	count = count_held(owner, id, &ids);
+	tq_counter_wait_for_ended();
+	/* what this transaction itself has ended was not seen */
+	done = tq_counter_used_end(owner, id, begun, instance, ids, count,
+							   tq_xact_stopped_of(owner, id));
+	pfree(ids);
+	return done;
+}
+
+/*
+ * Are as many claims reserved as rows say, as far as that can be seen?  None
+ * can be made while this looks, so a number that has not changed meanwhile
+ * was not touched.  (But a savepoint that rolls back may be over a moment
+ * before its claims are given back.)
+ */
+bool
+tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
+{
+	Oid    task = tq_catalog()->task;
+	int64 *ids;
+	int64  after;
+	bool   known;
+
+	if (!tq_counter_used(owner, id, used))
+		return true;
+	LockDatabaseObject(task, id, owner, ExclusiveLock);
+	tq_counter_wait_for_ended();
+	known = tq_counter_used(owner, id, used);
+	*held = count_held(owner, id, &ids) + tq_xact_stopped_of(owner, id);
+	pfree(ids);
+	tq_counter_wait_for_ended();
+	known = known && tq_counter_used(owner, id, &after);
+	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
+	return !known || after != *used || *used == *held;
+}
+
+/*
+ * The running tasks of a queue or worker, with those whose claim or end has
+ * not been committed; their numbers, each once and in order.
+ */
+static int
+count_held(TqOwner owner, int32 id, int64 **found)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan;
+	HeapTuple     tuple;
+	int64        *ids = palloc(sizeof(int64) * 64);
+	int           count = 0;
+	int           room = 64;
+	int           different = 0;
+
+	/* with all that this transaction has done */
+	snapshot->curcid = InvalidCommandId;
+	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state != TQ_STATE_RUNNING ||
+			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id ||
+			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot))
+			continue;
+		if (count == room)
+		{
+			room *= 2;
+			ids = repalloc_huge(ids, sizeof(int64) * room);
+		}
+		ids[count++] = row.task_id;
+		TQ_DEBUG_POINT("limit_scanning");
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	UnregisterSnapshot(snapshot);
+	TQ_DEBUG_POINT("limit_counted");
+
+	/* several versions of a row may have been seen */
+	qsort(ids, count, sizeof(int64), tq_order_int64);
+	for (int i = 0; i < count; i++)
+	{
+		if (i == 0 || ids[i] != ids[i - 1])
+			ids[different++] = ids[i];
+	}
+	*found = ids;
+	return different;
+}
+
+/*
+ * Does this version of a running task say that it is held, or was when the
+ * snapshot was taken?  Those of transactions that were open then count, and
+ * those that were written since.  The snapshot keeps versions where they
+ * are: reading only what is valid now could miss a row that moves from
+ * before the scan to behind it.
+ */
+static bool
+is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
+{
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+	bool          visible;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	visible = HeapTupleSatisfiesVisibility(tuple, snapshot, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (visible)
+		return true;
+	return !TransactionIdIsCurrentTransactionId(xmin) &&
+		   XidInMVCCSnapshot(xmin, snapshot) && !TransactionIdDidAbort(xmin);
+}
+
+/* Count live tasks, unless another session has done so meanwhile. */
+static void
+count_live(int32 queue_id)
+{
+	int64 live[TQ_LIVE_STATES];
+
+	LockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
+					 ExclusiveLock);
+	for (int i = 0; i < MAX_TRIES && !tq_counter_read(queue_id, live) &&
+					!tq_counter_has_no_room(queue_id);
+		 i++)
+		(void) try_count_live();
+	UnlockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
+					   ExclusiveLock);
+}
+
+static bool
+try_count_live(void)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	uint64   instance;
+	uint64   begun = tq_counter_recount_begin(&instance);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	HASHCTL  ctl = {0};
+	HTAB    *found;
+	HASH_SEQ_STATUS seq;
+	TqLiveCount    *counts;
+	TqLiveCount    *entry;
+	TableScanDesc   scan;
+	HeapTuple       tuple;
+	int             count = 0;
+	bool            done;
+
+	/* without this transaction's own work, which its commit adds */
+	snapshot->curcid = FirstCommandId;
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(TqLiveCount);
+	ctl.hcxt = CurrentMemoryContext;
+	found = hash_create("taskq live tasks", 64, &ctl,
+						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+		bool        known;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state < TQ_STATE_FIRST || !TQ_STATE_IS_LIVE(row.state))
+			continue;
+		entry = hash_search(found, &row.queue_id, HASH_ENTER, &known);
+		if (!known)
+			memset(entry->live, 0, sizeof(entry->live));
+		entry->live[row.state - TQ_STATE_FIRST]++;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	TQ_DEBUG_POINT("live_counted");
+
+	counts = palloc(sizeof(TqLiveCount) * (hash_get_num_entries(found) + 1));
+	hash_seq_init(&seq, found);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		counts[count++] = *entry;
+	tq_counter_wait_for_ended();
+	done = tq_counter_recount_end(begun, instance, snapshot, counts, count);
+	UnregisterSnapshot(snapshot);
+	hash_destroy(found);
+	pfree(counts);
+	return done;
+}
+
+static void
+no_room(void)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		 errmsg("no room for counting the tasks of another queue or worker"),
+		 errhint("Increase taskq.max_counters, now %d.",
+				 tq_guc_max_counters)));
+}

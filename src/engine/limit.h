@@ -1,0 +1,41 @@
+/*
+ * limit.h
+ *		Limits of queues and workers: running tasks, rate, depth.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LIMIT_H
+#define TQ_LIMIT_H
+
+#include "cache/queue.h"
+#include "shared/counter.h"
+
+/* How often a claim counts anew what keeps becoming unknown. */
+#define TQ_LIMIT_RECOUNTS 100
+
+/* Who claims, and what holds for it. */
+typedef struct TqLimit
+{
+	const TqQueue *queue;
+	int32          queue_id;
+	int32          worker_id;
+	int            worker_max; /* running tasks of the worker; 0: any number */
+	int            queue_ended; /* running tasks that this transaction ended */
+	int            worker_ended;
+	bool           queue_locked;
+	bool           worker_locked;
+	bool           worker_full; /* out: it was the worker's that had no room */
+} TqLimit;
+
+extern void      tq_limit_of_worker_is_new(int32 worker_id);
+extern void      tq_limit_begin(TqLimit *limit);
+extern void      tq_limit_require(const TqLimit *limit);
+extern TqReserve tq_limit_look(TqLimit *limit);
+extern TqReserve tq_limit_reserve(TqLimit *limit, int64 task_id);
+extern void      tq_limit_end(TqLimit *limit);
+extern void      tq_limit_know(const TqLimit *limit);
+extern void      tq_limit_check_depth(const TqQueue *queue);
+extern bool tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held);
+extern bool tq_limit_live(int32 queue_id, int64 *live);
+
+#endif /* TQ_LIMIT_H */

@@ -1,0 +1,35 @@
+/*
+ * liveness.h
+ *		Signs of life and progress: in shared memory, or else as rows.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_LIVENESS_H
+#define TQ_LIVENESS_H
+
+#include "base/compat.h"
+
+#include "datatype/timestamp.h"
+
+#include "shared/running.h"
+
+/* signs of life */
+extern bool   tq_sign_alive(int32 worker_id);
+extern bool   tq_sign_call(int32 worker_id);
+extern bool   tq_sign_is_registered(int32 worker_id);
+extern void   tq_sign_beat(int32 worker_id);
+extern bool   tq_sign_silence(int32 worker_id, int64 *silence);
+extern uint32 tq_sign_turn(int32 worker_id);
+extern int    tq_sign_silent(int64 threshold, int32 *found, int max);
+
+/* progress */
+extern void tq_sign_progress(int64 task_id, int64 token, float4 progress,
+							 const char *message);
+extern bool tq_sign_read_progress(int64 task_id, int64 token, float4 *progress,
+								  char *message);
+
+/* rows that were written without shared memory */
+extern void  tq_sign_load(void);
+extern int64 tq_sign_clean(int limit);
+
+#endif /* TQ_LIVENESS_H */

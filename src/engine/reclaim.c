@@ -1,0 +1,318 @@
+/*
+ * reclaim.c
+ *		Running tasks are taken back: whose worker has ended, whose lease or
+ *		time is over.
+ *
+ * Of several the rows are locked in the order of their numbers.  What the
+ * duties take back is not waited for: neither for somebody who is deciding
+ * about the task nor for what follows from its end.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "engine/failure.h"
+#include "engine/key.h"
+#include "engine/liveness.h"
+#include "engine/reclaim.h"
+#include "engine/step.h"
+#include "shared/worker_directory.h"
+
+static TqStmt stmt_held_by = {
+	"SELECT task_id, token, worker_id FROM taskq.task"
+	" WHERE worker_id = ANY ($1) AND state = 3 ORDER BY task_id",
+	1,
+	{INT4ARRAYOID},
+	NULL};
+
+static int  held_by(List *workers, TqRunning **found);
+static void lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens,
+					   int count);
+static bool lose_alone(TqCall *call, void *arg);
+static bool lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+				 TimestampTz now, bool free_of_charge, bool *busy);
+static TqRunning put_running(const TqQueue *queue, const TqTask *task);
+static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
+
+/*
+ * The tasks of registrations that have ended go back at once; returns how
+ * many.  free_of_charge: the attempt does not count.
+ */
+int64
+tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge)
+{
+	TimestampTz now = tq_clock_dispatch();
+	TqRunning  *found;
+	int         count;
+	int64      *ids;
+	int64      *tokens;
+	int64       returned = 0;
+
+	if (workers == NIL)
+		return 0;
+	count = held_by(workers, &found);
+	ids = palloc(sizeof(int64) * (count + 1));
+	tokens = palloc(sizeof(int64) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		ids[i] = found[i].task_id;
+		tokens[i] = found[i].token;
+	}
+	lock_ahead(call, ids, tokens, count);
+	for (int i = 0; i < count; i++)
+	{
+		if (lose(call, ids[i], tokens[i], found[i].worker_id, now,
+				 free_of_charge, NULL))
+			returned++;
+	}
+	return returned;
+}
+
+/*
+ * In the order of the tasks.  Rows are read from end to end only if the
+ * registry may miss some.
+ */
+static int
+held_by(List *workers, TqRunning **found)
+{
+	int    count = list_length(workers);
+	int32 *sorted = palloc(sizeof(int32) * count);
+	uint64 rows;
+	Datum *ids;
+	Datum  arg;
+	TqSpi  spi;
+
+	for (int i = 0; i < count; i++)
+		sorted[i] = list_nth_int(workers, i);
+	if (tq_registry_complete())
+	{
+		qsort(sorted, count, sizeof(int32), tq_order_int32);
+		*found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
+		count = tq_registry_of_workers(sorted, count, *found, TQ_MAX_CLAIM);
+		qsort(*found, count, sizeof(TqRunning), tq_lose_compare);
+		return count;
+	}
+	ids = palloc(sizeof(Datum) * count);
+	for (int i = 0; i < count; i++)
+		ids[i] = Int32GetDatum(sorted[i]);
+	arg = PointerGetDatum(
+		construct_array(ids, count, INT4OID, sizeof(int32), true, 'i'));
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
+	*found =
+		MemoryContextAllocHuge(spi.caller, sizeof(TqRunning) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		(*found)[i].task_id = tq_spi_int8(i, 1, 0);
+		(*found)[i].token = tq_spi_int8(i, 2, 0);
+		(*found)[i].worker_id = tq_spi_int4(i, 3, 0);
+	}
+	tq_spi_leave(&spi);
+	return (int) rows;
+}
+
+/* All instances of workflows, then all keys, before all tasks. */
+static void
+lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
+{
+	TqGateKind *kinds = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqGateKind) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+		kinds[i] = TQ_GATE_FAILURE;
+	/* those of another worker may have been before */
+	call->gated = false;
+	if (count > 1)
+		tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
+	pfree(kinds);
+	tq_key_lock_tasks(call, ids, NULL, count, 0);
+}
+
+/* Waits for nobody, neither for the task nor for what follows from its end. */
+bool
+tq_lose_try(TqCall *call, TqLoss *loss)
+{
+	TqTask task;
+
+	if (tq_row_find(call, loss->running->task_id, &task) && tq_step_is(&task))
+		return tq_step_alone(lose_alone, loss, &loss->busy);
+	return lose_alone(call, loss);
+}
+
+static bool
+lose_alone(TqCall *call, void *arg)
+{
+	TqLoss *loss = arg;
+
+	return lose(call, loss->running->task_id, loss->running->token,
+				loss->worker_id, loss->now, false, &loss->busy);
+}
+
+/*
+ * Take a running task back from whoever holds it under the token: because
+ * the worker's registration has ended (worker_id), or its lease or its time
+ * is up.  False when none of that is so (any more).
+ *
+ * With busy somebody who is just deciding about the task is not waited for:
+ * an open transaction must not hold up all others.  Then *busy is set.
+ */
+static bool
+lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+	 TimestampTz now, bool free_of_charge, bool *busy)
+{
+	for (;;)
+	{
+		TqTask   task;
+		TqQueue *queue;
+		TqMove   move = {0};
+
+		if (!tq_row_find(call, task_id, &task) ||
+			task.f.state != TQ_STATE_RUNNING || task.f.token != token)
+			return false;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		if (busy != NULL && (tq_row_is_busy(call, &task) ||
+							 !tq_key_try_task(call, queue, &task)))
+		{
+			*busy = true;
+			return false;
+		}
+		if (worker_id != 0 && task.f.worker_id == worker_id)
+		{
+			if (free_of_charge)
+			{
+				if (give_back(call, queue, &task))
+					return true;
+				tq_call_snapshot();
+				continue;
+			}
+			tq_failure_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
+		}
+		else if (task.f.lease_until <= now)
+			tq_failure_lost(queue, &task, &move, TQ_REASON_LEASE_EXPIRED);
+		else if (tq_state_running_until(queue, &task) <= now)
+			tq_failure_lost(queue, &task, &move, TQ_REASON_TIMEOUT);
+		else
+		{
+			TqRunning running = put_running(queue, &task);
+
+			tq_station_due(running.due_at);
+			return false;
+		}
+		move.no_wait = busy != NULL;
+		if (tq_state_enter(call, queue, &task, &move))
+			return true;
+		tq_call_snapshot();
+	}
+}
+
+/* The registry shall know of a running task as its row is now. */
+static TqRunning
+put_running(const TqQueue *queue, const TqTask *task)
+{
+	TqRunning running;
+
+	running.task_id = task->f.task_id;
+	running.token = task->f.token;
+	running.version = task->f.version;
+	running.worker_id = task->f.worker_id;
+	running.queue_id = task->f.queue_id;
+	running.tid = task->tid;
+	running.due_at = tq_state_running_until(queue, task);
+	tq_registry_put(&running);
+	return running;
+}
+
+/* Back in the queue as if it had not been claimed. */
+static bool
+give_back(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqMove move = {0};
+
+	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING
+													   : TQ_STATE_CANCELLED;
+	move.wanted = "given back";
+	move.end = TQ_END_RELEASED;
+	task->f.attempt = Max(task->f.attempt - 1, 0);
+	return tq_state_enter(call, queue, task, &move);
+}
+
+/*
+ * Read every running task: put it into the registry, and find those whose
+ * end is not after now.  The registry is complete then, if what is read is
+ * settled.
+ */
+int
+tq_lose_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
+			 int max, TimestampTz *next)
+{
+	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	uint64   begun = tq_registry_rebuild_begin();
+	TableScanDesc scan;
+	HeapTuple     tuple;
+	int           count = 0;
+
+	*next = DT_NOEND;
+	tq_call_snapshot();
+	scan =
+		table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		TqTaskFixed row;
+		TqRunning   running;
+		TqQueue    *queue;
+		TqTask      task;
+
+		CHECK_FOR_INTERRUPTS();
+		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
+		if (row.state != TQ_STATE_RUNNING)
+			continue;
+		queue = tq_queue_by_id(row.queue_id);
+		if (queue == NULL)
+			continue;
+		task.f = row;
+		task.tid = tuple->t_self;
+		task.isnull[TQ_COL_OPTIONS] = true;
+		if (!heap_attisnull(tuple, TQ_COL_OPTIONS, RelationGetDescr(rel)))
+			tq_row_read(tuple, RelationGetDescr(rel), &task);
+		TQ_DEBUG_POINT("registry_scanning");
+		running = put_running(queue, &task);
+		if (running.due_at > now)
+			*next = Min(*next, running.due_at);
+		else if (passed > 0)
+			passed--;
+		else if (count < max)
+			found[count++] = running;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	tq_sign_load();
+	if (settled)
+		tq_registry_rebuild_end(begun);
+	return count;
+}
+
+/* By task, which is the order of locks. */
+int
+tq_lose_compare(const void *a, const void *b)
+{
+	int64 x = ((const TqRunning *) a)->task_id;
+	int64 y = ((const TqRunning *) b)->task_id;
+
+	return x < y ? -1 : x > y;
+}

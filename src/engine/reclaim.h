@@ -1,0 +1,30 @@
+/*
+ * reclaim.h
+ *		Running tasks are taken back.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_RECLAIM_H
+#define TQ_RECLAIM_H
+
+#include "nodes/pg_list.h"
+
+#include "engine/state.h"
+#include "shared/running.h"
+
+/* A running task that is to be taken back. */
+typedef struct TqLoss
+{
+	const TqRunning *running;
+	int32            worker_id; /* whose registration has ended; 0: none */
+	TimestampTz      now;
+	bool             busy; /* somebody is just deciding about it */
+} TqLoss;
+
+extern bool  tq_lose_try(TqCall *call, TqLoss *loss);
+extern int64 tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge);
+extern int   tq_lose_scan(TimestampTz now, bool settled, int passed,
+						  TqRunning *found, int max, TimestampTz *next);
+extern int   tq_lose_compare(const void *a, const void *b);
+
+#endif /* TQ_RECLAIM_H */

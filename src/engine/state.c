@@ -1,0 +1,673 @@
+/*
+ * state.c
+ *		The one door: every change of a task's state.
+ *
+ * A task has ten states.  moves[] says which may follow which; nothing else
+ * in the extension writes the column state.  The door also writes what
+ * belongs to a state (position, lease, worker, version), puts the row where
+ * it belongs (live in taskq.task, finished in the archive, or nowhere), and
+ * notes what the transaction's end must tell shared memory.
+ *
+ * A live task is read by the caller and not locked: tq_state_enter returns
+ * false when the row has changed since, and the caller begins again with a
+ * new snapshot.  A finished task has been taken out of the archive by the
+ * caller (tq_row_take_archived), who therefore owns it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_collation_d.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "engine/history.h"
+#include "engine/id.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "store/large.h"
+#include "xact/metric_note.h"
+#include "xact/position_note.h"
+#include "xact/xact.h"
+
+#define TO(state) (1 << (state))
+
+/* The contract's table of moves, each edge once. */
+static const int moves[] = {
+	[TQ_STATE_PENDING] = TO(TQ_STATE_RUNNING) | TO(TQ_STATE_BLOCKED) |
+						 TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DEAD) |
+						 TO(TQ_STATE_CANCELLED) | TO(TQ_STATE_REDUNDANT) |
+						 TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED),
+
+	[TQ_STATE_BLOCKED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_SUSPENDED) |
+						 TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) |
+						 TO(TQ_STATE_REDUNDANT) | TO(TQ_STATE_DONE) |
+						 TO(TQ_STATE_FILTERED),
+
+	[TQ_STATE_RUNNING] = TO(TQ_STATE_DONE) | TO(TQ_STATE_PENDING) |
+						 TO(TQ_STATE_BLOCKED) | TO(TQ_STATE_DEAD) |
+						 TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_FILTERED) |
+						 TO(TQ_STATE_CANCELLED),
+
+	[TQ_STATE_SUSPENDED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						   TO(TQ_STATE_DONE) | TO(TQ_STATE_FILTERED) |
+						   TO(TQ_STATE_DEAD) | TO(TQ_STATE_CANCELLED) |
+						   TO(TQ_STATE_REDUNDANT) | TO(TQ_STATE_RECREATED),
+
+	[TQ_STATE_DONE] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+					  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DEAD) |
+					  TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
+					  TO(TQ_STATE_RECREATED),
+
+	[TQ_STATE_DEAD] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+					  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DONE) |
+					  TO(TQ_STATE_FILTERED) | TO(TQ_STATE_REDUNDANT) |
+					  TO(TQ_STATE_RECREATED),
+
+	[TQ_STATE_FILTERED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						  TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DONE) |
+						  TO(TQ_STATE_DEAD) | TO(TQ_STATE_REDUNDANT) |
+						  TO(TQ_STATE_RECREATED),
+
+	[TQ_STATE_CANCELLED] = TO(TQ_STATE_PENDING) | TO(TQ_STATE_BLOCKED) |
+						   TO(TQ_STATE_RECREATED),
+
+	[TQ_STATE_REDUNDANT] = 0,
+	[TQ_STATE_RECREATED] = 0};
+
+TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
+
+static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+static void not_entered(TqCall *call, TqQueue *queue, TqTask *task,
+						const TqMove *move);
+static void replace(TqCall *call, TqQueue *queue, TqTask *task,
+					TimestampTz due_at, TqMove *move);
+static void replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					 const TqMove *move);
+static void enter_live(TqTask *task, const TqMove *move, TimestampTz now);
+static void enter_running(TqTask *task, const TqMove *move);
+static bool enter_finished(const TqQueue *queue, TqTask *task,
+						   const TqMove *move);
+static int  descent_rank(TqState state);
+static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
+					  bool was_live, bool leaves_trace);
+static void note_intents(const TqQueue *queue, TqTask *task, TqState from,
+						 int32 held_by);
+
+bool
+tq_state_is_legal(TqState from, TqState to)
+{
+	return TQ_STATE_IS_VALID(from) && TQ_STATE_IS_VALID(to) &&
+		   (moves[from] & TO(to)) != 0;
+}
+
+/*
+ * Move a task to another state; TQ005 if that is not a legal move.  What
+ * the caller has changed in *task beforehand (attempt, errors, result,
+ * message) is written with it.
+ */
+bool
+tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
+			   const TqMove *wanted)
+{
+	TqMove  move = *wanted;
+	TqState from = (TqState) task->f.state;
+	int32   held_by = task->f.worker_id;
+	int64   claimed_at = task->f.claimed_at;
+	bool    was_live = !task->archived;
+	bool    leaves_trace = true;
+
+	if (!tq_state_is_legal(from, move.to))
+		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
+	if (tq_step_is(task) && tq_step_hooks.moving != NULL)
+		tq_step_hooks.moving(call, queue, task, &move);
+	if (!move.refused)
+		entering(call, queue, task, &move);
+	if (move.refused)
+		return false;
+
+	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
+		task->f.descent = (int16) from;
+	task->f.version++;
+	/* somebody asked for it, whoever carries it out */
+	if (move.to == TQ_STATE_CANCELLED && move.reason == TQ_REASON_NONE)
+		move.reason = TQ_REASON_MANUAL;
+	task->f.reason = (int16) move.reason;
+	task->f.flags &= ~TQ_FLAG_IN_LINE;
+	if (move.to == TQ_STATE_RUNNING)
+		enter_running(task, &move);
+	else if (TQ_STATE_IS_LIVE(move.to))
+		enter_live(task, &move, tq_clock_dispatch());
+	else
+		leaves_trace = enter_finished(queue, task, &move);
+	task->f.state = (int16) move.to;
+
+	TQ_DEBUG_POINT("state_before_write");
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!write_row(call, task, &move, was_live, leaves_trace))
+	{
+		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
+		return false;
+	}
+	TQ_FAULT_POINT("state_after_write");
+	tq_xact_count(queue->queue_id, from, move.to);
+	tq_metrics_moved(task, from, move.end, claimed_at);
+	note_intents(queue, task, from, held_by);
+	/* a step that was blocked by its parents may be so by its key now */
+	if (move.to != from && (queue->options.history || tq_step_is(task)))
+		tq_history_write(call, task, from);
+	entered(call, queue, task, from, &move);
+	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
+		tq_step_hooks.moved(call, queue, task, from, &move);
+	return true;
+}
+
+/*
+ * Write changes that keep the state: lease, checkpoint, a request to stop.
+ */
+bool
+tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	task->f.version++;
+	tq_large_plan(task);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_update(call, task, true))
+	{
+		tq_places_not_taken(task);
+		return false;
+	}
+	tq_large_write(task);
+	note_intents(queue, task, (TqState) task->f.state, task->f.worker_id);
+	return true;
+}
+
+/*
+ * Write a waiting task whose payload and settings have been replaced; a
+ * pending one is due at due_at (0: now).  It stays suspended, or becomes
+ * pending or blocked as its key wants it.
+ */
+bool
+tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
+				 TimestampTz due_at)
+{
+	TqState from = (TqState) task->f.state;
+	TqMove  move;
+
+	replace(call, queue, task, due_at, &move);
+	tq_large_plan(task);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_update(call, task, true))
+	{
+		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
+		return false;
+	}
+	tq_large_write(task);
+	replaced(call, queue, task, from, &move);
+	return true;
+}
+
+/*
+ * As tq_state_rewrite, into a queue that may be another one, with a
+ * reference that may be new: TQ006 when a live task there has it.
+ */
+bool
+tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
+				  TimestampTz due_at)
+{
+	TqState from = (TqState) task->f.state;
+	TqMove  move;
+	int64   holder;
+	TqState holder_state;
+
+	replace(call, queue, task, due_at, &move);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_delete(call, task, true))
+	{
+		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
+		return false;
+	}
+	task->f.queue_id = queue->queue_id;
+	tq_large_store(task);
+	if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE], &holder,
+					   &holder_state))
+		tq_error_reference_exists(
+			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
+			holder_state);
+	replaced(call, queue, task, from, &move);
+	return true;
+}
+
+/*
+ * Another reason for a finished task, which the caller has taken out of the
+ * archive, and what else of it he has changed.  State and place stay.
+ */
+void
+tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
+{
+	TqMove move = {0};
+
+	move.to = (TqState) task->f.state;
+	task->f.version++;
+	task->f.reason = (int16) reason;
+	tq_large_store(task);
+	tq_xact_begin();
+	tq_row_insert_archive(call, task);
+	entered(call, queue, task, move.to, &move);
+}
+
+/*
+ * Take a waiting task away, which is no move; false when it has changed.
+ */
+bool
+tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqState from = (TqState) task->f.state;
+	TqMove  move = {0};
+
+	entering(call, queue, task, &move);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_delete(call, task, true))
+	{
+		tq_places_not_taken(task);
+		return false;
+	}
+	task->f.state = 0;
+	tq_places_put(task);
+	if (task->f.large != 0)
+		tq_large_remove_all(task->f.task_id);
+	tq_xact_count(task->f.queue_id, from, 0);
+	tq_xact_ended(task->f.task_id, 0);
+	entered(call, queue, task, from, &move);
+	return true;
+}
+
+/*
+ * A finished task was taken out of the archive, for good.  No queue (NULL):
+ * that was dropped, and nobody waits there.
+ */
+void
+tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
+{
+	TqState from = (TqState) task->f.state;
+	TqMove  move = {0};
+
+	task->f.state = 0;
+	if (queue != NULL)
+		entered(call, queue, task, from, &move);
+}
+
+/*
+ * A task comes into being, pending, blocked or suspended; the caller has
+ * filled in all but what belongs to the state.  False when a live task has
+ * the reference: *holder.
+ */
+bool
+tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
+				bool unique_reference, int64 *holder, TqState *holder_state)
+{
+	TqMove      move = {0};
+	TimestampTz now = tq_clock_dispatch();
+
+	move.to = state;
+	move.due_at = task->f.run_at;
+	move.is_new = true;
+	if (task->f.run_at == 0)
+		task->f.run_at = now;
+	entering(call, queue, task, &move);
+	enter_live(task, &move, now);
+	task->f.state = (int16) move.to;
+	tq_large_plan(task);
+	tq_xact_begin();
+	tq_places_taking(task);
+	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
+	{
+		tq_places_not_taken(task);
+		not_entered(call, queue, task, &move);
+		return false;
+	}
+	tq_large_write(task);
+	tq_xact_count(queue->queue_id, 0, task->f.state);
+	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
+	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
+	if (queue->options.history || tq_step_is(task))
+		tq_history_write(call, task, 0);
+	entered(call, queue, task, 0, &move);
+	return true;
+}
+
+/* When a running task is to be looked at: its lease or its time is up. */
+TimestampTz
+tq_state_running_until(const TqQueue *queue, const TqTask *task)
+{
+	TimestampTz      until = task->f.lease_until;
+	TqOptions        room;
+	const TqOptions *options = tq_state_options(queue, task, &room);
+
+	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
+		until = Min(until, task->f.claimed_at + options->time_limit);
+	return until;
+}
+
+/*
+ * The options that hold for a task: its queue's, under its own.  Those of a
+ * row that somebody has written by hand may be bad: then the queue's alone,
+ * so that the task can still be ended.
+ */
+const TqOptions *
+tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
+{
+	MemoryContext mine = CurrentMemoryContext;
+
+	if (task->isnull[TQ_COL_OPTIONS])
+		return &queue->options;
+	*room = queue->options;
+	PG_TRY();
+	{
+		tq_options_read_task(room,
+							 DatumGetJsonbP(task->value[TQ_COL_OPTIONS]));
+	}
+	PG_CATCH();
+	{
+		/* reading options holds nothing that would have to be released */
+		MemoryContextSwitchTo(mine);
+		FlushErrorState();
+		*room = queue->options;
+	}
+	PG_END_TRY();
+	return room;
+}
+
+/* Let the line of its key say where a task goes. */
+static void
+entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	if (tq_state_hooks.entering != NULL)
+		tq_state_hooks.entering(call, queue, task, move);
+}
+
+static void
+entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		const TqMove *move)
+{
+	if (tq_state_hooks.entered != NULL)
+		tq_state_hooks.entered(call, queue, task, from, move);
+}
+
+/* The row was not written: nobody has to make way for it. */
+static void
+not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
+{
+	if (tq_state_hooks.left != NULL && !move->in_line &&
+		(move->to == TQ_STATE_PENDING || move->cleared) &&
+		!task->isnull[TQ_COL_KEY])
+		tq_state_hooks.left(call, queue, task->value[TQ_COL_KEY]);
+}
+
+/* What tq_state_rewrite and tq_state_relocate do before they write. */
+static void
+replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
+		TqMove *move)
+{
+	memset(move, 0, sizeof(*move));
+	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
+		   task->f.state != TQ_STATE_RUNNING);
+	move->to = (TqState) task->f.state;
+	if (task->f.flags & TQ_FLAG_IN_LINE)
+		move->to = TQ_STATE_PENDING;
+	move->due_at = due_at;
+	entering(call, queue, task, move);
+	task->f.flags &= ~TQ_FLAG_IN_LINE;
+	enter_live(task, move, tq_clock_dispatch());
+	task->f.state = (int16) move->to;
+	task->f.version++;
+}
+
+/* And what they do afterwards. */
+static void
+replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		 const TqMove *move)
+{
+	Datum key = task->isnull[TQ_COL_KEY] ? (Datum) 0 : task->value[TQ_COL_KEY];
+
+	tq_xact_count(task->queue_before, from, 0);
+	tq_xact_count(queue->queue_id, 0, task->f.state);
+	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
+	entered(call, queue, task, from, move);
+	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&
+		(task->queue_before != queue->queue_id || key == (Datum) 0 ||
+		 !DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, key,
+											   task->key_before))))
+		tq_state_hooks.left(call, tq_queue_by_id(task->queue_before),
+							task->key_before);
+}
+
+/* Pending, blocked or suspended: nobody holds it. */
+static void
+enter_live(TqTask *task, const TqMove *move, TimestampTz now)
+{
+	task->f.claimed_at = DT_NOBEGIN;
+	task->f.lease_until = DT_NOEND;
+	task->f.worker_id = 0;
+	tq_task_clear(task, TQ_COL_WAKE_AT);
+	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
+	if (move->to != TQ_STATE_SUSPENDED)
+		tq_task_clear(task, TQ_COL_SUSPENDED_AT);
+	else if (task->isnull[TQ_COL_SUSPENDED_AT])
+		tq_task_set(task, TQ_COL_SUSPENDED_AT,
+					TimestampTzGetDatum(tq_clock_wall()));
+	if (move->to == TQ_STATE_PENDING)
+	{
+		task->f.run_at = move->due_at != 0 ? move->due_at : now;
+		task->f.available_at = task->f.run_at;
+		if (task->f.run_at > now)
+			tq_task_set(task, TQ_COL_WAKE_AT,
+						TimestampTzGetDatum(task->f.run_at));
+		return;
+	}
+	if (move->due_at != 0)
+		task->f.run_at = move->due_at;
+	if (move->waits)
+		task->f.flags |= TQ_FLAG_IN_LINE;
+	task->f.available_at = DT_NOEND;
+}
+
+static void
+enter_running(TqTask *task, const TqMove *move)
+{
+	task->f.token = tq_id_next_token(task->f.task_id, task->f.token);
+	task->f.attempt++;
+	task->f.claimed_at = move->claimed_at;
+	task->f.worker_id = move->worker_id;
+	task->f.lease_until = move->lease_until;
+}
+
+/*
+ * A finished task goes into the archive, or nowhere (false).  Rows that
+ * live as long as taskq.retention says go into the leaf being filled; all
+ * others are kept with a time of their own, and so is everything that must
+ * be found by its reference for a while.
+ */
+static bool
+enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
+{
+	const int64      month = 30 * USECS_PER_DAY;
+	TqOptions        room;
+	const TqOptions *options = tq_state_options(queue, task, &room);
+	TqRetention      retention = options->retention;
+	TimestampTz      now = tq_clock_wall();
+	int64            server = (int64) tq_guc_retention * USECS_PER_SEC;
+	int64            window = 0;
+
+	/* it stays as long as its workflow */
+	if (tq_step_is(task))
+		retention.keep = TQ_KEEP_FOREVER;
+	else if (move->trace == TQ_TRACE_NONE)
+		return false;
+	if (!task->isnull[TQ_COL_REFERENCE])
+		window = options->reference_window;
+	if (move->to == TQ_STATE_DEAD && !tq_step_is(task))
+	{
+		if (retention.keep == TQ_KEEP_NONE)
+			retention.keep = TQ_KEEP_DEFAULT;
+		if (options->retention_dead.keep != TQ_KEEP_DEFAULT)
+			retention = options->retention_dead;
+		else if (retention.keep != TQ_KEEP_FOREVER)
+		{
+			if (retention.keep == TQ_KEEP_DEFAULT)
+				retention.span = server;
+			retention.keep = TQ_KEEP_SPAN;
+			retention.span = Max(retention.span, month);
+		}
+	}
+	else if (retention.keep == TQ_KEEP_NONE)
+	{
+		if (move->trace == TQ_TRACE_KEEP)
+			retention.keep = TQ_KEEP_DEFAULT;
+		else if (window == 0)
+			return false;
+		else
+		{
+			retention.keep = TQ_KEEP_SPAN;
+			retention.span = 0;
+		}
+	}
+	if (window == TQ_FOREVER)
+		retention.keep = TQ_KEEP_FOREVER;
+	else if (window > 0 && retention.keep != TQ_KEEP_FOREVER)
+	{
+		if (retention.keep == TQ_KEEP_DEFAULT)
+			retention.span = server;
+		retention.keep = TQ_KEEP_SPAN;
+		retention.span = Max(retention.span, window);
+	}
+
+	task->f.lease_until = DT_NOEND;
+	tq_task_clear(task, TQ_COL_SUSPENDED_AT);
+	tq_task_set(task, TQ_COL_FINISHED_AT, TimestampTzGetDatum(now));
+	tq_task_clear(task, TQ_COL_EXPIRES_AT);
+	if (retention.keep == TQ_KEEP_DEFAULT)
+	{
+		tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(tq_queue_bucket()));
+		return true;
+	}
+	tq_task_set(task, TQ_COL_EXPIRES_AT,
+				TimestampTzGetDatum(retention.keep == TQ_KEEP_FOREVER
+										? DT_NOEND
+										: now + retention.span));
+	tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(TQ_LEAF_KEEP));
+	return true;
+}
+
+/* How bad an outcome is: failure, suspension, filter, success. */
+static int
+descent_rank(TqState state)
+{
+	switch (state)
+	{
+		case TQ_STATE_DEAD:
+			return 4;
+		case TQ_STATE_SUSPENDED:
+			return 3;
+		case TQ_STATE_FILTERED:
+			return 2;
+		case TQ_STATE_DONE:
+			return 1;
+		case TQ_STATE_PENDING:
+		case TQ_STATE_BLOCKED:
+		case TQ_STATE_RUNNING:
+		case TQ_STATE_CANCELLED:
+		case TQ_STATE_REDUNDANT:
+		case TQ_STATE_RECREATED:
+			break;
+	}
+	return 0;
+}
+
+static bool
+write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
+		  bool leaves_trace)
+{
+	int64   holder;
+	TqState holder_state;
+
+	if (TQ_STATE_IS_LIVE(move->to))
+	{
+		tq_large_plan(task);
+		if (was_live)
+		{
+			if (!tq_row_update(call, task, !move->no_wait))
+				return false;
+			tq_large_write(task);
+			return true;
+		}
+		if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE],
+						   &holder, &holder_state))
+			tq_error_reference_exists(
+				TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
+				holder_state);
+		tq_large_write(task);
+		task->archived = false;
+		return true;
+	}
+
+	if (was_live && !tq_row_delete(call, task, !move->no_wait))
+		return false;
+	if (leaves_trace)
+	{
+		tq_large_store(task);
+		tq_row_insert_archive(call, task);
+		task->archived = true;
+	}
+	else if (task->f.large != 0 || task->large_dropped != 0)
+		tq_large_remove_all(task->f.task_id);
+	return true;
+}
+
+/*
+ * What the transaction's end must tell shared memory; held_by is the worker
+ * that a running task had.
+ */
+static void
+note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
+{
+	tq_places_put(task);
+	if (task->f.state == TQ_STATE_RUNNING)
+	{
+		TqRunning running;
+
+		running.task_id = task->f.task_id;
+		running.token = task->f.token;
+		running.version = task->f.version;
+		running.due_at = tq_state_running_until(queue, task);
+		running.worker_id = task->f.worker_id;
+		running.queue_id = task->f.queue_id;
+		running.tid = task->tid;
+		tq_xact_running(&running);
+	}
+	else if (from == TQ_STATE_RUNNING)
+		tq_xact_stopped(task->f.task_id, task->f.version, task->f.queue_id,
+						held_by);
+	if (from == TQ_STATE_RUNNING && queue->options.notify &&
+		queue->options.max_running > 0)
+		tq_xact_ring(queue->queue_id);
+	if (!TQ_STATE_IS_LIVE(task->f.state))
+		tq_xact_ended(task->f.task_id, (TqState) task->f.state);
+	if (task->f.state == TQ_STATE_PENDING && !task->isnull[TQ_COL_WAKE_AT])
+		tq_xact_due(task->f.run_at);
+}

@@ -1,0 +1,102 @@
+/*
+ * state.h
+ *		The one door: every change of a task's state.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STATE_H
+#define TQ_STATE_H
+
+#include "cache/queue.h"
+#include "shared/metric.h"
+#include "store/row.h"
+
+typedef enum TqTrace
+{
+	TQ_TRACE_BY_QUEUE, /* what the queue's retention says */
+	TQ_TRACE_KEEP,
+	TQ_TRACE_NONE
+} TqTrace;
+
+typedef struct TqMove
+{
+	TqState     to;
+	TqReason    reason;
+	const char *wanted;  /* words for the error: "claimed" */
+	bool        no_wait; /* give up on a row that is being changed */
+
+	/* to running */
+	int32       worker_id;
+	TimestampTz claimed_at;
+	TimestampTz lease_until; /* DT_NOEND: none */
+
+	/* to pending */
+	TimestampTz due_at; /* 0: now */
+
+	/* of its workflow */
+	bool released;  /* it has nothing to wait for any more */
+	bool sent_back; /* it waits again, since a parent does */
+	bool revived;   /* its instance had ended, and goes on */
+
+	/* of the line of its key */
+	bool is_new;  /* a task that was not there before */
+	bool in_line; /* the line itself moves it */
+	bool waits;   /* to blocked, by others of its key */
+	bool refused; /* would have to wait for somebody */
+	bool cleared; /* others of the key were moved back for it */
+
+	/* to a finished state */
+	TqTrace trace;
+
+	/* from running: how the attempt ended */
+	TqEnd end;
+} TqMove;
+
+/*
+ * What upper layers add to each move.  They fill these in at load; a NULL
+ * does nothing.
+ */
+typedef struct TqStateHooks
+{
+	/* may turn a move to pending into one to blocked; to 0: taken away */
+	void (*entering)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+	/* after the row is written, in the same transaction */
+	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+	/*
+	 * A task of the key, which is locked, is to be submitted so, with the
+	 * reference (0: none); false, and nothing is moved: a live task has
+	 * that, which stays, or keeps every other one out.
+	 */
+	bool (*inserting)(TqCall *call, TqQueue *queue, Datum key,
+					  TqInsertion insertion, Datum reference, bool keeps_out,
+					  int64 *holder, TqState *holder_state);
+	/* another rule holds for its keys; nobody else changes its tasks */
+	void (*rearrange)(TqCall *call, TqQueue *queue);
+	/* it has another queue or key than before, or none */
+	void (*left)(TqCall *call, TqQueue *queue, Datum key);
+} TqStateHooks;
+
+extern PGDLLIMPORT TqStateHooks tq_state_hooks;
+
+extern bool tq_state_is_legal(TqState from, TqState to);
+extern bool tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
+						   const TqMove *move);
+extern bool tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task);
+extern bool tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
+							TqState state, bool unique_reference,
+							int64 *holder, TqState *holder_state);
+extern bool tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
+							 TimestampTz due_at);
+extern bool tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
+							  TimestampTz due_at);
+extern void tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task,
+							  TqReason reason);
+extern bool tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task);
+extern void tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task);
+extern TimestampTz      tq_state_running_until(const TqQueue *queue,
+											   const TqTask  *task);
+extern const TqOptions *tq_state_options(const TqQueue *queue,
+										 const TqTask *task, TqOptions *room);
+
+#endif /* TQ_STATE_H */

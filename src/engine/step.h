@@ -1,0 +1,84 @@
+/*
+ * step.h
+ *		Tasks that are steps of a workflow: what the layer of workflows does
+ *		where they pass, and what may not be done with them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_H
+#define TQ_STEP_H
+
+#include "engine/state.h"
+
+/* Columns that a claim of a step has and that of a plain task leaves null. */
+typedef enum TqCarryColumn
+{
+	TQ_CARRY_WORKFLOW_ID,
+	TQ_CARRY_WORKFLOW,
+	TQ_CARRY_STEP,
+	TQ_CARRY_HANDLER,
+	TQ_CARRY_CONFIG,
+	TQ_CARRY_INPUT,
+	TQ_CARRY_DEPENDENCY_RESULTS,
+	TQ_CARRY_COLUMNS
+} TqCarryColumn;
+
+/* What a move of a step may do to its instance. */
+typedef enum TqGateKind
+{
+	TQ_GATE_END,     /* a step ends, well as far as is known */
+	TQ_GATE_FAILURE, /* or not; or it goes back, and may be asked to stop */
+	TQ_GATE_ALONE,   /* a signal comes, the instance or a list is cancelled */
+	TQ_GATE_REPAIR   /* what has failed goes on, in those around as well */
+} TqGateKind;
+
+struct TqExplain;
+
+/* The layer of workflows fills these in at load. */
+typedef struct TqStepHooks
+{
+	/* a step is about to be repaired, or put aside, if it lets that happen */
+	void (*returning)(TqCall *call, const TqTask *task);
+	/* some of a list of tasks may be steps, and are about to be moved */
+	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
+					   const TqGateKind *kinds, int count, int right);
+	/* a step is about to be moved: where to may be changed, or refused when
+	 * somebody would have to be waited for */
+	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+	/* a step was moved */
+	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				  const TqMove *move);
+	/* what a worker is told of a step beside the task; its payload, if it
+	 * has none of its own */
+	void (*carry)(TqTask *task, Datum *values, bool *nulls);
+	Datum (*payload)(const TqTask *task, bool *isnull);
+	/* a duty: steps whose time is up; and when it is due again, dispatch
+	 * clock */
+	int64 (*ring_timers)(int limit);
+	TimestampTz (*next_timer)(void);
+	/* a duty: instances that are kept no longer, and what is theirs */
+	int64 (*remove_ended)(int limit);
+	/* its name; NULL: the workflow is gone */
+	char *(*name)(const TqTask *task);
+	/* in words, after its state: why it is in it and what to do, as far as
+	 * that is for its workflow to say; false: nothing was said */
+	bool (*explain)(struct TqExplain *e, const TqTask *task);
+} TqStepHooks;
+
+extern PGDLLIMPORT TqStepHooks tq_step_hooks;
+
+static inline bool
+tq_step_is(const TqTask *task)
+{
+	return !task->isnull[TQ_COL_WORKFLOW_ID];
+}
+
+/* A move of one step, in a call of its own; false: it was not moved. */
+typedef bool (*TqStepMove)(TqCall *call, void *arg);
+
+extern void tq_step_refuse(const TqTask *task, const char *wanted);
+extern bool tq_step_alone(TqStepMove move, void *arg, bool *busy);
+extern void tq_step_may_wait(void);
+extern int  tq_step_wait_briefly(void);
+
+#endif /* TQ_STEP_H */

@@ -1,0 +1,500 @@
+/*
+ * worker.c
+ *		Who a worker's name is: a registration, or a label.
+ *
+ * Names are resolved once in a session and kept until a registration or a
+ * death is announced (base/catalog.c).
+ *
+ * A label is the name of a worker that claims without having registered: a
+ * row of taskq.worker, too, so that tasks can name it by a number.  It tells
+ * nothing of the worker but, to the hour, when it last claimed (forget_worker.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "engine/liveness.h"
+#include "engine/worker.h"
+#include "store/row.h"
+#include "xact/xact.h"
+
+/* What a session knows of a name. */
+typedef struct KnownWorker
+{
+	char          name[TQ_MAX_NAME + 1];
+	int32         worker_id; /* 0: neither registered nor a label */
+	TqWorkerState state;
+	Oid           role;
+	TqTags        tags;
+	bool          draining;
+	int           max_running;
+	char        **queues; /* NULL: all */
+	int           queue_count;
+	TimestampTz   used_at; /* of a label, as of its row */
+} KnownWorker;
+
+/* And of a role. */
+typedef struct KnownRole
+{
+	int32 role_id;
+	Oid   role;
+} KnownRole;
+
+static MemoryContext known_context = NULL;
+static HTAB         *known = NULL;
+static HTAB         *known_roles = NULL;
+static uint64        known_generation = 0;
+
+#define SELECT_WORKER                                                         \
+	"SELECT w.worker_id, w.state::integer, w.role_id, w.tags, w.draining,"    \
+	"       w.max_running, w.queues, w.registered_at FROM taskq.worker w"
+
+/* Each by an index of its own. */
+static TqStmt stmt_find_living = {
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = 1", 1, {TEXTOID}, NULL};
+
+static TqStmt stmt_find_past = {SELECT_WORKER
+								" WHERE w.name = $1 AND w.state <> 3"
+								" ORDER BY w.worker_id DESC LIMIT 1",
+								1,
+								{TEXTOID},
+								NULL};
+
+static TqStmt stmt_find_label = {
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = 3"
+				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
+	1,
+	{TEXTOID},
+	NULL};
+
+/* Nobody waits for whoever else is using it. */
+static TqStmt stmt_use_label = {
+	"UPDATE taskq.worker SET registered_at = $2"
+	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
+	"                     WHERE w.worker_id = $1 AND w.state = 3"
+	"                       FOR UPDATE SKIP LOCKED)",
+	2,
+	{INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+/* It belongs to nobody, and a claim waits for nobody. */
+static TqStmt stmt_add_label = {
+	"INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)"
+	" VALUES ($1, 3, 0, '{}', $2) ON CONFLICT DO NOTHING",
+	2,
+	{TEXTOID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_name = {
+	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
+
+static KnownWorker *look_up(const char *name);
+static KnownWorker *look_up_caller(const char *name);
+static void         forget_known(void);
+static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
+static Oid    role_of(int32 role_id);
+static bool   label_is_fresh(const KnownWorker *worker);
+static void   use_label(KnownWorker *worker, const char *name);
+static bool   write_label(TqStmt *stmt, Datum which, TimestampTz now,
+						  int expected);
+static void   tell(const KnownWorker *worker, TqWorker *result);
+static char **strings_of(Datum array, int *count);
+static void   require_name(const KnownWorker *worker);
+static KnownWorker *require_active(KnownWorker *worker, const char *name);
+
+/*
+ * The worker that a claim names.  A registered one must be alive, and
+ * current_user must be allowed to use its name; any other name is a label.
+ */
+void
+tq_worker_for_claim(const char *name, TqWorker *result)
+{
+	KnownWorker *worker = look_up_caller(name);
+
+	if (worker->worker_id != 0 && worker->state == TQ_WORKER_DEAD)
+		tq_error_no_such_worker(name, true);
+	if (worker->worker_id != 0 && worker->state == TQ_WORKER_ACTIVE)
+		tell(worker, result);
+	else if (!label_is_fresh(worker))
+		use_label(worker, name);
+	result->worker_id = worker->worker_id;
+}
+
+/*
+ * The same for a call that claims nothing: a label is of no matter to it, and
+ * is not written.
+ */
+void
+tq_worker_if_registered(const char *name, TqWorker *result)
+{
+	KnownWorker *worker = look_up(name);
+
+	if (worker->worker_id != 0 &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		tq_worker_for_claim(name, result);
+}
+
+/*
+ * Would a claim by that name have to write a row first?  It is not registered
+ * then, and no label that was used lately.
+ */
+bool
+tq_worker_is_new(const char *name)
+{
+	KnownWorker *worker = look_up(name);
+
+	if (worker->worker_id != 0 &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		return false;
+	if (!label_is_fresh(worker))
+		read_known(worker, &stmt_find_label, name);
+	return !label_is_fresh(worker);
+}
+
+/*
+ * The names of all queues of a registered worker, in turn.  They are copies:
+ * what the session knows may be read anew from queue to queue.
+ */
+char **
+tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
+{
+	char **names = worker->queues;
+	char **copies;
+
+	*count = worker->queue_count;
+	if (names == NULL)
+		names = tq_queue_names(count);
+	copies = palloc(sizeof(char *) * (*count + 1));
+	for (int i = 0; i < *count; i++)
+		copies[i] = pstrdup(names[(turn + (uint32) i) % (uint32) *count]);
+	return copies;
+}
+
+/* The number of a worker that must be registered and alive, else TQ007. */
+int32
+tq_worker_active(const char *name)
+{
+	return require_active(look_up(name), name)->worker_id;
+}
+
+/* The same, which is a sign of its life. */
+void
+tq_worker_registered(const char *name, TqWorker *result)
+{
+	KnownWorker *worker = require_active(look_up_caller(name), name);
+
+	tell(worker, result);
+	result->worker_id = worker->worker_id;
+}
+
+/*
+ * What is known of a name, which is no sign of life; 0 when it was never
+ * used.  Somebody's registration is for who may use its name, or may_read.
+ */
+TqWorkerState
+tq_worker_look(const char *name, bool may_read, TqWorker *result)
+{
+	KnownWorker *worker = look_up(name);
+
+	memset(result, 0, sizeof(*result));
+	if (worker->worker_id == 0)
+		return (TqWorkerState) 0;
+	if (!may_read &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		require_name(worker);
+	if (worker->state == TQ_WORKER_ACTIVE)
+		tell(worker, result);
+	result->worker_id = worker->worker_id;
+	return worker->state;
+}
+
+static void
+tell(const KnownWorker *worker, TqWorker *result)
+{
+	result->registered = true;
+	result->role = worker->role;
+	result->tags = worker->tags;
+	result->draining = worker->draining;
+	result->max_running = worker->max_running;
+	result->queues = worker->queues;
+	result->queue_count = worker->queue_count;
+	result->generation = known_generation;
+}
+
+/* Has nothing been announced since a registered worker was looked up? */
+bool
+tq_worker_is_current(const TqWorker *worker)
+{
+	return !worker->registered ||
+		   worker->generation == tq_catalog_worker_generation();
+}
+
+/* The name behind a number; NULL if there is none. */
+char *
+tq_worker_name(int32 worker_id)
+{
+	TqSpi spi;
+	Datum arg = Int32GetDatum(worker_id);
+	char *name = NULL;
+
+	if (worker_id == 0)
+		return NULL;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_name, &arg, NULL, 1) > 0)
+		name = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return name;
+}
+
+/*
+ * What is known of a name: the living worker, else the newest of the past,
+ * else the label; worker_id 0 when it was never used.
+ */
+static KnownWorker *
+look_up(const char *name)
+{
+	KnownWorker *worker;
+	bool         found;
+
+	if (known == NULL || known_generation != tq_catalog_worker_generation())
+		forget_known();
+	worker = hash_search(known, name, HASH_FIND, NULL);
+	if (worker != NULL)
+		return worker;
+
+	/* not kept when reading it fails */
+	worker = palloc0(sizeof(KnownWorker));
+	read_known(worker, &stmt_find_living, name);
+	if (worker->worker_id == 0)
+		read_known(worker, &stmt_find_past, name);
+	if (worker->worker_id == 0)
+		read_known(worker, &stmt_find_label, name);
+	if (worker->worker_id != 0)
+	{
+		KnownWorker *kept = hash_search(known, name, HASH_ENTER, &found);
+
+		memcpy((char *) kept + sizeof(kept->name),
+			   (char *) worker + sizeof(worker->name),
+			   sizeof(KnownWorker) - sizeof(worker->name));
+		return kept;
+	}
+	return worker;
+}
+
+/* Begin anew: something was announced, or nothing is known yet. */
+static void
+forget_known(void)
+{
+	HASHCTL ctl = {0};
+
+	if (known_context == NULL)
+		known_context = AllocSetContextCreate(
+			TopMemoryContext, "taskq workers", ALLOCSET_SMALL_SIZES);
+	known = NULL;
+	MemoryContextReset(known_context);
+	ctl.hcxt = known_context;
+	ctl.keysize = sizeof(int32);
+	ctl.entrysize = sizeof(KnownRole);
+	known_roles = hash_create("taskq workers' roles", 16, &ctl,
+							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	ctl.keysize = TQ_MAX_NAME + 1;
+	ctl.entrysize = sizeof(KnownWorker);
+	known = hash_create("taskq workers", 16, &ctl,
+						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	known_generation = tq_catalog_worker_generation();
+}
+
+/*
+ * The same; if it is a registered worker, which current_user must be allowed
+ * to be, this is a sign of its life.
+ */
+static KnownWorker *
+look_up_caller(const char *name)
+{
+	for (;;)
+	{
+		KnownWorker *worker = look_up(name);
+
+		if (worker->worker_id == 0 || worker->state != TQ_WORKER_ACTIVE)
+			return worker;
+		require_name(worker);
+		if (tq_sign_call(worker->worker_id))
+			return worker;
+		/* it has ended, which this session did not know */
+		tq_catalog_forget();
+	}
+}
+
+static void
+read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
+{
+	TqSpi spi;
+	Datum arg = CStringGetTextDatum(name);
+	int32 role_id = 0;
+
+	worker->worker_id = 0;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(known_context);
+		bool          isnull;
+		Datum         value;
+
+		worker->worker_id = tq_spi_int4(0, 1, 0);
+		worker->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
+		role_id = tq_spi_int4(0, 3, 0);
+		worker->tags.tags =
+			strings_of(tq_spi_get(0, 4, &isnull), &worker->tags.count);
+		tq_arg_tags_sort(&worker->tags);
+		worker->draining = tq_spi_bool(0, 5);
+		worker->max_running = tq_spi_int4(0, 6, 0);
+		value = tq_spi_get(0, 7, &isnull);
+		worker->queues = isnull ? NULL
+								: strings_of(value, &worker->queue_count);
+		worker->used_at = tq_spi_time(0, 8, 0);
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	worker->role = role_of(role_id);
+}
+
+/* The OID behind the number of a role: few roles have many workers. */
+static Oid
+role_of(int32 role_id)
+{
+	KnownRole *entry;
+	Oid        role;
+
+	if (role_id == 0) /* a label's */
+		return InvalidOid;
+	entry = hash_search(known_roles, &role_id, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->role;
+	role = tq_role_oid(role_id);
+	entry = hash_search(known_roles, &role_id, HASH_ENTER, NULL);
+	entry->role = role;
+	return role;
+}
+
+/*
+ * May a claim use the label as it is known?  Its row tells to the hour when
+ * it was last used, and is removed only two hours after that, when no older
+ * transaction goes on (forget_worker.c): so it is there until the claim can be seen.
+ */
+static bool
+label_is_fresh(const KnownWorker *worker)
+{
+	return worker->worker_id != 0 && worker->state == TQ_WORKER_LABEL &&
+		   tq_clock_wall() - worker->used_at < USECS_PER_HOUR;
+}
+
+/*
+ * Make a label one that is used now, or a new one when there is none or
+ * somebody else has locked it, who may be removing it.
+ */
+static void
+use_label(KnownWorker *worker, const char *name)
+{
+	TimestampTz now = tq_clock_wall();
+
+	read_known(worker, &stmt_find_label, name);
+	if (label_is_fresh(worker))
+		return;
+	tq_xact_session_cache_changed();
+	if (worker->worker_id != 0)
+	{
+		bool used = write_label(&stmt_use_label,
+								Int32GetDatum(worker->worker_id), now,
+								SPI_OK_UPDATE);
+
+		if (used)
+			worker->used_at = now;
+
+		/* whoever has locked it uses it, too: there is time to try again */
+		if (used || now - worker->used_at < TQ_LABEL_KEPT)
+			return;
+	}
+	if (!write_label(&stmt_add_label, CStringGetTextDatum(name), now,
+					 SPI_OK_INSERT))
+		tq_call_snapshot();
+	read_known(worker, &stmt_find_label, name);
+	if (worker->worker_id == 0)
+		tq_error_serialization();
+}
+
+/* Of which label, and when; false when nothing was written. */
+static bool
+write_label(TqStmt *stmt, Datum which, TimestampTz now, int expected)
+{
+	Datum  args[2];
+	uint64 rows;
+	TqSpi  spi;
+
+	args[0] = which;
+	args[1] = TimestampTzGetDatum(now);
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(stmt, args, NULL, expected, 0);
+	tq_spi_leave(&spi);
+	return rows > 0;
+}
+
+/* The strings of a text[]. */
+static char **
+strings_of(Datum array, int *count)
+{
+	Datum *values;
+	bool  *nulls;
+	char **strings;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false,
+					  TYPALIGN_INT, &values, &nulls, count);
+	strings = palloc(sizeof(char *) * (*count + 1));
+	for (int i = 0; i < *count; i++)
+		strings[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(values[i]);
+	return strings;
+}
+
+/* A worker belongs to the role that registered it, and to managers. */
+bool
+tq_worker_may_be(Oid role)
+{
+	if (OidIsValid(role) && has_privs_of_role(GetUserId(), role))
+		return true;
+	return (tq_role_rights_all() & TQ_RIGHT_MANAGE) != 0;
+}
+
+static void
+require_name(const KnownWorker *worker)
+{
+	if (tq_worker_may_be(worker->role))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for this worker's name"),
+					errdetail("The worker was registered by another role.")));
+}
+
+/* TQ007 unless the worker is registered and not dead. */
+static KnownWorker *
+require_active(KnownWorker *worker, const char *name)
+{
+	if (worker->worker_id == 0 || worker->state == TQ_WORKER_LABEL ||
+		worker->state == TQ_WORKER_GONE)
+		tq_error_no_such_worker(name, false);
+	require_name(worker);
+	if (worker->state == TQ_WORKER_DEAD)
+		tq_error_no_such_worker(name, true);
+	return worker;
+}

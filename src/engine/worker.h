@@ -1,0 +1,55 @@
+/*
+ * worker.h
+ *		Workers: registering, signs of life, names.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_WORKER_H
+#define TQ_WORKER_H
+
+#include "base/arg.h"
+
+typedef enum TqWorkerState
+{
+	TQ_WORKER_ACTIVE = 1,
+	TQ_WORKER_DEAD = 2,
+	TQ_WORKER_LABEL = 3, /* claims without having registered */
+	TQ_WORKER_GONE = 4   /* deregistered, or replaced */
+} TqWorkerState;
+
+/* A label that was not used for that long may be removed. */
+#define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)
+
+typedef struct TqWorker
+{
+	int32 worker_id;
+	bool  registered;
+	/* of a registered one */
+	Oid    role; /* InvalidOid when it is gone */
+	TqTags tags;
+	bool   draining;
+	int    max_running; /* 0: any number */
+	char **queues;      /* NULL: all */
+	int    queue_count;
+	uint64 generation; /* of the announcements that this is as of */
+} TqWorker;
+
+/* worker.c */
+extern void   tq_worker_for_claim(const char *name, TqWorker *worker);
+extern void   tq_worker_registered(const char *name, TqWorker *worker);
+extern void   tq_worker_if_registered(const char *name, TqWorker *worker);
+extern bool   tq_worker_is_new(const char *name);
+extern bool   tq_worker_is_current(const TqWorker *worker);
+extern char **tq_worker_queues(const TqWorker *worker, uint32 turn,
+							   int *count);
+extern TqWorkerState tq_worker_look(const char *name, bool may_read,
+									TqWorker *worker);
+extern int32         tq_worker_active(const char *name);
+extern bool          tq_worker_may_be(Oid role);
+extern char         *tq_worker_name(int32 worker_id);
+
+/* registration.c */
+extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
+extern bool tq_worker_end_free(int32 worker_id, TqWorkerState how);
+
+#endif /* TQ_WORKER_H */

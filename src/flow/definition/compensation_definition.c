@@ -1,0 +1,87 @@
+/*
+ * compensation_definition.c
+ *		What takes a step back, in a definition.
+ *
+ * A compensation is kept as a step of its own beside the step that it belongs
+ * to: it is none of the template's, depends on nothing and nothing on it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/json.h"
+#include "base/types.h"
+#include "flow/definition/definition.h"
+#include "flow/definition/member.h"
+
+#define PREFIX "compensate:"
+
+/* {handler, queue, config}; never NULL. */
+TqStep *
+tq_compensate_read(TqProblems *problems, const char *path,
+				   const JsonbValue *value)
+{
+	TqStep    *step = palloc0(sizeof(TqStep));
+	bool       has_handler = false;
+	TqMembers  members;
+	JsonbValue member;
+
+	if (!tq_json_is_object(value))
+	{
+		tq_problem(problems, path, "must be an object");
+		return step;
+	}
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
+	{
+		if (strcmp(members.name, "handler") == 0)
+		{
+			has_handler = true;
+			step->handler =
+				tq_member_word(problems, members.path, &member, TQ_MAX_NAME);
+		}
+		else if (strcmp(members.name, "queue") == 0)
+			step->queue = tq_member_queue(problems, members.path, &member);
+		else if (strcmp(members.name, "config") == 0)
+			step->config = JsonbValueToJsonb(&member);
+		else
+			tq_problem(problems, members.path, "is unknown");
+	}
+	if (!has_handler)
+		tq_problem(problems, psprintf("%s.handler", path), "is missing");
+	return step;
+}
+
+/*
+ * Once all is known of the step: its compensation goes into the same queue
+ * unless it says otherwise, to the same workers, and is told what the step
+ * itself was told.
+ */
+void
+tq_compensate_finish(TqTemplate *template, int place, TqProblems *problems)
+{
+	const TqStep *step = &template->steps[place];
+	TqStep       *compensate = step->compensate;
+
+	if (template->on_failure != TQ_ON_FAILURE_COMPENSATE)
+	{
+		if (compensate != NULL)
+			tq_problem(problems, psprintf("steps[%d].compensate", place),
+					   "has a meaning for on_failure compensate only");
+		return;
+	}
+	if (step->name != NULL && strncmp(step->name, PREFIX, strlen(PREFIX)) == 0)
+		tq_problem(problems, psprintf("steps[%d].name", place),
+				   "begins like that of a compensation");
+	if (compensate == NULL)
+		return;
+	compensate->name = step->name;
+	compensate->type = TQ_STEP_STANDARD;
+	compensate->retryable = true;
+	if (compensate->queue == NULL)
+		compensate->queue = step->queue;
+	compensate->parents = step->parents;
+	compensate->has_priority = step->has_priority;
+	compensate->priority = step->priority;
+	compensate->tags = step->tags;
+}

@@ -1,0 +1,783 @@
+/*
+ * definition.c
+ *		Definitions of workflows, read and checked.
+ *
+ * A definition is read member by member; whatever is wrong with it is noted
+ * with its path, and reading goes on, so that one look tells everything.
+ * What has to do with more than one step is checked by graph.c.  Both take
+ * time in proportion to the size of the definition.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cache/options.h"
+#include "flow/definition/definition.h"
+#include "flow/definition/member.h"
+#include "flow/definition/value.h"
+
+#define MAX_WORDS 8192 /* bytes of a description */
+
+/* Members of a definition, and of a step. */
+typedef enum Member
+{
+	M_NAMESPACE,
+	M_NAME,
+	M_VERSION,
+	M_DESCRIPTION,
+	M_IDENTITY,
+	M_INPUT_SCHEMA,
+	M_QUEUE,
+	M_MAX_DURATION,
+	M_ON_FAILURE,
+	M_IDENTITY_WINDOW,
+	M_RETENTION,
+	M_STALE_AFTER,
+	M_STEPS,
+	M_TYPE,
+	M_HANDLER,
+	M_CONFIG,
+	M_DEPENDS_ON,
+	M_WHEN,
+	M_PAYLOAD,
+	M_RETRYABLE,
+	M_PRIORITY,
+	M_TAGS,
+	M_KEY,
+	M_COMPENSATE,
+	M_WORKFLOW,
+	M_SIGNAL,
+	M_TIMER,
+	M_BRANCHES,
+	M_FAILURE_STRATEGY,
+	M_PUBLISHES,
+	M_MAX_ATTEMPTS,
+	M_OPTION /* of the task's own options */
+} Member;
+
+typedef struct Known
+{
+	const char *name;
+	Member      member;
+} Known;
+
+static const Known of_template[] = {
+	{"namespace", M_NAMESPACE},   {"name", M_NAME},
+	{"version", M_VERSION},       {"description", M_DESCRIPTION},
+	{"identity", M_IDENTITY},     {"input_schema", M_INPUT_SCHEMA},
+	{"queue", M_QUEUE},           {"max_duration", M_MAX_DURATION},
+	{"on_failure", M_ON_FAILURE}, {"identity_window", M_IDENTITY_WINDOW},
+	{"retention", M_RETENTION},   {"stale_after", M_STALE_AFTER},
+	{"steps", M_STEPS},
+};
+
+static const Known of_step[] = {
+	{"name", M_NAME},
+	{"type", M_TYPE},
+	{"queue", M_QUEUE},
+	{"handler", M_HANDLER},
+	{"config", M_CONFIG},
+	{"depends_on", M_DEPENDS_ON},
+	{"when", M_WHEN},
+	{"payload", M_PAYLOAD},
+	{"retryable", M_RETRYABLE},
+	{"priority", M_PRIORITY},
+	{"tags", M_TAGS},
+	{"key", M_KEY},
+	{"compensate", M_COMPENSATE},
+	{"workflow", M_WORKFLOW},
+	{"signal", M_SIGNAL},
+	{"timer", M_TIMER},
+	{"branches", M_BRANCHES},
+	{"failure_strategy", M_FAILURE_STRATEGY},
+	{"publishes", M_PUBLISHES},
+	{"stale_after", M_STALE_AFTER},
+	{"max_attempts", M_MAX_ATTEMPTS},
+	{"retry", M_OPTION},
+	{"retry_base", M_OPTION},
+	{"retry_cap", M_OPTION},
+	{"retry_list", M_OPTION},
+	{"retry_jitter", M_OPTION},
+	{"lease", M_OPTION},
+	{"time_limit", M_OPTION},
+	{"on_worker_death", M_OPTION},
+	{"deadline_in", M_OPTION},
+};
+
+static const char *const type_names[] = {
+	[TQ_STEP_STANDARD] = "standard",
+	[TQ_STEP_DECISION] = "decision",
+	[TQ_STEP_DEFERRED] = "deferred",
+	[TQ_STEP_BATCH] = "batch",
+	[TQ_STEP_BATCH_WORKER] = "batch_worker",
+	[TQ_STEP_WORKFLOW] = "workflow",
+	[TQ_STEP_SIGNAL] = "signal",
+	[TQ_STEP_APPROVAL] = "approval",
+	[TQ_STEP_TIMER] = "timer"};
+
+static const char *const on_failure_names[] = {
+	[TQ_ON_FAILURE_CONTINUE] = "continue",
+	[TQ_ON_FAILURE_STOP] = "stop",
+	[TQ_ON_FAILURE_COMPENSATE] = "compensate"};
+
+static const char *const identity_names[] = {[TQ_IDENTITY_UNIQUE] = "unique",
+											 [TQ_IDENTITY_STRICT] = "strict",
+											 [TQ_IDENTITY_KEY] = "key"};
+
+static const char *const strategy_names[] = {
+	[TQ_STRATEGY_FAIL_FAST] = "fail_fast",
+	[TQ_STRATEGY_CONTINUE] = "continue_on_failure",
+	[TQ_STRATEGY_ISOLATE] = "isolate"};
+
+/* A step as it is read: names where the step will have places. */
+typedef struct Draft
+{
+	JsonbValue       depends_on;
+	bool             has_name;
+	bool             has_depends_on;
+	JsonbValue       branches;
+	bool             has_branches;
+	JsonbValue      *options; /* being built; NULL: none */
+	JsonbParseState *state;
+	List            *wanted; /* names that its paths mention */
+	List            *given;  /* members, of Known */
+	/* what it waits for: the members workflow, signal and timer */
+	JsonbValue waits[M_TIMER - M_WORKFLOW + 1];
+} Draft;
+
+/* What is being read. */
+typedef struct Reader
+{
+	TqTemplate *template;
+	TqProblems *problems;
+	HTAB       *names; /* of steps */
+	Draft      *drafts;
+	uint32      given; /* members of the template, as bits */
+} Reader;
+
+typedef struct Named
+{
+	char name[TQ_MAX_NAME + 1];
+	int  place;
+} Named;
+
+static const Known *known_member(const Known *all, int count,
+								 const char *name);
+static void read_template(Reader *reader, const Known *known, const char *path,
+						  JsonbValue *value);
+static void read_steps(Reader *reader, JsonbValue *value);
+static void read_step(Reader *reader, int place, JsonbValue *value);
+static void read_step_member(Reader *reader, int place, const Known *known,
+							 const char *path, JsonbValue *value);
+static void unbuilt(TqProblems *problems, const char *path);
+static void finish_step(Reader *reader, int place);
+static void finish_wait(Reader *reader, int place, const char *path);
+static void note_name(Reader *reader, int place);
+static void resolve(Reader *reader, int place);
+static void read_names(Reader *reader, const char *path,
+					   const JsonbValue *value, TqStepList *list);
+static void read_branches(Reader *reader, int place);
+static void read_branch(Reader *reader, int place, int n, JsonbValue *value);
+static void resolve_wanted(Reader *reader, int place);
+
+const char *
+tq_step_type_name(TqStepType type)
+{
+	return type_names[type];
+}
+
+/*
+ * A definition as a template whose numbers are 0.  Where there are problems it
+ * is good for nothing but finding more.  max_nesting: how many decisions and
+ * batches there may be below each other.
+ */
+TqTemplate *
+tq_definition_read(Jsonb *definition, int max_nesting, TqProblems *problems)
+{
+	Reader reader = {0};
+	TqTemplate *template = palloc0(sizeof(TqTemplate));
+	HASHCTL    ctl = {0};
+	TqMembers  members;
+	JsonbValue value;
+	JsonbValue steps = {0};
+	bool       has_steps = false;
+
+	if (!JB_ROOT_IS_OBJECT(definition))
+	{
+		tq_problem(problems, "", "must be an object");
+		return template;
+	}
+	ctl.keysize = TQ_MAX_NAME + 1;
+	ctl.entrysize = sizeof(Named);
+	ctl.hcxt = CurrentMemoryContext;
+	reader.template = template;
+	reader.problems = problems;
+	reader.names = hash_create("taskq steps", 64, &ctl,
+							   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	template->space = "default";
+	template->queue = "default";
+	tq_members_begin(&members, &definition->root, NULL);
+	while (tq_members_next(&members, &value))
+	{
+		const Known *known =
+			known_member(of_template, lengthof(of_template), members.name);
+
+		if (known == NULL)
+			tq_problem(problems, members.path, "is unknown");
+		else if (known->member == M_STEPS)
+		{
+			steps = value;
+			has_steps = true;
+		}
+		else
+		{
+			reader.given |= 1U << known->member;
+			read_template(&reader, known, members.path, &value);
+		}
+	}
+	if ((reader.given & (1U << M_NAME)) == 0)
+		tq_problem(problems, "name", "is missing");
+	if ((reader.given & (1U << M_VERSION)) == 0)
+		tq_problem(problems, "version", "is missing");
+	if (!has_steps)
+		tq_problem(problems, "steps", "is missing");
+	else
+		read_steps(&reader, &steps);
+	if (template->step_count > 0 && !problems->no_graph)
+		tq_graph_check(template, max_nesting, problems);
+	return template;
+}
+
+/* The place of a step; -1: there is none of that name. */
+int
+tq_template_step(const TqTemplate *template, const char *name, int length)
+{
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (template->steps[i].name != NULL &&
+			strncmp(template->steps[i].name, name, length) == 0 &&
+			template->steps[i].name[length] == '\0')
+			return i;
+	}
+	return -1;
+}
+
+static const Known *
+known_member(const Known *all, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (strcmp(all[i].name, name) == 0)
+			return &all[i];
+	}
+	return NULL;
+}
+
+static void
+read_template(Reader *reader, const Known *known, const char *path,
+			  JsonbValue *value)
+{
+	TqTemplate *template = reader->template;
+	TqProblems *problems = reader->problems;
+	int64       span;
+
+	switch (known->member)
+	{
+		case M_NAMESPACE:
+			template->space =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
+			break;
+		case M_NAME:
+			template->name =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
+			break;
+		case M_VERSION:
+			template->version =
+				tq_member_word(problems, path, value, TQ_MAX_NAME);
+			break;
+		case M_DESCRIPTION:
+			if (value->type != jbvString)
+				tq_problem(problems, path, "must be a string");
+			else if (value->val.string.len > MAX_WORDS)
+				tq_problem(problems, path, "is longer than %d bytes",
+						   MAX_WORDS);
+			break;
+		case M_IDENTITY:
+			template->identity = (TqIdentity) tq_member_choice(
+				problems, path, value, identity_names,
+				lengthof(identity_names));
+			break;
+		case M_INPUT_SCHEMA:
+			template->input_schema = JsonbValueToJsonb(value);
+			tq_schema_check(template->input_schema, problems);
+			break;
+		case M_QUEUE:
+			template->queue = tq_member_queue(problems, path, value);
+			break;
+		case M_ON_FAILURE:
+			template->on_failure = (TqOnFailure) tq_member_choice(
+				problems, path, value, on_failure_names,
+				lengthof(on_failure_names));
+			break;
+		case M_IDENTITY_WINDOW:
+			if (tq_member_span(problems, path, value, true, &span))
+				template->identity_window = span;
+			break;
+		case M_RETENTION:
+			template->has_retention = tq_member_span(
+				problems, path, value, true, &template->retention);
+			break;
+		default:
+			unbuilt(problems, path);
+			break;
+	}
+}
+
+/* What a later version will know. */
+static void
+unbuilt(TqProblems *problems, const char *path)
+{
+	tq_problem(problems, path, "is not supported yet");
+	problems->unbuilt++;
+}
+
+static void
+read_steps(Reader *reader, JsonbValue *value)
+{
+	TqTemplate *template = reader->template;
+	JsonbIterator *it;
+	JsonbValue     entry;
+	int            count;
+
+	if (!tq_json_is_list(value))
+	{
+		tq_problem(reader->problems, "steps", "must be a list");
+		return;
+	}
+	count = JsonContainerSize(value->val.binary.data);
+	if (count > TQ_MAX_STEPS)
+	{
+		tq_problem(reader->problems, "steps", "are more than %d",
+				   TQ_MAX_STEPS);
+		return;
+	}
+	template->steps = palloc0(sizeof(TqStep) * (count + 1));
+	template->step_count = count;
+	reader->drafts = palloc0(sizeof(Draft) * (count + 1));
+	it = JsonbIteratorInit(value->val.binary.data);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) JsonbIteratorNext(&it, &entry, true);
+		read_step(reader, i, &entry);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		resolve(reader, i);
+		tq_compensate_finish(template, i, reader->problems);
+	}
+}
+
+static void
+read_step(Reader *reader, int place, JsonbValue *value)
+{
+	TqStep    *step = &reader->template->steps[place];
+	char      *path = psprintf("steps[%d]", place);
+	TqMembers  members;
+	JsonbValue member;
+
+	step->retryable = true;
+	if (!tq_json_is_object(value))
+	{
+		reader->problems->no_graph = true;
+		tq_problem(reader->problems, path, "must be an object");
+		return;
+	}
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
+	{
+		const Known *known =
+			known_member(of_step, lengthof(of_step), members.name);
+
+		if (known == NULL)
+			tq_problem(reader->problems, members.path, "is unknown");
+		else
+			read_step_member(reader, place, known, members.path, &member);
+		if (known != NULL)
+			reader->drafts[place].given =
+				lappend(reader->drafts[place].given, (void *) known);
+	}
+	finish_step(reader, place);
+}
+
+static void
+read_step_member(Reader *reader, int place, const Known *known,
+				 const char *path, JsonbValue *value)
+{
+	TqProblems *problems = reader->problems;
+	TqStep     *step = &reader->template->steps[place];
+	Draft      *draft = &reader->drafts[place];
+	JsonbValue  key;
+
+	switch (known->member)
+	{
+		case M_NAME:
+			draft->has_name = true;
+			step->name = tq_member_word(problems, path, value, TQ_MAX_NAME);
+			break;
+		case M_TYPE:
+			step->type = (TqStepType) tq_member_choice(
+				problems, path, value, type_names, lengthof(type_names));
+			break;
+		case M_QUEUE:
+			step->queue = tq_member_queue(problems, path, value);
+			break;
+		case M_HANDLER:
+			step->handler = tq_member_word(problems, path, value, TQ_MAX_NAME);
+			break;
+		case M_CONFIG:
+			step->config = JsonbValueToJsonb(value);
+			break;
+		case M_DEPENDS_ON:
+			draft->depends_on = *value;
+			draft->has_depends_on = true;
+			break;
+		case M_WHEN:
+			step->when = tq_member_path(problems, path, value, &draft->wanted);
+			break;
+		case M_PAYLOAD:
+			step->payload =
+				tq_member_pattern(problems, path, value, &draft->wanted);
+			break;
+		case M_RETRYABLE:
+			if (value->type != jbvBool)
+				tq_problem(problems, path, "must be true or false");
+			else
+				step->retryable = value->val.boolean;
+			break;
+		case M_PRIORITY:
+			step->priority = tq_member_integer(problems, path, value,
+											   PG_INT16_MIN, PG_INT16_MAX);
+			step->has_priority = true;
+			break;
+		case M_TAGS:
+			tq_member_tags(problems, path, value, &step->tags);
+			break;
+		case M_KEY:
+			step->key = tq_member_word(problems, path, value, TQ_MAX_KEY);
+			break;
+		case M_BRANCHES:
+			draft->branches = *value;
+			draft->has_branches = true;
+			break;
+		case M_WORKFLOW:
+		case M_SIGNAL:
+		case M_TIMER:
+			draft->waits[known->member - M_WORKFLOW] = *value;
+			break;
+		case M_COMPENSATE:
+			step->compensate = tq_compensate_read(problems, path, value);
+			break;
+		case M_FAILURE_STRATEGY:
+			step->strategy = (TqStrategy) tq_member_choice(
+				problems, path, value, strategy_names,
+				lengthof(strategy_names));
+			break;
+		case M_MAX_ATTEMPTS:
+			step->max_attempts =
+				tq_member_integer(problems, path, value, -1, PG_INT32_MAX);
+			if (step->max_attempts == 0 && value->type == jbvNumeric)
+				tq_problem(problems, path,
+						   "must be at least 1, or -1 for any number");
+			break;
+		case M_OPTION:
+			if (draft->options == NULL)
+				draft->options =
+					pushJsonbValue(&draft->state, WJB_BEGIN_OBJECT, NULL);
+			key.type = jbvString;
+			key.val.string.val = (char *) known->name;
+			key.val.string.len = (int) strlen(known->name);
+			(void) pushJsonbValue(&draft->state, WJB_KEY, &key);
+			(void) pushJsonbValue(&draft->state, WJB_VALUE, value);
+			break;
+		default:
+			unbuilt(problems, path);
+			break;
+	}
+}
+
+/* What has to do with several members of one step. */
+static void
+finish_step(Reader *reader, int place)
+{
+	TqProblems *problems = reader->problems;
+	TqStep     *step = &reader->template->steps[place];
+	Draft      *draft = &reader->drafts[place];
+	char       *path = psprintf("steps[%d]", place);
+
+	if (step->name != NULL)
+		note_name(reader, place);
+	else
+		problems->no_graph = true;
+	if (!draft->has_name)
+		tq_problem(problems, psprintf("%s.name", path), "is missing");
+	if (step->type == TQ_STEP_BATCH_WORKER && step->payload != NULL)
+		tq_problem(problems, psprintf("%s.payload", path),
+				   "has no meaning for type batch_worker, whose members get "
+				   "what the batch says");
+	finish_wait(reader, place, path);
+	if (step->queue == NULL)
+		step->queue = reader->template->queue;
+	if (draft->options != NULL)
+	{
+		step->options = JsonbValueToJsonb(
+			pushJsonbValue(&draft->state, WJB_END_OBJECT, NULL));
+		tq_members_check_options(problems, path, step->options);
+	}
+	if (draft->has_branches && step->type != TQ_STEP_DECISION)
+		tq_problem(problems, psprintf("%s.branches", path),
+				   "has a meaning for type decision only");
+	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
+		tq_problem(problems, psprintf("%s.failure_strategy", path),
+				   "has a meaning for type batch only");
+}
+
+/*
+ * A step that no worker does says what it waits for, and has none of the
+ * members that say how workers do it.
+ */
+static void
+finish_wait(Reader *reader, int place, const char *path)
+{
+	TqProblems *problems = reader->problems;
+	TqStep     *step = &reader->template->steps[place];
+	Draft      *draft = &reader->drafts[place];
+	const char *type = type_names[step->type];
+	Member      member = step->type == TQ_STEP_WORKFLOW ? M_WORKFLOW
+						 : step->type == TQ_STEP_TIMER  ? M_TIMER
+														: M_SIGNAL;
+	const char *name = step->type == TQ_STEP_WORKFLOW ? "workflow"
+					   : step->type == TQ_STEP_TIMER  ? "timer"
+													  : "signal";
+	bool        waits = tq_step_waits(step->type);
+	bool        found = false;
+	ListCell   *cell;
+
+	foreach (cell, draft->given)
+	{
+		const Known *known = lfirst(cell);
+		bool         wrong;
+
+		if (known->member == M_WORKFLOW || known->member == M_SIGNAL ||
+			known->member == M_TIMER)
+		{
+			wrong = !waits || known->member != member;
+			found |= !wrong;
+		}
+		else
+			wrong =
+				waits &&
+				(known->member == M_HANDLER || known->member == M_CONFIG ||
+				 known->member == M_PAYLOAD || known->member == M_RETRYABLE ||
+				 known->member == M_PRIORITY || known->member == M_TAGS ||
+				 known->member == M_KEY || known->member == M_MAX_ATTEMPTS ||
+				 known->member == M_OPTION);
+		if (wrong)
+			tq_problem(problems, psprintf("%s.%s", path, known->name),
+					   "has no meaning for type %s", type);
+	}
+	if (waits && !found)
+		tq_problem(problems, psprintf("%s.%s", path, name), "is missing");
+	else if (waits)
+		step->wait = tq_passive_read(
+			step->type, problems, psprintf("%s.%s", path, name),
+			&draft->waits[member - M_WORKFLOW], &draft->wanted);
+}
+
+static void
+note_name(Reader *reader, int place)
+{
+	TqStep *step = &reader->template->steps[place];
+	char    name[TQ_MAX_NAME + 1];
+	bool    found;
+	Named  *named;
+
+	strlcpy(name, step->name, sizeof(name));
+	named = hash_search(reader->names, name, HASH_ENTER, &found);
+	if (found)
+	{
+		reader->problems->no_graph = true;
+		tq_problem(reader->problems, psprintf("steps[%d].name", place),
+				   "is that of steps[%d], too", named->place);
+	}
+	else
+		named->place = place;
+}
+
+/* Names of other steps, once all are known. */
+static void
+resolve(Reader *reader, int place)
+{
+	TqStep *step = &reader->template->steps[place];
+	Draft  *draft = &reader->drafts[place];
+
+	if (draft->has_depends_on)
+		read_names(reader, psprintf("steps[%d].depends_on", place),
+				   &draft->depends_on, &step->parents);
+	if (draft->has_branches && step->type == TQ_STEP_DECISION)
+		read_branches(reader, place);
+	resolve_wanted(reader, place);
+}
+
+/* A list of names of steps, each once. */
+static void
+read_names(Reader *reader, const char *path, const JsonbValue *value,
+		   TqStepList *list)
+{
+	JsonbIterator *it;
+	JsonbValue     entry;
+	Bitmapset     *seen = NULL;
+	int            count;
+
+	if (!tq_json_is_list(value))
+	{
+		tq_problem(reader->problems, path, "must be a list of names");
+		return;
+	}
+	count = JsonContainerSize(value->val.binary.data);
+	list->places = palloc(sizeof(int) * (count + 1));
+	it = JsonbIteratorInit(value->val.binary.data);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	for (int i = 0; i < count; i++)
+	{
+		char   name[TQ_MAX_NAME + 1];
+		Named *named = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		(void) JsonbIteratorNext(&it, &entry, true);
+		if (entry.type != jbvString)
+		{
+			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
+					   "must be a name");
+			continue;
+		}
+		if (entry.val.string.len <= TQ_MAX_NAME)
+		{
+			memcpy(name, entry.val.string.val, entry.val.string.len);
+			name[entry.val.string.len] = '\0';
+			named = hash_search(reader->names, name, HASH_FIND, NULL);
+		}
+		if (named == NULL)
+			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
+					   "is no step of this workflow");
+		else if (bms_is_member(named->place, seen))
+			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
+					   "is there twice");
+		else
+		{
+			seen = bms_add_member(seen, named->place);
+			list->places[list->count++] = named->place;
+		}
+	}
+	bms_free(seen);
+}
+
+static void
+read_branches(Reader *reader, int place)
+{
+	TqStep        *step = &reader->template->steps[place];
+	Draft         *draft = &reader->drafts[place];
+	JsonbIterator *it;
+	JsonbValue     entry;
+	int            count;
+
+	if (!tq_json_is_list(&draft->branches))
+	{
+		tq_problem(reader->problems, psprintf("steps[%d].branches", place),
+				   "must be a list of objects");
+		return;
+	}
+	count = JsonContainerSize(draft->branches.val.binary.data);
+	step->branches = palloc0(sizeof(TqBranch) * (count + 1));
+	step->branch_count = count;
+	it = JsonbIteratorInit(draft->branches.val.binary.data);
+	(void) JsonbIteratorNext(&it, &entry, false);
+	for (int i = 0; i < count; i++)
+	{
+		(void) JsonbIteratorNext(&it, &entry, true);
+		read_branch(reader, place, i, &entry);
+	}
+}
+
+static void
+read_branch(Reader *reader, int place, int n, JsonbValue *value)
+{
+	TqBranch  *branch = &reader->template->steps[place].branches[n];
+	char      *path = psprintf("steps[%d].branches[%d]", place, n);
+	TqMembers  members;
+	JsonbValue member;
+	bool       has_steps = false;
+
+	if (!tq_json_is_object(value))
+	{
+		tq_problem(reader->problems, path, "must be an object");
+		return;
+	}
+	tq_members_begin(&members, value->val.binary.data, path);
+	while (tq_members_next(&members, &member))
+	{
+		if (strcmp(members.name, "when") == 0)
+			branch->when = tq_member_path(reader->problems, members.path,
+										  &member,
+										  &reader->drafts[place].wanted);
+		else if (strcmp(members.name, "steps") == 0)
+		{
+			has_steps = true;
+			read_names(reader, members.path, &member, &branch->steps);
+		}
+		else
+			tq_problem(reader->problems, members.path, "is unknown");
+	}
+	if (!has_steps)
+		tq_problem(reader->problems, psprintf("%s.steps", path), "is missing");
+}
+
+/* Steps that a path names and that do not exist have no results. */
+static void
+resolve_wanted(Reader *reader, int place)
+{
+	TqStep    *step = &reader->template->steps[place];
+	Draft     *draft = &reader->drafts[place];
+	Bitmapset *seen = NULL;
+	ListCell  *cell;
+
+	step->wants.places =
+		palloc(sizeof(int) * (list_length(draft->wanted) + 1));
+	foreach (cell, draft->wanted)
+	{
+		char  *word = lfirst(cell);
+		char   name[TQ_MAX_NAME + 1];
+		Named *named;
+
+		if (strlen(word) > TQ_MAX_NAME)
+			continue;
+		strlcpy(name, word, sizeof(name));
+		named = hash_search(reader->names, name, HASH_FIND, NULL);
+		if (named == NULL || named->place == place ||
+			bms_is_member(named->place, seen))
+			continue;
+		seen = bms_add_member(seen, named->place);
+		step->wants.places[step->wants.count++] = named->place;
+	}
+	bms_free(seen);
+}

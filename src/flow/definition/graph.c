@@ -1,0 +1,478 @@
+/*
+ * graph.c
+ *		The steps of a definition as a graph.
+ *
+ * Steps are put into an order in which parents come before their children;
+ * what is left over stands on a cycle or behind one (cycle.c).  In that order
+ * each step gets its level, and its region: which choices have to be made so
+ * that it comes into being.  A child of a decision stands in a region of its
+ * own, as do all steps below it, up to a deferred one: that stands where the
+ * paths to it parted.  A step that is not deferred must not have parents in
+ * regions that may be entered one without the other.
+ *
+ * Every edge is looked at a bounded number of times, and a region's depth is
+ * at most TQ_GUC_MOST_NESTING.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/definition/definition.h"
+
+/* A graph that is being checked. */
+typedef struct Graph
+{
+	TqTemplate *template;
+	TqProblems *problems;
+	int         max_nesting;
+	int        *left;    /* parents that have no place in the order yet */
+	int         ordered; /* steps that have one */
+	int         regions_room;
+} Graph;
+
+static void link_children(Graph *graph);
+static void put_in_order(Graph *graph);
+static void find_regions(Graph *graph);
+static int  region_of(Graph *graph, int place);
+static int  region_of_deferred(Graph *graph, int place);
+static int  region_by_parent(Graph *graph, int parent, int child);
+static int  common_region(const TqTemplate *template, int a, int b);
+static int  add_region(Graph *graph, int decision, int child);
+static void find_joins(Graph *graph);
+static void find_ends(Graph *graph);
+static void check_types(Graph *graph);
+static void check_decision(Graph *graph, int place);
+static void check_batch(Graph *graph, int place);
+static void check_member_names(Graph *graph);
+static bool contains(const TqStepList *list, int place);
+
+void
+tq_graph_check(TqTemplate *template, int max_nesting, TqProblems *problems)
+{
+	Graph graph = {template, problems, max_nesting};
+
+	link_children(&graph);
+	check_types(&graph);
+	put_in_order(&graph);
+	find_regions(&graph);
+	if (graph.ordered < template->step_count)
+	{
+		tq_cycle_tell(template, graph.left, problems);
+		return;
+	}
+	find_joins(&graph);
+	find_ends(&graph);
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+
+		template->any_key = template->any_key || step->key != NULL;
+		template->any_inner = template->any_inner ||
+							  step->type == TQ_STEP_WORKFLOW;
+	}
+}
+
+static void
+link_children(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		for (int j = 0; j < template->steps[i].parents.count; j++)
+			template->steps[template->steps[i].parents.places[j]]
+				.children.count++;
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqStepList *children = &template->steps[i].children;
+
+		children->places = palloc(sizeof(int) * (children->count + 1));
+		children->count = 0;
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		for (int j = 0; j < template->steps[i].parents.count; j++)
+		{
+			TqStepList *children =
+				&template->steps[template->steps[i].parents.places[j]]
+					 .children;
+
+			children->places[children->count++] = i;
+		}
+	}
+}
+
+/* Of those on a cycle, or behind one, none has a place. */
+static void
+put_in_order(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+	int done = 0;
+	int known = 0;
+
+	template->order = palloc(sizeof(int) * (template->step_count + 1));
+	graph->left = palloc(sizeof(int) * (template->step_count + 1));
+	for (int i = 0; i < template->step_count; i++)
+	{
+		graph->left[i] = template->steps[i].parents.count;
+		if (graph->left[i] == 0)
+			template->order[known++] = i;
+	}
+	while (done < known)
+	{
+		TqStep *step = &template->steps[template->order[done++]];
+
+		for (int i = 0; i < step->children.count; i++)
+		{
+			int     child = step->children.places[i];
+			TqStep *next = &template->steps[child];
+
+			next->level = Max(next->level, step->level + 1);
+			if (--graph->left[child] == 0)
+				template->order[known++] = child;
+		}
+	}
+	graph->ordered = known;
+}
+
+static void
+check_types(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqStep *step = &template->steps[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (step->type == TQ_STEP_DECISION)
+			check_decision(graph, i);
+		else if (step->type == TQ_STEP_BATCH)
+			check_batch(graph, i);
+		else if (step->type == TQ_STEP_BATCH_WORKER &&
+				 (step->parents.count != 1 ||
+				  template->steps[step->parents.places[0]].type !=
+					  TQ_STEP_BATCH))
+			tq_problem(graph->problems, psprintf("steps[%d].depends_on", i),
+					   "must name one step of type batch and no other");
+	}
+	check_member_names(graph);
+}
+
+static void
+check_decision(Graph *graph, int place)
+{
+	TqStep *step = &graph->template->steps[place];
+
+	if (step->children.count == 0)
+		tq_problem(graph->problems, psprintf("steps[%d]", place),
+				   "is a decision on which no step depends");
+	for (int i = 0; i < step->branch_count; i++)
+	{
+		TqStepList *chosen = &step->branches[i].steps;
+
+		for (int j = 0; j < chosen->count; j++)
+		{
+			TqStep *child = &graph->template->steps[chosen->places[j]];
+
+			if (!contains(&child->parents, place))
+				tq_problem(
+					graph->problems,
+					psprintf("steps[%d].branches[%d].steps[%d]", place, i, j),
+					"does not depend on the decision");
+		}
+	}
+}
+
+/* It makes instances of one step, and deferred ones wait for these. */
+static void
+check_batch(Graph *graph, int place)
+{
+	TqTemplate *template = graph->template;
+	TqStep *step = &template->steps[place];
+	int     workers = 0;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		TqStep *child = &template->steps[step->children.places[i]];
+
+		if (child->type == TQ_STEP_BATCH_WORKER)
+		{
+			workers++;
+			for (int j = 0; j < child->children.count; j++)
+			{
+				if (template->steps[child->children.places[j]].type !=
+					TQ_STEP_DEFERRED)
+					tq_problem(
+						graph->problems,
+						psprintf("steps[%d].type", child->children.places[j]),
+						"must be deferred, since it depends on the "
+						"members of a batch");
+			}
+		}
+		else if (child->type != TQ_STEP_DEFERRED)
+			tq_problem(graph->problems,
+					   psprintf("steps[%d].type", step->children.places[i]),
+					   "must be batch_worker or deferred, since it depends on "
+					   "a batch");
+	}
+	if (workers != 1)
+		tq_problem(graph->problems, psprintf("steps[%d]", place),
+				   "is a batch, and needs one step of type batch_worker that "
+				   "depends on it, not %d",
+				   workers);
+}
+
+/* No other step may be called like a member: the name, _ and digits. */
+static void
+check_member_names(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+	List     *workers = NIL;
+	ListCell *cell;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (template->steps[i].type == TQ_STEP_BATCH_WORKER)
+			workers = lappend_int(workers, i);
+	}
+	if (workers == NIL)
+		return;
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const char *name = template->steps[i].name;
+		int         length = (int) strlen(name);
+		int         stem = length;
+
+		while (stem > 0 && name[stem - 1] >= '0' && name[stem - 1] <= '9')
+			stem--;
+		if (stem == length || stem < 2 || name[stem - 1] != '_')
+			continue;
+		foreach (cell, workers)
+		{
+			const char *worker = template->steps[lfirst_int(cell)].name;
+
+			if ((int) strlen(worker) == stem - 1 &&
+				strncmp(worker, name, stem - 1) == 0)
+				tq_problem(graph->problems, psprintf("steps[%d].name", i),
+						   "is that of a member of steps[%d]",
+						   lfirst_int(cell));
+		}
+	}
+}
+
+static void
+find_regions(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+
+	graph->regions_room = 16;
+	template->regions = palloc0(sizeof(TqRegion) * graph->regions_room);
+	template->region_count = 1;
+	template->regions[0].parent = -1;
+	for (int i = 0; i < graph->ordered; i++)
+	{
+		int place = template->order[i];
+
+		CHECK_FOR_INTERRUPTS();
+		template->steps[place].region = template->steps[place].type ==
+												TQ_STEP_DEFERRED
+											? region_of_deferred(graph, place)
+											: region_of(graph, place);
+	}
+}
+
+/*
+ * The innermost of its parents' regions, if all others are around it; else
+ * it must be deferred.
+ */
+static int
+region_of(Graph *graph, int place)
+{
+	TqTemplate *template = graph->template;
+	TqStep *step = &template->steps[place];
+	int     deepest = 0;
+	bool    parts = false;
+
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int region = region_by_parent(graph, step->parents.places[i], place);
+		int common = common_region(template, region, deepest);
+
+		if (common == deepest)
+			deepest = region;
+		else if (common != region)
+			parts = true;
+	}
+	if (parts)
+		tq_problem(graph->problems, psprintf("steps[%d].type", place),
+				   "must be deferred, since it depends on steps below several "
+				   "branches");
+	return deepest;
+}
+
+/*
+ * Where the ways to it parted; when they did not, around the region that all
+ * of its parents stand in, since it runs whether that is entered or not.
+ */
+static int
+region_of_deferred(Graph *graph, int place)
+{
+	TqTemplate *template = graph->template;
+	TqStep *step = &template->steps[place];
+	int     common;
+	bool    one = true;
+
+	if (step->parents.count == 0)
+		return 0;
+	common = template->steps[step->parents.places[0]].region;
+	for (int i = 0; i < step->parents.count; i++)
+	{
+		int parent = step->parents.places[i];
+
+		one = one &&
+			  template->steps[parent].region ==
+				  template->steps[step->parents.places[0]].region &&
+			  !tq_step_chooses(template->steps[parent].type);
+		common =
+			common_region(template, common, template->steps[parent].region);
+	}
+	if (one && common != 0)
+		common = template->regions[common].parent;
+	return common;
+}
+
+/* In which a child stands because of one parent. */
+static int
+region_by_parent(Graph *graph, int parent, int child)
+{
+	TqStep *step = &graph->template->steps[parent];
+
+	return tq_step_chooses(step->type) ? add_region(graph, parent, child)
+									   : step->region;
+}
+
+static int
+common_region(const TqTemplate *template, int a, int b)
+{
+	while (a != b)
+	{
+		if (template->regions[a].depth >= template->regions[b].depth)
+			a = template->regions[a].parent;
+		else
+			b = template->regions[b].parent;
+	}
+	return a;
+}
+
+static int
+add_region(Graph *graph, int decision, int child)
+{
+	TqTemplate *template = graph->template;
+	TqRegion *region;
+	int       parent = template->steps[decision].region;
+
+	if (template->region_count == graph->regions_room)
+	{
+		graph->regions_room *= 2;
+		template->regions = repalloc(template->regions,
+									 sizeof(TqRegion) * graph->regions_room);
+	}
+	region = &template->regions[template->region_count];
+	region->parent = parent;
+	region->decision = decision;
+	region->child = child;
+	region->depth = template->regions[parent].depth + 1;
+	if (region->depth > graph->max_nesting)
+	{
+		tq_problem(graph->problems, psprintf("steps[%d]", child),
+				   "is below more than %d decisions and batches in a row",
+				   graph->max_nesting);
+		return parent;
+	}
+	template->nesting = Max(template->nesting, region->depth);
+	return template->region_count++;
+}
+
+/*
+ * For each decision and batch the deferred steps that have to wait until its
+ * outcome is known: those with a parent in a region that it decides about.
+ */
+static void
+find_joins(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+	int   *last = palloc(sizeof(int) * (template->step_count + 1));
+	List **joins = palloc0(sizeof(List *) * (template->step_count + 1));
+
+	for (int i = 0; i < template->step_count; i++)
+		last[i] = -1;
+	for (int i = 0; i < template->step_count; i++)
+	{
+		int     place = template->order[i];
+		TqStep *step = &template->steps[place];
+
+		if (step->type != TQ_STEP_DEFERRED)
+			continue;
+		for (int j = 0; j < step->parents.count; j++)
+		{
+			int region = template->steps[step->parents.places[j]].region;
+
+			for (; region != step->region && region > 0;
+				 region = template->regions[region].parent)
+			{
+				int decision = template->regions[region].decision;
+
+				if (last[decision] == place)
+					continue;
+				last[decision] = place;
+				joins[decision] = lappend_int(joins[decision], place);
+			}
+		}
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqStepList *list = &template->steps[i].joins;
+
+		list->places = palloc(sizeof(int) * (list_length(joins[i]) + 1));
+		for (int j = 0; j < list_length(joins[i]); j++)
+			list->places[list->count++] = list_nth_int(joins[i], j);
+	}
+}
+
+/*
+ * Which steps hold the instance open: those that choose what else there will
+ * be, and those behind which nothing is sure to come.
+ */
+static void
+find_ends(Graph *graph)
+{
+	TqTemplate *template = graph->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		TqStep *step = &template->steps[i];
+		bool    sure = false;
+
+		for (int j = 0; j < step->children.count; j++)
+		{
+			TqStep *child = &template->steps[step->children.places[j]];
+
+			sure = sure || child->type == TQ_STEP_DEFERRED ||
+				   child->region == step->region;
+		}
+		step->ends = tq_step_chooses(step->type) || !sure;
+	}
+}
+
+static bool
+contains(const TqStepList *list, int place)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		if (list->places[i] == place)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,57 @@
+/*
+ * member.h
+ *		Members of a definition, read and checked.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_MEMBER_H
+#define TQ_MEMBER_H
+
+#include "base/compat.h"
+
+#include "nodes/pg_list.h"
+#include "utils/jsonb.h"
+#include "utils/jsonpath.h"
+
+#include "base/arg.h"
+#include "flow/definition/definition.h"
+
+/* Those of an object, one after the other. */
+typedef struct TqMembers
+{
+	JsonbIterator *it;
+	const char    *of;
+	char          *name;
+	char          *path;
+} TqMembers;
+
+extern void tq_members_begin(TqMembers *members, JsonbContainer *object,
+							 const char *path);
+extern bool tq_members_next(TqMembers *members, JsonbValue *value);
+
+/* what is wrong gives NULL, the first word, 0, false, or less */
+extern char *tq_member_word(TqProblems *problems, const char *path,
+							const JsonbValue *value, int max);
+extern char *tq_member_queue(TqProblems *problems, const char *path,
+							 const JsonbValue *value);
+
+extern int tq_member_choice(TqProblems *problems, const char *path,
+							const JsonbValue *value, const char *const *words,
+							int count);
+extern int tq_member_integer(TqProblems *problems, const char *path,
+							 const JsonbValue *value, int min, int max);
+
+extern bool tq_member_span(TqProblems *problems, const char *path,
+						   const JsonbValue *value, bool forever, int64 *span);
+extern void tq_member_tags(TqProblems *problems, const char *path,
+						   const JsonbValue *value, TqTags *tags);
+
+extern void tq_members_check_options(TqProblems *problems, const char *path,
+									 Jsonb *options);
+
+extern JsonPath *tq_member_path(TqProblems *problems, const char *path,
+								const JsonbValue *value, List **wanted);
+extern Jsonb    *tq_member_pattern(TqProblems *problems, const char *path,
+								   JsonbValue *value, List **wanted);
+
+#endif /* TQ_MEMBER_H */

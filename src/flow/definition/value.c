@@ -1,0 +1,584 @@
+/*
+ * value.c
+ *		Values in definitions, and what paths select.
+ *
+ * What users write is read by the server's own functions, whose errors
+ * become words here: such a function holds nothing that would have to be
+ * released, so that no savepoint is needed.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_collation_d.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/types.h"
+#include "flow/definition/value.h"
+
+/* What the server says of a path that it cannot read. */
+#define NO_SYNTAX MAKE_SQLSTATE('4', '2', '6', '0', '1')
+
+/* Something that may raise an error. */
+typedef void (*Attempt)(void *arg);
+
+typedef struct Options
+{
+	Jsonb *document;
+} Options;
+
+typedef struct Option
+{
+	TqOptions  *options;
+	const char *name;
+	JsonbValue *value;
+} Option;
+
+typedef struct Span
+{
+	const char *word;
+	int64       span;
+	bool        bad;
+} Span;
+
+typedef struct Time
+{
+	const char *word;
+	TimestampTz time;
+} Time;
+
+typedef struct Likeness
+{
+	char *pattern;
+	char *word;
+	bool  result;
+} Likeness;
+
+typedef struct Path
+{
+	const char *word;
+	JsonPath   *path;
+} Path;
+
+typedef struct Selection
+{
+	JsonPath  *path;
+	Jsonb     *document;
+	PGFunction what;
+	Datum      result;
+	bool       isnull;
+} Selection;
+
+typedef struct Filling
+{
+	Jsonb *pattern;
+	Jsonb *document;
+	Jsonb *result;
+	char  *wrong;
+} Filling;
+
+static char *attempt(Attempt what, void *arg);
+static void  read_options(void *arg);
+static void  read_option(void *arg);
+static void  read_span(void *arg);
+static void  read_time(void *arg);
+static void  set_for_now(const char *name, const char *value);
+static void  read_path(void *arg);
+static void  compare(void *arg);
+static void  apply(void *arg);
+static void  fill_whole(void *arg);
+static char *path_of(JsonbContainer *container);
+static bool  select_first(const char *word, Jsonb *document, Jsonb **found,
+						  char **wrong);
+static bool  fill(JsonbContainer *pattern, Jsonb *document,
+				  JsonbParseState **state, JsonbValue **result, char **wrong);
+static bool  fill_value(JsonbValue *value, JsonbIteratorToken token,
+						Jsonb *document, JsonbParseState **state,
+						JsonbValue **result, char **wrong);
+
+/* Do something; the words of its error, NULL when there is none. */
+static char *
+attempt(Attempt what, void *arg)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	char *volatile words = NULL;
+
+	PG_TRY();
+	{
+		what(arg);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error;
+
+		MemoryContextSwitchTo(mine);
+		error = CopyErrorData();
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
+				ERRCODE_TO_CATEGORY(ERRCODE_INVALID_PARAMETER_VALUE) &&
+			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
+				ERRCODE_TO_CATEGORY(ERRCODE_TQ_INVALID_OPTION) &&
+			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
+				ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED) &&
+			error->sqlerrcode != NO_SYNTAX &&
+			/* a variable that a path names */
+			error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT &&
+			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		words = pstrdup(error->message);
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	return words;
+}
+
+/* A number without fraction that is no larger than 2^53. */
+bool
+tq_value_whole(Numeric number, int64 *result)
+{
+	const double largest = (double) TQ_LARGEST_WHOLE;
+	double       value = DatumGetFloat8(DirectFunctionCall1(
+			  numeric_float8_no_overflow, NumericGetDatum(number)));
+
+	if (!(value >= -largest && value <= largest) || value != (int64) value)
+		return false;
+	/* what is no whole number may be one as a double */
+	if (!DatumGetBool(DirectFunctionCall2(
+			numeric_eq, NumericGetDatum(number),
+			NumericGetDatum(int64_to_numeric((int64) value)))))
+		return false;
+	*result = (int64) value;
+	return true;
+}
+
+/* An interval that somebody wrote down, with a unit, in microseconds. */
+bool
+tq_value_span(const char *word, int64 *span)
+{
+	Span reading = {word, 0, false};
+
+	if (strspn(word, "+-.0123456789 ") == strlen(word) ||
+		attempt(read_span, &reading) != NULL || reading.bad)
+		return false;
+	*span = reading.span;
+	return true;
+}
+
+static void
+read_span(void *arg)
+{
+	Span     *reading = arg;
+	Interval *interval = DatumGetIntervalP(
+		DirectFunctionCall3(interval_in, CStringGetDatum(reading->word),
+							ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+
+	reading->span = tq_arg_interval_span(interval, "interval", 0);
+	reading->bad = reading->span > TQ_MAX_SPAN;
+}
+
+/* A finite point in time that somebody wrote down. */
+bool
+tq_value_time(const char *word, TimestampTz *time)
+{
+	Time reading = {word, 0};
+
+	if (attempt(read_time, &reading) != NULL ||
+		TIMESTAMP_NOT_FINITE(reading.time))
+		return false;
+	*time = reading.time;
+	return true;
+}
+
+/*
+ * Whoever reads it, since it is read where the step before it has ended: what
+ * names no zone means UTC, and of numbers between slashes the year comes
+ * first.
+ */
+static void
+read_time(void *arg)
+{
+	Time *reading = arg;
+	int   level = NewGUCNestLevel();
+
+	PG_TRY();
+	{
+		set_for_now("timezone", "UTC");
+		set_for_now("datestyle", "ISO, YMD");
+		reading->time = DatumGetTimestampTz(DirectFunctionCall3(
+			timestamptz_in, CStringGetDatum(reading->word),
+			ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	}
+	PG_FINALLY();
+	{
+		AtEOXact_GUC(true, level);
+	}
+	PG_END_TRY();
+}
+
+/* Until the level of settings ends. */
+static void
+set_for_now(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* What is wrong with options of a task; NULL: nothing. */
+char *
+tq_value_wrong_options(Jsonb *options)
+{
+	Options reading = {options};
+
+	return attempt(read_options, &reading);
+}
+
+static void
+read_options(void *arg)
+{
+	Options  *reading = arg;
+	TqOptions options;
+
+	tq_options_default(&options);
+	tq_options_check_size(reading->document);
+	tq_options_read_task(&options, reading->document);
+}
+
+/* One option of a task, by itself; false: its value is not allowed. */
+bool
+tq_value_option(TqOptions *options, const char *name, JsonbValue *value)
+{
+	Option reading = {options, name, value};
+
+	return attempt(read_option, &reading) == NULL;
+}
+
+static void
+read_option(void *arg)
+{
+	Option *reading = arg;
+
+	tq_options_read_own(reading->options, reading->name, reading->value);
+}
+
+/* A path; NULL, and words, when it is none. */
+JsonPath *
+tq_value_path(const char *word, char **wrong)
+{
+	Path reading = {word, NULL};
+
+	*wrong = attempt(read_path, &reading);
+	return *wrong == NULL ? reading.path : NULL;
+}
+
+static void
+read_path(void *arg)
+{
+	Path *reading = arg;
+
+	reading->path = DatumGetJsonPathP(
+		DirectFunctionCall1(jsonpath_in, CStringGetDatum(reading->word)));
+}
+
+/*
+ * The names of steps that a path mentions: the server writes a path with
+ * every key in quotes.
+ */
+List *
+tq_value_names(JsonPath *path, List *names)
+{
+	static const char before[] = ".\"results\".\"";
+	char             *text = DatumGetCString(
+					DirectFunctionCall1(jsonpath_out, PointerGetDatum(path)));
+
+	for (char *at = strstr(text, before); at != NULL; at = strstr(at, before))
+	{
+		char *begin = at + strlen(before);
+		char *end = begin;
+
+		while (*end != '\0' && *end != '"')
+			end += *end == '\\' && end[1] != '\0' ? 2 : 1;
+		if (memchr(begin, '\\', end - begin) == NULL)
+			names = lappend(names, pnstrdup(begin, end - begin));
+		else
+		{
+			/* with its quotes it is a JSON string */
+			Jsonb     *word = DatumGetJsonbP(DirectFunctionCall1(
+					jsonb_in,
+					CStringGetDatum(pnstrdup(begin - 1, end - begin + 2))));
+			JsonbValue value;
+
+			if (JB_ROOT_IS_SCALAR(word) &&
+				JsonbExtractScalar(&word->root, &value) &&
+				value.type == jbvString)
+				names = lappend(names, pnstrdup(value.val.string.val,
+												value.val.string.len));
+		}
+		at = end;
+	}
+	return names;
+}
+
+/* The paths in a pattern: those of its objects {"$": path}. */
+List *
+tq_value_paths(Jsonb *document)
+{
+	List              *paths = NIL;
+	JsonbIterator     *it = JsonbIteratorInit(&document->root);
+	JsonbIteratorToken token;
+	JsonbValue         value;
+	bool               only = false; /* in an object with one member */
+	bool               dollar = false;
+
+	while ((token = JsonbIteratorNext(&it, &value, false)) != WJB_DONE)
+	{
+		if (token == WJB_BEGIN_OBJECT)
+			only = value.val.object.nPairs == 1;
+		else if (token == WJB_KEY)
+			dollar = only && value.val.string.len == 1 &&
+					 value.val.string.val[0] == '$';
+		else if (token == WJB_VALUE && dollar && value.type == jbvString)
+			paths = lappend(
+				paths, pnstrdup(value.val.string.val, value.val.string.len));
+		if (token != WJB_KEY)
+			dollar = false;
+		if (token == WJB_VALUE || token == WJB_BEGIN_ARRAY)
+			only = false;
+	}
+	return paths;
+}
+
+/* Does a regular expression match somewhere?  False, and words: it is none. */
+bool
+tq_value_like(char *pattern, char *word, bool *result, char **wrong)
+{
+	Likeness likeness = {pattern, word, false};
+
+	*wrong = attempt(compare, &likeness);
+	*result = likeness.result;
+	return *wrong == NULL;
+}
+
+static void
+compare(void *arg)
+{
+	Likeness *likeness = arg;
+
+	likeness->result = DatumGetBool(
+		DirectFunctionCall2Coll(textregexeq, DEFAULT_COLLATION_OID,
+								CStringGetTextDatum(likeness->word),
+								CStringGetTextDatum(likeness->pattern)));
+}
+
+/* Is a predicate true?  False, and words, when it cannot be told. */
+bool
+tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
+{
+	Selection selection = {path, document, jsonb_path_match, (Datum) 0, true};
+
+	*wrong = attempt(apply, &selection);
+	if (*wrong != NULL)
+	{
+		*wrong = psprintf("%s: %s",
+						  DatumGetCString(DirectFunctionCall1(
+							  jsonpath_out, PointerGetDatum(path))),
+						  *wrong);
+		return false;
+	}
+	*result = !selection.isnull && DatumGetBool(selection.result);
+	return true;
+}
+
+/* Call a function of paths, whose result may be null. */
+static void
+apply(void *arg)
+{
+	LOCAL_FCINFO(fcinfo, 4);
+	Selection  *selection = arg;
+	static char nothing[] = "{}";
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 4, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = JsonbPGetDatum(selection->document);
+	fcinfo->args[0].isnull = false;
+	fcinfo->args[1].value = PointerGetDatum(selection->path);
+	fcinfo->args[1].isnull = false;
+	fcinfo->args[2].value =
+		DirectFunctionCall1(jsonb_in, CStringGetDatum(nothing));
+	fcinfo->args[2].isnull = false;
+	fcinfo->args[3].value = BoolGetDatum(false);
+	fcinfo->args[3].isnull = false;
+	selection->result = selection->what(fcinfo);
+	selection->isnull = fcinfo->isnull;
+}
+
+/*
+ * A pattern with what its paths select in the place of each {"$": path}, null
+ * where that is nothing.  NULL, and words with the path, when one cannot be
+ * followed.
+ */
+Jsonb *
+tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
+{
+	Filling    filling = {NULL};
+	JsonbValue scalar;
+	char      *word;
+
+	*wrong = NULL;
+	if (JB_ROOT_IS_SCALAR(pattern))
+		return pattern;
+	word = path_of(&pattern->root);
+	if (word != NULL)
+	{
+		Jsonb *found;
+
+		if (!select_first(word, document, &found, wrong))
+			return NULL;
+		if (found != NULL)
+			return found;
+		scalar.type = jbvNull;
+		return JsonbValueToJsonb(&scalar);
+	}
+	filling.pattern = pattern;
+	filling.document = document;
+	*wrong = attempt(fill_whole, &filling);
+	if (*wrong == NULL)
+		*wrong = filling.wrong;
+	return *wrong == NULL ? filling.result : NULL;
+}
+
+static void
+fill_whole(void *arg)
+{
+	Filling         *filling = arg;
+	JsonbParseState *state = NULL;
+	JsonbValue      *result = NULL;
+
+	if (fill(&filling->pattern->root, filling->document, &state, &result,
+			 &filling->wrong))
+		filling->result = JsonbValueToJsonb(result);
+}
+
+/* The path of an object {"$": path}; NULL: it is something else. */
+static char *
+path_of(JsonbContainer *container)
+{
+	JsonbValue *value;
+
+	if (!JsonContainerIsObject(container) || JsonContainerSize(container) != 1)
+		return NULL;
+	value = getKeyJsonValueFromContainer(container, "$", 1, NULL);
+	if (value == NULL || value->type != jbvString)
+		return NULL;
+	return pnstrdup(value->val.string.val, value->val.string.len);
+}
+
+/* The first thing that a path selects; NULL: nothing. */
+static bool
+select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
+{
+	JsonPath *path = tq_value_path(word, wrong);
+	Selection selection = {path, document, jsonb_path_query_first, (Datum) 0,
+						   true};
+
+	*found = NULL;
+	if (path == NULL)
+		return false;
+	*wrong = attempt(apply, &selection);
+	if (*wrong != NULL)
+	{
+		*wrong = psprintf("%s: %s", word, *wrong);
+		return false;
+	}
+	if (!selection.isnull)
+		*found = DatumGetJsonbP(selection.result);
+	return true;
+}
+
+/* A list or an object that is no path, copied. */
+static bool
+fill(JsonbContainer *pattern, Jsonb *document, JsonbParseState **state,
+	 JsonbValue **result, char **wrong)
+{
+	JsonbIterator     *it = JsonbIteratorInit(pattern);
+	JsonbIteratorToken token;
+	JsonbValue         value;
+
+	check_stack_depth();
+	token = JsonbIteratorNext(&it, &value, true);
+	*result = pushJsonbValue(state, token, NULL);
+	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY || token == WJB_END_ARRAY ||
+			token == WJB_END_OBJECT)
+			*result =
+				pushJsonbValue(state, token, token == WJB_KEY ? &value : NULL);
+		else if (!fill_value(&value, token, document, state, result, wrong))
+			return false;
+	}
+	return true;
+}
+
+static bool
+fill_value(JsonbValue *value, JsonbIteratorToken token, Jsonb *document,
+		   JsonbParseState **state, JsonbValue **result, char **wrong)
+{
+	char *word;
+	JsonbValue new;
+	Jsonb *found;
+
+	if (value->type != jbvBinary)
+	{
+		*result = pushJsonbValue(state, token, value);
+		return true;
+	}
+	word = path_of(value->val.binary.data);
+	if (word == NULL)
+		return fill(value->val.binary.data, document, state, result, wrong);
+	if (!select_first(word, document, &found, wrong))
+		return false;
+	if (found == NULL)
+		new.type = jbvNull;
+	else if (!JB_ROOT_IS_SCALAR(found) ||
+			 !JsonbExtractScalar(&found->root, &new))
+	{
+		new.type = jbvBinary;
+		new.val.binary.data = &found->root;
+		new.val.binary.len = VARSIZE_ANY_EXHDR(found);
+	}
+	*result = pushJsonbValue(state, token, &new);
+	return true;
+}
+
+/* The same document in the one form that all equal ones have. */
+Jsonb *
+tq_value_canonical(Jsonb *document)
+{
+	JsonbParseState   *state = NULL;
+	JsonbIterator     *it = JsonbIteratorInit(&document->root);
+	JsonbIteratorToken token;
+	JsonbValue         value;
+	JsonbValue        *result = NULL;
+
+	while ((token = JsonbIteratorNext(&it, &value, false)) != WJB_DONE)
+	{
+		if ((token == WJB_VALUE || token == WJB_ELEM) &&
+			value.type == jbvNumeric)
+			value.val.numeric = DatumGetNumeric(DirectFunctionCall1(
+				numeric_trim_scale, NumericGetDatum(value.val.numeric)));
+		if (token == WJB_BEGIN_ARRAY)
+			result = pushJsonbValue(&state, token, &value);
+		else
+			result = pushJsonbValue(&state, token,
+									token == WJB_KEY || token == WJB_VALUE ||
+											token == WJB_ELEM
+										? &value
+										: NULL);
+	}
+	return JsonbValueToJsonb(result);
+}

@@ -1,0 +1,417 @@
+/*
+ * edge.c
+ *		What waits for what in workflows.
+ *
+ * A row of taskq.edge says that a step (child) of an instance waits for
+ * another one (parent).  The edges to all of its children are written with a
+ * step, whether these exist yet or not; it also has one to the end of the
+ * instance (TQ_EDGE_END) when nothing depends on it, or when it decides what
+ * else there will be.  Nobody but the end of its parent takes an edge away.
+ *
+ * That end looks, under a lock of the instance that is given back at once,
+ * at what is left of the edges to each child.  When one stands, whoever takes
+ * it away will look after this one: nothing more is to be done.  When none is
+ * left, or none but such as transactions take away that have not ended, then
+ * whoever took those away saw this one stand: so there is just one that has to
+ * wait for them, and looks again.  Ends of siblings wait for nobody as long
+ * as some other parent is open.
+ *
+ * Whoever waits says so, with a lock that he has as long (tq_edge_wait), and
+ * looks again at all that waits for what he has taken away (tq_edge_mine).
+ * So nobody waits for him meanwhile, but leaves it to him.  A wait is for one
+ * who has seen to the instance.  He may see to it once more, since what began
+ * by his call has ended at once; then he leaves it to those who wait.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/relscan.h"
+#include "access/subtrans.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/procarray.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "flow/instance/edge.h"
+
+/* Index entries that are looked at before the other direction is tried. */
+#define FIRST_STRETCH 8
+#define LAST_STRETCH (INT_MAX / 4)
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.edge (workflow_id, child, parent)"
+	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)"
+	/* of a child that was chosen before its parent was made it is there */
+	" ON CONFLICT (workflow_id, child, parent) DO NOTHING",
+	3,
+	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
+	NULL,
+	true};
+
+static TqStmt stmt_remove = {
+	"DELETE FROM taskq.edge d USING unnest($2, $3) AS e (child, parent)"
+	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
+	3,
+	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
+	NULL};
+
+static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
+static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
+				   StrategyNumber strategy, int32 parent, int stretch,
+				   bool *more, TransactionId *other);
+static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
+					   StrategyNumber strategy, int32 parent);
+static void   run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
+						  const TqNewEdges *all);
+static Datum  int4_array(const int32 *values, int count);
+
+/*
+ * For as long as it takes to look at the edges of an instance.  Two of them
+ * with the same lower bits get in each other's way, and no more.
+ */
+void
+tq_edge_lock(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+void
+tq_edge_unlock(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+/* The table is the lock; its index says who has to wait, and for that nobody
+ * waits. */
+static void
+set_tag(LOCKTAG *tag, Oid class, int64 workflow_id)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, class, (uint32) workflow_id,
+					   (uint16) (workflow_id >> 32));
+}
+
+/*
+ * Under the lock: this transaction is about to wait for another one, and will
+ * look again at all that concerns it in this instance.
+ */
+void
+tq_edge_wait(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+}
+
+/* Under the lock: it has waited, and looks. */
+void
+tq_edge_go_on(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
+	(void) LockRelease(&tag, ShareLock, false);
+}
+
+/* Under the lock: does that transaction, which goes on, wait in this way? */
+bool
+tq_edge_waits(int64 workflow_id, TransactionId xid)
+{
+	int                   pid;
+	int                   count;
+	bool                  any = false;
+	VirtualTransactionId *who;
+	LOCKTAG               tag;
+
+	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
+	who = GetLockConflicts(&tag, ExclusiveLock, &count);
+	pid = count == 0 ? 0
+					 : BackendXidGetPid(SubTransGetTopmostTransaction(xid));
+	for (int i = 0; i < count && pid != 0; i++)
+		any = any || tq_compat_vxid_pid(who[i]) == pid;
+	pfree(who);
+	return any;
+}
+
+void
+tq_edge_begin(TqEdges *edges)
+{
+	edges->rel = tq_catalog_open_table(tq_catalog()->edge, RowExclusiveLock);
+	edges->index =
+		tq_catalog_open_index(tq_catalog()->edge_pkey, AccessShareLock);
+	edges->scan = tq_compat_index_beginscan(edges->rel, edges->index,
+											GetActiveSnapshot(), 3);
+	edges->slot = table_slot_create(edges->rel, NULL);
+}
+
+void
+tq_edge_end(TqEdges *edges)
+{
+	index_endscan(edges->scan);
+	ExecDropSingleTupleTableSlot(edges->slot);
+	index_close(edges->index, NoLock);
+	table_close(edges->rel, NoLock);
+}
+
+/*
+ * The parent has ended; false: there was no such edge.  Edges are seen as they
+ * are now: also those that this call has added.
+ */
+bool
+tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	ScanKeyData     keys[3];
+	TM_FailureData  failure;
+	ItemPointerData tid;
+	bool            found;
+
+	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
+	edges->scan->xs_snapshot = SnapshotSelf;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	if (!found)
+		return false;
+	tid = edges->slot->tts_tid;
+	ExecClearTuple(edges->slot);
+	if (table_tuple_delete(edges->rel, &tid, GetCurrentCommandId(true),
+						   GetActiveSnapshot(), InvalidSnapshot, true,
+						   &failure, false) != TM_Ok)
+		tq_error_serialization();
+	return true;
+}
+
+/*
+ * What is left of the edges to a child.  The look begins at that of one
+ * parent, which has ended, and goes on to both sides of it by turns: edges
+ * that are gone leave their index entries behind, for as long as anybody has
+ * an old snapshot, and the one that stands next to it is never farther away
+ * than the shorter stretch of those.  So however many parents end one after
+ * the other, and in whatever order, each of them finds one that stands after
+ * few steps.
+ */
+TqLeft
+tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
+			 TransactionId *other)
+{
+	TqLeft after = TQ_LEFT_NONE;
+	TqLeft before = TQ_LEFT_NONE;
+	bool   more_after = true;
+	bool   more_before = near > 0;
+
+	for (int stretch = FIRST_STRETCH; more_after || more_before;
+		 stretch = Min(stretch, LAST_STRETCH) * 4)
+	{
+		if (more_after)
+			after = look(edges, workflow_id, child,
+						 BTGreaterEqualStrategyNumber, near, stretch,
+						 &more_after, other);
+		if (more_before && after != TQ_LEFT_OPEN)
+			before = look(edges, workflow_id, child, BTLessStrategyNumber,
+						  near, stretch, &more_before, other);
+		if (after == TQ_LEFT_OPEN || before == TQ_LEFT_OPEN)
+			return TQ_LEFT_OPEN;
+	}
+	return after == TQ_LEFT_PASSING ? after : before;
+}
+
+/* Does one edge stand? */
+TqLeft
+tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
+			TransactionId *other)
+{
+	bool more;
+
+	return look(edges, workflow_id, child, BTEqualStrategyNumber, parent,
+				LAST_STRETCH, &more, other);
+}
+
+/*
+ * At no more than so many index entries; *more: there may be others.  An edge
+ * that is just being added by others stands: it comes with the end of a step,
+ * which will come again if that is rolled back.
+ */
+static TqLeft
+look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
+	 int32 parent, int stretch, bool *more, TransactionId *other)
+{
+	ScanDirection direction = strategy == BTLessStrategyNumber
+								  ? BackwardScanDirection
+								  : ForwardScanDirection;
+	TqLeft        left = TQ_LEFT_NONE;
+	TransactionId asked = InvalidTransactionId;
+	bool          asked_waits = false;
+	ScanKeyData   keys[3];
+	SnapshotData  dirty;
+
+	InitDirtySnapshot(dirty);
+	set_keys(keys, workflow_id, child, strategy, parent);
+	edges->scan->xs_snapshot = &dirty;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	*more = true;
+	while (left != TQ_LEFT_OPEN && stretch-- > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (index_getnext_tid(edges->scan, direction) == NULL)
+		{
+			*more = false;
+			break;
+		}
+		if (!index_fetch_heap(edges->scan, edges->slot))
+			continue;
+		/* most often one transaction takes many of them away */
+		if (dirty.xmax != asked && TransactionIdIsValid(dirty.xmax))
+		{
+			asked = dirty.xmax;
+			asked_waits = tq_edge_waits(workflow_id, asked);
+		}
+		if (TransactionIdIsValid(dirty.xmax) && !asked_waits)
+		{
+			left = TQ_LEFT_PASSING;
+			*other = dirty.xmax;
+		}
+		else
+			left = TQ_LEFT_OPEN;
+	}
+	ExecClearTuple(edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	return left;
+}
+
+static void
+set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
+		 StrategyNumber strategy, int32 parent)
+{
+	RegProcedure compare = strategy == BTEqualStrategyNumber  ? F_INT4EQ
+						   : strategy == BTLessStrategyNumber ? F_INT4LT
+															  : F_INT4GE;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(child));
+	ScanKeyInit(&keys[2], 3, strategy, compare, Int32GetDatum(parent));
+}
+
+/* All that this transaction has taken away. */
+void
+tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine)
+{
+	ScanKeyData keys[3];
+
+	/* as many as in the other looks */
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	for (int i = 1; i < lengthof(keys); i++)
+		ScanKeyInit(&keys[i], (AttrNumber) (i + 1),
+					BTGreaterEqualStrategyNumber, F_INT4GE,
+					Int32GetDatum(PG_INT32_MIN));
+	edges->scan->xs_snapshot = SnapshotAny;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	while (index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot))
+	{
+		HeapTuple tuple;
+		bool      should_free;
+		bool      isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		tuple = ExecFetchSlotHeapTuple(edges->slot, false, &should_free);
+		if ((tuple->t_data->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+			!HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_data->t_infomask) &&
+			TransactionIdIsCurrentTransactionId(
+				HeapTupleHeaderGetUpdateXid(tuple->t_data)))
+			tq_edge_note(mine,
+						 DatumGetInt32(slot_getattr(edges->slot, 2, &isnull)),
+						 DatumGetInt32(slot_getattr(edges->slot, 3, &isnull)));
+	}
+	ExecClearTuple(edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+}
+
+/* Note an edge that is to be added. */
+void
+tq_edge_note(TqNewEdges *added, int32 child, int32 parent)
+{
+	if (added->count == added->room)
+	{
+		added->room = Max(64, added->room * 2);
+		added->children =
+			added->children == NULL
+				? palloc(sizeof(int32) * added->room)
+				: repalloc_huge(added->children, sizeof(int32) * added->room);
+		added->parents =
+			added->parents == NULL
+				? palloc(sizeof(int32) * added->room)
+				: repalloc_huge(added->parents, sizeof(int32) * added->room);
+	}
+	added->children[added->count] = child;
+	added->parents[added->count++] = parent;
+}
+
+/* Those that a step comes with: to all of its children, and to the end. */
+void
+tq_edge_note_step(TqNewEdges *added, const TqStep *step, int32 step_id)
+{
+	for (int i = 0; i < step->children.count; i++)
+		tq_edge_note(added, step->children.places[i], step_id);
+	if (step->ends)
+		tq_edge_note(added, TQ_EDGE_END, step_id);
+}
+
+/* All that were noted, in one statement. */
+void
+tq_edge_add(int64 workflow_id, const TqNewEdges *added)
+{
+	run_for_all(&stmt_add, SPI_OK_INSERT, workflow_id, added);
+}
+
+/* Of steps that are gone, with nobody else at them. */
+void
+tq_edge_remove(int64 workflow_id, const TqNewEdges *gone)
+{
+	run_for_all(&stmt_remove, SPI_OK_DELETE, workflow_id, gone);
+}
+
+static void
+run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
+			const TqNewEdges *all)
+{
+	Datum args[3];
+	TqSpi spi;
+
+	if (all->count == 0)
+		return;
+	args[0] = Int64GetDatum(workflow_id);
+	args[1] = int4_array(all->children, all->count);
+	args[2] = int4_array(all->parents, all->count);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(stmt, args, NULL, expected, 0);
+	tq_spi_leave(&spi);
+}
+
+static Datum
+int4_array(const int32 *values, int count)
+{
+	Datum *datums = palloc(sizeof(Datum) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+		datums[i] = Int32GetDatum(values[i]);
+	return PointerGetDatum(construct_array(datums, count, INT4OID,
+										   sizeof(int32), true, TYPALIGN_INT));
+}

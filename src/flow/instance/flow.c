@@ -1,0 +1,513 @@
+/*
+ * flow.c
+ *		Rows of instances, and of their steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/json.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "base/subxact.h"
+#include "cache/options.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "flow/instance/flow.h"
+#include "xact/xact.h"
+
+static TqStmt stmt_read = {
+	"SELECT template_id, state::integer, created_at, finished_at, run_at,"
+	" started_by, priority::integer, correlation_id, input, headers,"
+	" parent_task_id, depth::integer, reason::integer"
+	"  FROM taskq.workflow WHERE workflow_id = $1"
+	"   AND expires_at IS DISTINCT FROM '-infinity'",
+	1,
+	{INT8OID},
+	NULL,
+	true};
+
+static TqStmt stmt_keep = {
+	"SELECT FROM taskq.workflow WHERE workflow_id = $1"
+	"   AND expires_at IS DISTINCT FROM '-infinity' FOR NO KEY UPDATE",
+	1,
+	{INT8OID},
+	NULL};
+
+/* An identity that is kept for a while is given up by who wants it next. */
+static TqStmt stmt_end = {
+	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
+	" finished_at = $4, expires_at = $5,"
+	" identity = CASE WHEN $6 THEN identity END, reason = $7::smallint"
+	" WHERE workflow_id = $1 AND state = $8",
+	8,
+	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID,
+	 INT4OID, INT4OID},
+	NULL,
+	true};
+
+/* Of one that has failed; its identity is its own again. */
+static TqStmt stmt_revive = {
+	"UPDATE taskq.workflow SET state = 0, result = NULL, finished_at = NULL,"
+	" expires_at = NULL, reason = 0,"
+	" identity = CASE WHEN $2 IS NULL THEN NULL"
+	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
+	" WHERE workflow_id = $1 AND state = 3",
+	2,
+	{INT8OID, JSONBOID},
+	NULL};
+
+/* What revive() needs and tells. */
+typedef struct Revival
+{
+	int64  workflow_id;
+	Jsonb *identity; /* NULL: none */
+	bool   done;
+} Revival;
+
+#define STEP_COLUMNS                                                          \
+	"step_id, task_id, state::integer, reason::integer, attempt,"             \
+	" run_at, queue_id, created_at, claimed_at"
+#define STEP_WAITS_IN_LINE "flags & 8::smallint <> 0"
+#define STEP_WAS_CLAIMED "token > 0"
+#define STEP_HAS_WAITED "flags & 128::smallint <> 0"
+
+static TqStmt stmt_steps = {
+	"SELECT " STEP_COLUMNS ", NULL::timestamptz, " STEP_WAITS_IN_LINE
+	", " STEP_WAS_CLAIMED ", " STEP_HAS_WAITED " FROM taskq.task"
+	" WHERE workflow_id = $1"
+	" UNION ALL"
+	" SELECT " STEP_COLUMNS ", finished_at, false, " STEP_WAS_CLAIMED
+	", " STEP_HAS_WAITED " FROM taskq.archive_keep"
+	"  WHERE workflow_id = $1"
+	" ORDER BY 1",
+	1,
+	{INT8OID},
+	NULL,
+	true};
+
+static void revive(void *arg);
+static bool read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static int  read_steps(const TqFlow *flow, bool compensations, TqMade **made);
+static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
+						long limit);
+static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
+static void        add_rights(const TqStep *step, int *any, int *all);
+static void        rights_of(const TqTemplate *template, int *any, int *all);
+
+/* What a task is a step of; NULL: of nothing that is there. */
+const TqStep *
+tq_flow_step_of(const TqTask *task, TqFlow *flow)
+{
+	if (!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), flow))
+		return NULL;
+	return tq_template_at(flow->template,
+						  DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+}
+
+/* As it is now; false: there is none, or it is being removed (expire.c). */
+bool
+tq_flow_read(int64 workflow_id, TqFlow *flow)
+{
+	return read_row(workflow_id, false, flow);
+}
+
+/*
+ * As the active snapshot sees it, and so what is read of it afterwards: for
+ * those who tell of an instance, which has to be that of one moment.
+ */
+bool
+tq_flow_see(int64 workflow_id, TqFlow *flow)
+{
+	return read_row(workflow_id, true, flow);
+}
+
+/*
+ * The moment that tq_flow_see is to be about: now, with all that this
+ * transaction has done.  Who calls it pops the snapshot.
+ */
+void
+tq_flow_push_moment(void)
+{
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+static bool
+read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	int32 template_id = 0;
+	bool  isnull;
+	TqSpi spi;
+
+	memset(flow, 0, sizeof(*flow));
+	flow->workflow_id = workflow_id;
+	flow->of_moment = of_moment;
+	tq_spi_enter(&spi);
+	if (look(flow, &stmt_read, &arg, 1) > 0)
+	{
+		template_id = tq_spi_int4(0, 1, 0);
+		flow->state = (TqFlowState) tq_spi_int4(0, 2, 0);
+		flow->created_at = tq_spi_time(0, 3, 0);
+		flow->finished_at = tq_spi_time(0, 4, 0);
+		flow->run_at = tq_spi_time(0, 5, 0);
+		flow->started_by = tq_spi_int4(0, 6, 0);
+		(void) tq_spi_get(0, 7, &isnull);
+		flow->has_priority = !isnull;
+		flow->priority = tq_spi_int4(0, 7, 0);
+		flow->correlation_id = tq_spi_text(&spi, 0, 8);
+		flow->input = tq_spi_jsonb(&spi, 0, 9);
+		flow->headers = tq_spi_jsonb(&spi, 0, 10);
+		flow->parent_task_id = tq_spi_int8(0, 11, 0);
+		flow->depth = tq_spi_int4(0, 12, 0);
+		flow->reason = (TqReason) tq_spi_int4(0, 13, 0);
+	}
+	tq_spi_leave(&spi);
+	if (template_id == 0)
+		return false;
+	flow->template = tq_template_get(template_id);
+	return true;
+}
+
+/*
+ * It has ended, for flow->reason: from now on its row says what it is, and
+ * who awaits that is told at commit.  False: somebody else has ended it.
+ */
+bool
+tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
+{
+	const TqTemplate *template = flow->template;
+	TimestampTz now = tq_clock_wall();
+	Datum       args[8];
+	bool        nulls[8] = {false};
+	TqSpi       spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = Int32GetDatum(state);
+	nulls[2] = result == NULL;
+	args[2] = result == NULL ? (Datum) 0 : JsonbPGetDatum(result);
+	args[3] = TimestampTzGetDatum(now);
+	args[4] = TimestampTzGetDatum(expires_at(template, now));
+	args[5] = BoolGetDatum(template->identity_window > 0);
+	args[6] = Int32GetDatum(flow->reason);
+	args[7] = Int32GetDatum(flow->state);
+	tq_spi_enter(&spi);
+	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
+	tq_spi_leave(&spi);
+	if (flow->ended)
+		tq_xact_ended(flow->workflow_id, (int) state);
+	flow->state = state;
+	flow->result = result;
+	return flow->ended;
+}
+
+/*
+ * To the end of the transaction an instance that has ended stays, since one
+ * of its steps is about to be changed; false: it does not (expire.c).
+ */
+bool
+tq_flow_keep(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	bool  stays;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	stays = tq_spi_run(&stmt_keep, &arg, NULL, SPI_OK_SELECT, 0) == 1;
+	tq_spi_leave(&spi);
+	return stays;
+}
+
+/*
+ * A step of an instance that has failed goes on: so does the instance, if no
+ * other one has taken its identity (TQ006).  False: it was no failed one any
+ * more.
+ */
+bool
+tq_flow_revive(TqFlow *flow)
+{
+	Revival    revival = {flow->workflow_id};
+	ErrorData *error;
+	int64      holder;
+
+	revival.identity = tq_identity_of(flow);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		holder = revival.identity == NULL
+					 ? 0
+					 : tq_identity_holder(revival.identity, flow->workflow_id);
+		if (holder != 0)
+			tq_start_exists(flow->template->name, holder, NULL);
+		/* somebody may take it at the same time */
+		error = tq_guard(revive, &revival);
+		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
+			ReThrowError(error);
+	} while (error != NULL);
+	if (revival.done)
+	{
+		flow->state = TQ_FLOW_LIVE;
+		flow->reason = TQ_REASON_NONE;
+	}
+	return revival.done;
+}
+
+static void
+revive(void *arg)
+{
+	Revival *revival = arg;
+	Datum    args[2] = {Int64GetDatum(revival->workflow_id)};
+	bool     nulls[2] = {false, revival->identity == NULL};
+	TqSpi    spi;
+
+	if (revival->identity != NULL)
+		args[1] = JsonbPGetDatum(revival->identity);
+	tq_spi_enter(&spi);
+	revival->done = tq_spi_run(&stmt_revive, args, nulls, SPI_OK_UPDATE, 0) ==
+					1;
+	tq_spi_leave(&spi);
+}
+
+/* As long as its template says, else as long as finished tasks. */
+static TimestampTz
+expires_at(const TqTemplate *template, TimestampTz now)
+{
+	int64 span = template->has_retention
+					 ? template->retention
+					 : (int64) tq_guc_retention * USECS_PER_SEC;
+
+	if (template->identity_window > span)
+		span = template->identity_window;
+	return span == TQ_FOREVER || (!template->has_retention && span == 0)
+			   ? DT_NOEND
+			   : now + span;
+}
+
+/* All steps that were made, in the order of their numbers; how many. */
+int
+tq_flow_steps(const TqFlow *flow, TqMade **made)
+{
+	return read_steps(flow, false, made);
+}
+
+/* All compensations that were made, in the order of what they take back. */
+int
+tq_flow_compensations(const TqFlow *flow, TqMade **made)
+{
+	if (flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE)
+		return 0;
+	return read_steps(flow, true, made);
+}
+
+static int
+read_steps(const TqFlow *flow, bool compensations, TqMade **made)
+{
+	Datum       arg = Int64GetDatum(flow->workflow_id);
+	int         count = 0;
+	TimestampTz now = tq_clock_dispatch();
+	uint64      rows;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	rows = look(flow, &stmt_steps, &arg, 0);
+	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqMade) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqMade *step = &(*made)[count];
+
+		step->step_id = tq_spi_int4(i, 1, -1);
+		/* not one that somebody has written by hand */
+		if (TQ_STEP_COMPENSATES(step->step_id) != compensations ||
+			tq_template_at(flow->template, step->step_id) == NULL)
+			continue;
+		count++;
+		step->task_id = tq_spi_int8(i, 2, 0);
+		step->state = (TqState) tq_spi_int4(i, 3, 0);
+		step->reason = (TqReason) tq_spi_int4(i, 4, 0);
+		step->attempt = tq_spi_int4(i, 5, 0);
+		step->ready = step->state == TQ_STATE_PENDING &&
+					  tq_spi_time(i, 6, 0) <= now;
+		step->queue_id = tq_spi_int4(i, 7, 0);
+		step->created_at = tq_spi_time(i, 8, 0);
+		step->claimed_at = tq_spi_time(i, 9, DT_NOBEGIN);
+		step->finished_at = tq_spi_time(i, 10, 0);
+		step->in_line = step->state == TQ_STATE_BLOCKED && tq_spi_bool(i, 11);
+		step->claimed = tq_spi_bool(i, 12);
+		step->waited = tq_spi_bool(i, 13);
+		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
+						(step->attempt > 0 || step->claimed);
+	}
+	tq_spi_leave(&spi);
+	return count;
+}
+
+/* What is there of an instance now, or was at the moment that is told of. */
+static uint64
+look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
+{
+	return flow->of_moment ? tq_spi_read(stmt, args, NULL, limit)
+						   : tq_spi_look(stmt, args, NULL, limit);
+}
+
+/* TQ011: there is no such template. */
+void
+tq_flow_no_template(const char *space, const char *name, const char *version)
+{
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "{\"namespace\": ");
+	escape_json(&detail, space);
+	appendStringInfoString(&detail, ", \"name\": ");
+	escape_json(&detail, name);
+	if (version != NULL)
+	{
+		appendStringInfoString(&detail, ", \"version\": ");
+		escape_json(&detail, version);
+	}
+	appendStringInfoChar(&detail, '}');
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_WORKFLOW),
+			 version == NULL
+				 ? errmsg("workflow \"%s\" is not defined", name)
+				 : errmsg("version \"%s\" of workflow \"%s\" is not defined",
+						  version, name),
+			 errdetail_internal("%s", detail.data),
+			 errhint("Define it with taskq_define_workflow().")));
+}
+
+/* TQ002, in the same words for one that is not to be seen. */
+void
+tq_flow_missing(int64 workflow_id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_NO_SUCH_TASK),
+			 errmsg("workflow " INT64_FORMAT " does not exist", workflow_id),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
+}
+
+/*
+ * What current_user may see of instances: 0 nothing, 1 those steps whose
+ * queues he may read, 2 everything.
+ */
+int
+tq_flow_sight(const TqTemplate *template)
+{
+	int any;
+	int all;
+
+	rights_of(template, &any, &all);
+	if ((all & TQ_RIGHT_READ) != 0)
+		return 2;
+	return (any & TQ_RIGHT_READ) != 0 || tq_role_is_monitor() ? 1 : 0;
+}
+
+/* Did current_user start it, and could he still? */
+bool
+tq_flow_has_started(const TqFlow *flow)
+{
+	Oid role = tq_role_oid(flow->started_by);
+	int any;
+	int all;
+
+	rights_of(flow->template, &any, &all);
+	return (all & TQ_RIGHT_SUBMIT) != 0 && OidIsValid(role) &&
+		   has_privs_of_role(GetUserId(), role);
+}
+
+/*
+ * The instance as the active snapshot sees it, for those who may see
+ * something of it; TQ002 or 42501 for others.  Returns how much they may see.
+ */
+int
+tq_flow_look(int64 workflow_id, TqFlow *flow)
+{
+	int sight;
+
+	tq_queue_refresh();
+	if (!tq_flow_see(workflow_id, flow))
+		tq_flow_missing(workflow_id);
+	sight = tq_flow_sight(flow->template);
+	if (sight == 0)
+		tq_flow_require(flow, TQ_RIGHT_READ, false);
+	return sight;
+}
+
+/*
+ * TQ002 for those who have no right on any queue of its steps, 42501 for
+ * those who have others than this one; on all of them, or on one.
+ */
+void
+tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
+{
+	int any;
+	int all;
+
+	rights_of(flow->template, &any, &all);
+	if (any == 0)
+		tq_flow_missing(flow->workflow_id);
+	if (((on_all ? all : any) & right) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for this workflow"),
+				 errdetail(
+					 "The right \"%s\" on the queues of its steps is missing.",
+					 tq_right_name(right))));
+}
+
+/* What current_user may on a step's queue; on every one, if it is gone. */
+int
+tq_flow_rights(const TqStep *step)
+{
+	TqQueue *queue = tq_queue_find(step->queue);
+
+	return queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+}
+
+/* May its state be told to current_user? */
+bool
+tq_flow_sees(const TqStep *step)
+{
+	return (tq_flow_rights(step) & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
+}
+
+static void
+add_rights(const TqStep *step, int *any, int *all)
+{
+	int rights = tq_flow_rights(step);
+
+	*any |= rights;
+	*all &= rights;
+}
+
+/*
+ * current_user's rights on any of the queues of its steps and compensations,
+ * and on all.
+ */
+static void
+rights_of(const TqTemplate *template, int *any, int *all)
+{
+	*any = 0;
+	*all = TQ_RIGHT_ALL;
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+
+		add_rights(step, any, all);
+		if (step->compensate != NULL)
+			add_rights(step->compensate, any, all);
+	}
+	if (template->step_count == 0)
+		*any = *all = tq_role_rights_all();
+}

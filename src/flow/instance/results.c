@@ -1,0 +1,411 @@
+/*
+ * results.c
+ *		What steps have made, for those that come after them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/spi.h"
+#include "flow/instance/flow.h"
+
+#define RESULT                                                                \
+	"CASE WHEN a.large & 8 <> 0"                                              \
+	"      THEN (SELECT l.doc FROM taskq.large l"                             \
+	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
+	"      ELSE a.result END"
+#define COLUMNS                                                               \
+	"a.step_id, a.state::integer, " RESULT ","                                \
+	" CASE WHEN a.state = 6 THEN"                                             \
+	"      CASE WHEN a.large & 32 <> 0"                                       \
+	"           THEN (SELECT l.doc FROM taskq.large l"                        \
+	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
+	"           ELSE a.errors END -> -1 ->> 'error' END"                      \
+	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
+
+static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
+							  " AND a.step_id & 16383 = $2"
+							  " ORDER BY a.step_id",
+							  2,
+							  {INT8OID, INT4OID},
+							  NULL,
+							  true};
+
+/* States 5 and 8 are done and filtered. */
+static TqStmt stmt_has_ended = {
+	"SELECT 1 FROM taskq.archive_keep a WHERE a.workflow_id = $1"
+	" AND a.step_id = $2 AND a.state IN (5, 8)",
+	2,
+	{INT8OID, INT4OID},
+	NULL,
+	true};
+
+static TqStmt stmt_step = {"SELECT " RESULT
+						   " FROM taskq.archive_keep a WHERE a.task_id = $1",
+						   1,
+						   {INT8OID},
+						   NULL,
+						   true};
+
+static Jsonb *of_step(int64 task_id, bool of_moment);
+static Jsonb *object_of(int64 workflow_id, const TqTemplate *template,
+						const TqStepList *steps, bool parts, Size max);
+static void   add_steps(JsonbParseState **state, int64 workflow_id,
+						const TqTemplate *template, const TqStepList *steps,
+						bool parts, Size *size, Size max);
+static void   add_ended(JsonbParseState **state, int64    workflow_id,
+						const TqTemplate *template, Datum places, bool parts,
+						Size *size, Size max);
+static void   push_ended(JsonbParseState **state, TupleTableSlot *slot,
+						 const TqTemplate *template, bool parts, Size *size);
+static void   add_members(JsonbParseState **state, int64  workflow_id,
+						  const TqTemplate *template, int place, Size *size,
+						  Size max);
+static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
+						  Size *size);
+
+static JsonbValue *push_error(JsonbParseState **state, const char *error);
+
+static bool has_ended(int64 workflow_id, int place);
+static void push_result(JsonbParseState **state, Jsonb *result, bool in_list,
+						Size *size);
+static void push_word(JsonbParseState **state, JsonbIteratorToken token,
+					  const char *word);
+static void push_document(JsonbParseState **state, JsonbIteratorToken token,
+						  Jsonb *document);
+
+/* Of one step; NULL: it has none, or has not ended. */
+Jsonb *
+tq_results_of_step(int64 task_id)
+{
+	return of_step(task_id, false);
+}
+
+/* The same, as the active snapshot sees it. */
+Jsonb *
+tq_results_seen(int64 task_id)
+{
+	return of_step(task_id, true);
+}
+
+static Jsonb *
+of_step(int64 task_id, bool of_moment)
+{
+	Datum  arg = Int64GetDatum(task_id);
+	Jsonb *result = NULL;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	if ((of_moment ? tq_spi_read(&stmt_step, &arg, NULL, 1)
+				   : tq_spi_look(&stmt_step, &arg, NULL, 1)) > 0)
+		result = tq_spi_jsonb(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return result;
+}
+
+/*
+ * The name of a step; that of a member of a batch has its number behind, that
+ * of a compensation what it is before.
+ */
+char *
+tq_results_name(const TqTemplate *template, int32 step_id)
+{
+	int place = TQ_STEP_PLACE(step_id);
+
+	if (place >= template->step_count)
+		return NULL;
+	if (TQ_STEP_COMPENSATES(step_id))
+		return psprintf(
+			"compensate:%s",
+			tq_results_name(template, TQ_STEP_COMPENSATED(step_id)));
+	if (TQ_STEP_MEMBER(step_id) == 0)
+		return template->steps[place].name;
+	return psprintf("%s_%03d", template->steps[place].name,
+					TQ_STEP_MEMBER(step_id));
+}
+
+/*
+ * Results of steps by their names, as far as they have ended; null of those
+ * that were filtered, a list of the members of a batch.  NULL when they are
+ * larger than max.
+ */
+Jsonb *
+tq_results_of(int64             workflow_id, const TqTemplate *template,
+			  const TqStepList *steps, Size max)
+{
+	return object_of(workflow_id, template, steps, true, max);
+}
+
+/*
+ * What is told with a claim of a step: results of its parents.  A member of a
+ * batch has its own part as payload, and is not told those of all others.
+ */
+Jsonb *
+tq_results_told(int64         workflow_id, const TqTemplate *template,
+				const TqStep *step, Size max)
+{
+	return object_of(workflow_id, template, &step->parents,
+					 step->type != TQ_STEP_BATCH_WORKER, max);
+}
+
+/* Without parts: of batches without the list of them. */
+static Jsonb *
+object_of(int64             workflow_id, const TqTemplate *template,
+		  const TqStepList *steps, bool parts, Size max)
+{
+	JsonbParseState *state = NULL;
+	Size             size = 0;
+
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	add_steps(&state, workflow_id, template, steps, parts, &size, max);
+	if (size > max)
+		return NULL;
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+/*
+ * What the paths of a step look at: {"input": ..., "results": {...}}; NULL
+ * when that is larger than TQ_MAX_DOCUMENT.
+ */
+Jsonb *
+tq_results_document(const TqFlow *flow, const TqStep *step)
+{
+	JsonbParseState *state = NULL;
+	TqStepList       all = {0};
+	Size             size = 0;
+
+	all.places =
+		palloc(sizeof(int) * (step->parents.count + step->wants.count + 1));
+	for (int i = 0; i < step->parents.count; i++)
+		all.places[all.count++] = step->parents.places[i];
+	for (int i = 0; i < step->wants.count; i++)
+		all.places[all.count++] = step->wants.places[i];
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	push_word(&state, WJB_KEY, "input");
+	push_document(&state, WJB_VALUE, flow->input);
+	push_word(&state, WJB_KEY, "results");
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	add_steps(&state, flow->workflow_id, flow->template, &all, true, &size,
+			  TQ_MAX_DOCUMENT);
+	if (size > TQ_MAX_DOCUMENT)
+		return NULL;
+	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+}
+
+static void
+add_steps(JsonbParseState **state, int64                workflow_id,
+		  const TqTemplate *template, const TqStepList *steps, bool parts,
+		  Size *size, Size max)
+{
+	Datum *places = palloc(sizeof(Datum) * (steps->count + 1));
+	int    count = 0;
+
+	for (int i = 0; i < steps->count; i++)
+	{
+		if (template->steps[steps->places[i]].type == TQ_STEP_BATCH_WORKER)
+			add_members(state, workflow_id, template, steps->places[i], size,
+						max);
+		else
+			places[count++] = Int32GetDatum(steps->places[i]);
+	}
+	if (count > 0)
+		add_ended(state, workflow_id, template,
+				  PointerGetDatum(construct_array(places, count, INT4OID,
+												  sizeof(int32), true,
+												  TYPALIGN_INT)),
+				  parts, size, max);
+}
+
+/*
+ * What is committed now, and what this call did.  Each step is read through
+ * the index by its place: a planner that expects an instance to have few steps
+ * would have all of them read for each one that is judged.
+ */
+static void
+add_ended(JsonbParseState **state, int64    workflow_id,
+		  const TqTemplate *template, Datum places, bool parts, Size *size,
+		  Size max)
+{
+	Relation keep = tq_catalog_open_table(tq_catalog()->leaf[TQ_LEAF_KEEP],
+										  AccessShareLock);
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->keep_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(keep, NULL);
+	ScanKeyData     keys[2];
+	IndexScanDesc   scan;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	ScanKeyEntryInitialize(&keys[1], SK_SEARCHARRAY, 2, BTEqualStrategyNumber,
+						   INT4OID, InvalidOid, F_INT4EQ, places);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	scan = tq_compat_index_beginscan(keep, index, GetActiveSnapshot(), 2);
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (*size <= max &&
+		   index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		push_ended(state, slot, template, parts, size);
+	}
+	index_endscan(scan);
+	PopActiveSnapshot();
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(keep, NoLock);
+}
+
+static void
+push_ended(JsonbParseState **state, TupleTableSlot *slot,
+		   const TqTemplate *template, bool parts, Size *size)
+{
+	bool   isnull;
+	int16  state_of = DatumGetInt16(slot_getattr(slot, TQ_COL_STATE, &isnull));
+	int16  large = DatumGetInt16(slot_getattr(slot, TQ_COL_LARGE, &isnull));
+	int32  place = DatumGetInt32(slot_getattr(slot, TQ_COL_STEP_ID, &isnull));
+	Datum  value = slot_getattr(slot, TQ_COL_RESULT, &isnull);
+	Jsonb *result = isnull ? NULL : DatumGetJsonbPCopy(value);
+
+	if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
+		return;
+	if (large & TQ_LARGE_BIT(TQ_COL_RESULT))
+		result = tq_results_seen(
+			DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull)));
+	if (result != NULL && !parts)
+		result = DatumGetJsonbP(
+			DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(result),
+								CStringGetTextDatum("batches")));
+	push_word(state, WJB_KEY, template->steps[place].name);
+	push_result(state, result, false, size);
+}
+
+/*
+ * In the order of their numbers.  A batch that has made none has an empty
+ * list, one that was skipped has nothing, as any step.
+ */
+static void
+add_members(JsonbParseState **state, int64  workflow_id,
+			const TqTemplate *template, int place, Size *size, Size max)
+{
+	Datum         args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
+	uint64        rows;
+	TqSpi         spi;
+	MemoryContext mine;
+	const TqStep *step = &template->steps[place];
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_members, args, NULL, 0);
+	mine = MemoryContextSwitchTo(spi.caller);
+	if (rows > 0 || has_ended(workflow_id, step->parents.places[0]))
+	{
+		push_word(state, WJB_KEY, step->name);
+		(void) pushJsonbValue(state, WJB_BEGIN_ARRAY, NULL);
+		for (uint64 i = 0; i < rows && *size <= max; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			push_member(state, &spi, i, size);
+		}
+		(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
+	}
+	MemoryContextSwitchTo(mine);
+	tq_spi_leave(&spi);
+}
+
+/* What is told in place of the result of a member that died. */
+Jsonb *
+tq_results_error(const char *error)
+{
+	JsonbParseState *state = NULL;
+
+	return JsonbValueToJsonb(push_error(&state, error));
+}
+
+static void
+push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
+{
+	if (tq_spi_int4(row, 2, 0) == TQ_STATE_DEAD)
+		(void) push_error(state, tq_spi_text(spi, row, 4));
+	else
+		push_result(state, tq_spi_jsonb(spi, row, 3), true, size);
+}
+
+/* NULL: nobody has said what was wrong. */
+static JsonbValue *
+push_error(JsonbParseState **state, const char *error)
+{
+	(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
+	push_word(state, WJB_KEY, "error");
+	push_word(state, WJB_VALUE, error == NULL ? "" : error);
+	return pushJsonbValue(state, WJB_END_OBJECT, NULL);
+}
+
+/* Has the step succeeded, or was it filtered? */
+static bool
+has_ended(int64 workflow_id, int place)
+{
+	Datum args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_has_ended, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return found;
+}
+
+/* NULL: it has none. */
+static void
+push_result(JsonbParseState **state, Jsonb *result, bool in_list, Size *size)
+{
+	JsonbValue nothing;
+
+	if (result == NULL)
+	{
+		nothing.type = jbvNull;
+		(void) pushJsonbValue(state, in_list ? WJB_ELEM : WJB_VALUE, &nothing);
+	}
+	else
+	{
+		*size += VARSIZE(result);
+		push_document(state, in_list ? WJB_ELEM : WJB_VALUE, result);
+	}
+}
+
+static void
+push_word(JsonbParseState **state, JsonbIteratorToken token, const char *word)
+{
+	JsonbValue value;
+
+	value.type = jbvString;
+	value.val.string.val = (char *) word;
+	value.val.string.len = (int) strlen(word);
+	(void) pushJsonbValue(state, token, &value);
+}
+
+static void
+push_document(JsonbParseState **state, JsonbIteratorToken token,
+			  Jsonb *document)
+{
+	JsonbValue value;
+
+	if (!JB_ROOT_IS_SCALAR(document) ||
+		!JsonbExtractScalar(&document->root, &value))
+	{
+		value.type = jbvBinary;
+		value.val.binary.data = &document->root;
+		value.val.binary.len = VARSIZE_ANY_EXHDR(document);
+	}
+	(void) pushJsonbValue(state, token, &value);
+}

@@ -1,0 +1,29 @@
+/*
+ * step_rows.h
+ *		Tasks of an instance, by their steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_ROWS_H
+#define TQ_STEP_ROWS_H
+
+#include "access/relscan.h"
+
+#include "store/row.h"
+
+/* The index of live tasks by instance and step, opened. */
+typedef struct TqStepRows
+{
+	TqCall       *call;
+	int64         workflow_id;
+	IndexScanDesc scan;
+} TqStepRows;
+
+extern void tq_step_rows_begin(TqStepRows *rows, TqCall *call,
+							   int64 workflow_id);
+extern void tq_step_rows_end(TqStepRows *rows);
+extern bool tq_step_rows_find(TqStepRows *rows, int32 step_id, TqTask *task);
+extern bool tq_step_rows_is_made(TqStepRows *rows, int32 step_id,
+								 TransactionId *other);
+
+#endif /* TQ_STEP_ROWS_H */

@@ -1,0 +1,758 @@
+/*
+ * advance.c
+ *		What follows in a workflow from the moves of its steps.
+ *
+ * The door tells of each step that it has moved; when the call ends, and
+ * before its transaction does, what follows is done here, one instance after
+ * the other in the order of their numbers.
+ *
+ * Of an instance a call does all at once: under its lock (edge.c) the steps
+ * that follow from choices are made, the edges of the steps that have ended
+ * are taken away, and each child is looked at.  A child that waits for
+ * nothing any more is let go under the same lock, and when it ends at once
+ * (a condition that is not true, a decision that the engine makes), that is
+ * one more end: a loop, until nothing follows.  Then the lock is given back.
+ * What could only be done by waiting for another transaction is waited for
+ * without the lock, and looked at again, with all that was left to others:
+ * meanwhile these leave everything to this one (edge.c).
+ *
+ * Instances come one after the other, those inside first, and each is left
+ * only when nothing of it is waited for.  So whoever is waited for in an
+ * instance has seen to it, and waits, if at all, in one that comes later.
+ *
+ * A step that dies leaves its edges, and one that says so (TQ_EDGE_FAILURE);
+ * instance_end.c tells when that ends the instance.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "base/error.h"
+#include "engine/failure.h"
+#include "engine/key.h"
+#include "engine/step.h"
+#include "flow/instance/flow.h"
+#include "flow/instance/step_rows.h"
+#include "flow/run/advance.h"
+#include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/move_queue.h"
+#include "flow/run/wait_step.h"
+#include "store/large.h"
+
+/* An instance that goes on. */
+typedef struct Advance
+{
+	TqCall      *call;
+	pairingheap *moves; /* that have been taken from the call */
+	TqFlow       flow;
+	TqEdges      edges;
+	TqStepRows   rows;
+	List        *ends;      /* of TqMoved, that have still to be seen to */
+	TqLooks      looks;     /* children that are to be looked at */
+	TqLooks      later;     /* those for which somebody is waited for */
+	List        *elsewhere; /* of those one that was put elsewhere meanwhile */
+	TqKnown     *known;     /* while the lock is kept; NULL: not read yet */
+	bool         asked; /* has anything failed?  Until that may have changed */
+	bool         held_up;
+	bool         choices; /* of before a wait, that are looked at again */
+	TransactionId other;  /* for whom */
+	int64         busy;   /* task whose row somebody is changing; 0: none */
+	int32         busy_step;
+	bool          busy_key; /* what is waited for is its key */
+	int64         urgent; /* one that was busy before: now it is waited for */
+	bool          not_there; /* a child that has nothing to wait for */
+	List         *children;  /* steps that begin to wait for an instance */
+	bool          failed;    /* a step has, in this call */
+	Bitmapset    *batches;   /* that end by that, by places of their members */
+	Bitmapset    *to_come;   /* choices that are still to be made, by places */
+	List         *large;     /* decisions that choose many steps */
+	int32         near;      /* a step that has ended */
+	bool          revived;   /* the instance had failed before it */
+	bool          left_to_others; /* another step goes on, and judges */
+	bool          judged;
+	TqGoing       going; /* as judged last */
+} Advance;
+
+static bool take_ends(Advance *a);
+static void advance_one(TqCall *call, pairingheap *moves);
+static bool are_steps(const Advance *a);
+static void go_on(Advance *a);
+static bool round_of(Advance *a);
+static bool has_failed(const Advance *a);
+static void see_to_other_instances(Advance *a);
+static bool see_to_choices(Advance *a);
+static bool make_choices(Advance *a);
+static void note_choice(Advance *a, const TqMoved *end);
+static bool is_choice(const Advance *a, const TqMoved *end);
+static bool make_choice(Advance *a, const TqMoved *end);
+static bool is_held_up(Advance *a);
+static bool changes_failures(const TqMoved *end);
+static void see_to_ends(Advance *a);
+static void pass_on(Advance *a, const TqMoved *end);
+static void note_failure(Advance *a, const TqMoved *end);
+static void take_failure_back(Advance *a, const TqMoved *end);
+static bool is_repaired(const Advance *a);
+static void bring_back(Advance *a);
+static void see_to_children(Advance *a);
+static void put_off(Advance *a, const TqLooks *ready);
+static void begin_ready(Advance *a, TqLooks *ready);
+static bool let_go(Advance *a, int32 step_id);
+static void wait_for_others(Advance *a);
+static void look_again(Advance *a);
+
+void
+tq_advance(TqCall *call)
+{
+	pairingheap *moves = tq_pending_moves();
+	bool         gated = call->gated;
+
+	/* what follows passes no gates: they were passed before */
+	call->gated = true;
+	while (tq_pending_move(call, moves) != NULL)
+		advance_one(call, moves);
+	call->gated = gated;
+	pairingheap_free(moves);
+}
+
+/* The moves of the instance, behind those that are left; false: no more. */
+static bool
+take_ends(Advance *a)
+{
+	bool     any = false;
+	TqMoved *one;
+
+	while ((one = tq_pending_move(a->call, a->moves)) != NULL &&
+		   one->workflow_id == a->flow.workflow_id)
+	{
+		(void) pairingheap_remove_first(a->moves);
+		a->ends = lappend(a->ends, one);
+		any = true;
+	}
+	return any;
+}
+
+/* The instance of the first move. */
+static void
+advance_one(TqCall *call, pairingheap *moves)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
+	int64   workflow_id = tq_pending_move(call, moves)->workflow_id;
+	Advance a = {call, moves};
+	bool    known;
+
+	MemoryContextSwitchTo(one);
+	known = tq_flow_read(workflow_id, &a.flow);
+	(void) take_ends(&a);
+	if (known)
+		a.ends = tq_compensate_follow(call, &a.flow, a.ends);
+	if (known && a.ends != NIL && a.flow.state != TQ_FLOW_CANCELLED &&
+		are_steps(&a))
+	{
+		tq_edge_begin(&a.edges);
+		tq_step_rows_begin(&a.rows, call, workflow_id);
+		go_on(&a);
+		tq_step_rows_end(&a.rows);
+		tq_edge_end(&a.edges);
+	}
+	MemoryContextSwitchTo(mine);
+	MemoryContextDelete(one);
+}
+
+/* Not rows that somebody has written by hand. */
+static bool
+are_steps(const Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		int32 step_id = ((TqMoved *) lfirst(cell))->step_id;
+
+		if (step_id < 0 ||
+			TQ_STEP_PLACE(step_id) >= a->flow.template->step_count)
+			return false;
+	}
+	return true;
+}
+
+/* An instance begins: those of its steps that have to be judged first. */
+void
+tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
+{
+	for (int i = 0; i < plan->count; i++)
+	{
+		if (plan->steps[i].judged)
+			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
+							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
+	}
+	if (plan->count == 0)
+	{
+		(void) tq_judge_finish(flow);
+		tq_child_ended(call, flow);
+	}
+}
+
+/* A step has moved, and something may follow when the call ends. */
+void
+tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
+				TqState from, TqState to, bool revived)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqMoved      *one = palloc(sizeof(TqMoved));
+
+	one->number = tq_pending_number();
+	one->workflow_id = workflow_id;
+	one->task_id = task_id;
+	one->step_id = step_id;
+	one->from = from;
+	one->to = to;
+	one->revived = revived;
+	call->steps = lappend(call->steps, one);
+	call->advance = tq_advance;
+	MemoryContextSwitchTo(mine);
+}
+
+/*
+ * Round after round, then the failures.  Who has failed looks for others that
+ * go on in the round in which that can be seen: so of two the second one sees
+ * the first.
+ */
+static void
+go_on(Advance *a)
+{
+	int64 workflow_id = a->flow.workflow_id;
+
+	tq_edge_lock(workflow_id);
+	while (!round_of(a))
+	{
+		tq_edge_wait(workflow_id);
+		tq_edge_unlock(workflow_id);
+		wait_for_others(a);
+		tq_edge_lock(workflow_id);
+		tq_edge_go_on(workflow_id);
+		look_again(a);
+	}
+	tq_edge_unlock(workflow_id);
+	/* whoever is told may be slow to listen */
+	tq_decide_warn(&a->flow, a->large);
+	if (a->failed)
+		tq_judge_failed(a->call, &a->flow, a->batches);
+	if (has_failed(a) &&
+		a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+		tq_compensate_begin(a->call, &a->flow);
+	else if (has_failed(a))
+		tq_judge_error(&a->flow);
+	see_to_other_instances(a);
+}
+
+/* Nothing goes on any more, as this call knows. */
+static bool
+has_failed(const Advance *a)
+{
+	return a->going == TQ_GOING_NOT && a->judged &&
+		   a->flow.state == TQ_FLOW_LIVE;
+}
+
+/* Not under the lock: rows of other instances may have to be waited for. */
+static void
+see_to_other_instances(Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->children)
+		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
+	if (a->revived)
+		tq_child_revived(a->call, &a->flow);
+	if (a->flow.ended)
+		tq_child_ended(a->call, &a->flow);
+}
+
+/*
+ * Under the lock of the instance, until nothing follows; false: what is left
+ * has to wait for somebody.
+ */
+static bool
+round_of(Advance *a)
+{
+	tq_call_snapshot();
+	do
+	{
+		if (!see_to_choices(a))
+			return false;
+		see_to_ends(a);
+		see_to_children(a);
+	} while (take_ends(a) || a->looks.count > 0);
+	a->judged = a->flow.state == TQ_FLOW_LIVE &&
+				tq_judge_has_failed(&a->flow, &a->edges);
+	a->going = TQ_GOING_NOT;
+	if (a->judged && !a->left_to_others)
+		a->going =
+			tq_judge_look(a->call, &a->flow, &a->edges, a->near, &a->other);
+	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
+	a->judged = a->judged && !a->left_to_others;
+	return a->later.count == 0 &&
+		   (a->going != TQ_GOING_UNKNOWN || a->left_to_others);
+}
+
+/*
+ * Choices first: what they make must be there before edges go.  False when
+ * another choice has to be waited for; nothing has been passed on by then.
+ */
+static bool
+see_to_choices(Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+		a->asked = a->asked && !changes_failures(lfirst(cell));
+	if ((a->choices || (tq_stop_is(&a->flow) && is_repaired(a))) &&
+		!make_choices(a))
+		return false;
+	a->choices = false;
+	foreach (cell, a->ends)
+		note_choice(a, lfirst(cell));
+	foreach (cell, a->ends)
+	{
+		if (!make_choice(a, lfirst(cell)))
+			return false;
+	}
+	/* from here on these ends are not seen again */
+	foreach (cell, a->ends)
+	{
+		const TqMoved *end = lfirst(cell);
+
+		if (is_choice(a, end))
+			tq_decide_note_large(&a->large, a->flow.template,
+								 TQ_STEP_PLACE(end->step_id), end->task_id);
+	}
+	return true;
+}
+
+static void
+note_choice(Advance *a, const TqMoved *end)
+{
+	if (is_choice(a, end))
+		a->to_come = bms_add_member(a->to_come, TQ_STEP_PLACE(end->step_id));
+}
+
+static bool
+is_choice(const Advance *a, const TqMoved *end)
+{
+	TqStepType type =
+		a->flow.template->steps[TQ_STEP_PLACE(end->step_id)].type;
+
+	return (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
+		   tq_step_chooses(type);
+}
+
+/* All that were made: one may have made nothing, or not all that follows. */
+static bool
+make_choices(Advance *a)
+{
+	TqMade  *made;
+	int      count = tq_flow_steps(&a->flow, &made);
+	TqMoved *ends = palloc0(sizeof(TqMoved) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+	{
+		ends[i].workflow_id = a->flow.workflow_id;
+		ends[i].task_id = made[i].task_id;
+		ends[i].step_id = made[i].step_id;
+		ends[i].to = made[i].state;
+		note_choice(a, &ends[i]);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		if (!make_choice(a, &ends[i]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * If it is one.  What is there already is not made again.  Of several that end
+ * in one call each one takes those after it as not made yet.
+ */
+static bool
+make_choice(Advance *a, const TqMoved *end)
+{
+	TqPlan   plan = {0};
+	TqChoice choice;
+	int      place = TQ_STEP_PLACE(end->step_id);
+	char    *wrong;
+
+	if (!is_choice(a, end))
+		return true;
+	a->to_come = bms_del_member(a->to_come, place);
+	if (is_held_up(a))
+	{
+		a->known = NULL;
+		return true;
+	}
+	wrong = tq_decide_read(a->flow.template, place,
+						   tq_results_of_step(end->task_id), &choice);
+	/* it was checked before; a limit may have been lowered since */
+	if (wrong != NULL)
+		tq_decide_refuse(&a->flow.template->steps[place], end->task_id, wrong);
+	if (a->known == NULL)
+		a->known = tq_plan_known(&a->flow, a->to_come);
+	if (!tq_plan_after(&a->flow, a->known, &a->edges, place, &choice,
+					   a->to_come, &plan, &a->other))
+		return false;
+	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
+	for (int i = 0; i < plan.count; i++)
+	{
+		if (!plan.steps[i].free || plan.steps[i].judged)
+			tq_pending_add(&a->looks, plan.steps[i].step_id, 0);
+	}
+	return true;
+}
+
+/* A failure keeps choices from making anything. */
+static bool
+is_held_up(Advance *a)
+{
+	if (!tq_stop_is(&a->flow))
+		return false;
+	if (!a->asked)
+		a->held_up = tq_stop_has_failed(&a->flow);
+	a->asked = true;
+	return a->held_up;
+}
+
+static bool
+changes_failures(const TqMoved *end)
+{
+	TqState states[] = {end->from, end->to};
+
+	for (int i = 0; i < lengthof(states); i++)
+	{
+		if (!TQ_STATE_IS_LIVE(states[i]) && states[i] != TQ_STATE_DONE &&
+			states[i] != TQ_STATE_FILTERED)
+			return true;
+	}
+	return false;
+}
+
+static void
+see_to_ends(Advance *a)
+{
+	ListCell *cell;
+
+	if (is_repaired(a))
+		bring_back(a);
+	foreach (cell, a->ends)
+	{
+		TqMoved *end = lfirst(cell);
+
+		a->revived = a->revived || end->revived;
+		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
+			take_failure_back(a, end);
+		/* its last parent may have ended since it was held back */
+		if (end->to == TQ_STATE_BLOCKED)
+			tq_pending_add(&a->looks, end->step_id, 0);
+		/* also one that was taken back with a choice */
+		if (TQ_STATE_IS_LIVE(end->to))
+			continue;
+		a->near = end->step_id;
+		if (tq_stop_counts_as_finished(&a->flow, end))
+			pass_on(a, end);
+		else
+			note_failure(a, end);
+	}
+	a->ends = NIL;
+}
+
+/* Its children wait for one step less. */
+static void
+pass_on(Advance *a, const TqMoved *end)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(end->step_id)];
+	int64         workflow_id = a->flow.workflow_id;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int32 child = step->children.places[i];
+
+		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
+			tq_pending_add(&a->looks, child, end->step_id);
+	}
+	if (step->ends &&
+		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
+		tq_pending_add(&a->looks, TQ_EDGE_END, end->step_id);
+}
+
+static void
+note_failure(Advance *a, const TqMoved *end)
+{
+	const TqTemplate *template = a->flow.template;
+	int        place = TQ_STEP_PLACE(end->step_id);
+	TqNewEdges one = {0};
+
+	if (end->to == TQ_STATE_DEAD &&
+		tq_stop_ends_batch(template, &template->steps[place]))
+		a->batches = bms_add_member(a->batches, place);
+	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
+	tq_edge_add(a->flow.workflow_id, &one);
+	a->failed = true;
+}
+
+/* A step that had failed goes on, or was resolved. */
+static void
+take_failure_back(Advance *a, const TqMoved *end)
+{
+	(void) tq_edge_delete(&a->edges, a->flow.workflow_id, TQ_EDGE_FAILURE,
+						  end->step_id);
+}
+
+/* Does something that had failed not do so any more? */
+static bool
+is_repaired(const Advance *a)
+{
+	ListCell *cell;
+
+	foreach (cell, a->ends)
+	{
+		TqMoved *end = lfirst(cell);
+
+		if (end->from != end->to &&
+			(end->from == TQ_STATE_DEAD || end->from == TQ_STATE_CANCELLED))
+			return true;
+	}
+	return false;
+}
+
+/* What waited for that is looked at. */
+static void
+bring_back(Advance *a)
+{
+	int32 *steps;
+	int    count = tq_stop_bring_back(a->call, &a->flow, &steps);
+
+	for (int i = 0; i < count; i++)
+		tq_pending_add(&a->looks, steps[i], 0);
+}
+
+static void
+see_to_children(Advance *a)
+{
+	TqLooks looks = a->looks;
+	TqLooks ready = {0};
+
+	memset(&a->looks, 0, sizeof(a->looks));
+	tq_pending_sort(&looks);
+	for (int i = 0; i < looks.count; i++)
+	{
+		int32         child = looks.all[i].child;
+		int32         near = looks.all[i].near;
+		TransactionId other;
+		TqLeft        left;
+
+		CHECK_FOR_INTERRUPTS();
+		left =
+			tq_edge_left(&a->edges, a->flow.workflow_id, child, near, &other);
+		if (left == TQ_LEFT_PASSING)
+		{
+			a->other = other;
+			tq_pending_add(&a->later, child, near);
+		}
+		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
+		{
+			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
+				TQ_GOING_UNKNOWN)
+				tq_pending_add(&a->later, child, near);
+		}
+		else if (left == TQ_LEFT_NONE)
+			tq_pending_add(&ready, child, near);
+	}
+	if (a->later.count > 0 && tq_stop_is(&a->flow))
+		put_off(a, &ready);
+	else
+		begin_ready(a, &ready);
+}
+
+/*
+ * Whoever fails cancels what has not begun, and waits for those at it: who
+ * may wait for him has begun nothing.
+ */
+static void
+put_off(Advance *a, const TqLooks *ready)
+{
+	for (int i = 0; i < ready->count; i++)
+		tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
+}
+
+/*
+ * Steps that wait for nothing any more, in the order of their tasks: so with
+ * whoever else changes several of them nobody waits in a ring.  For the same
+ * reason those behind one that is busy have to wait with it.
+ */
+static void
+begin_ready(Advance *a, TqLooks *ready)
+{
+	bool busy = false;
+
+	/* some of them may just have been made, or brought back */
+	if (ready->count > 1)
+		tq_call_snapshot();
+	for (int i = 0; i < ready->count && ready->count > 1; i++)
+	{
+		TqTask task;
+
+		if (tq_step_rows_find(&a->rows, ready->all[i].child, &task))
+			ready->all[i].task_id = task.f.task_id;
+	}
+	tq_pending_sort_tasks(ready);
+	for (int i = 0; i < ready->count; i++)
+	{
+		busy = busy || !let_go(a, ready->all[i].child);
+		if (busy)
+			tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
+	}
+	/* one of them had finished before what it depends on */
+	if (a->not_there)
+		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
+	a->not_there = false;
+}
+
+/*
+ * A step that waits for nothing begins, unless it is not there or has been
+ * put elsewhere; false: somebody is at its row.
+ */
+static bool
+let_go(Advance *a, int32 step_id)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(step_id)];
+	TqTask        task;
+	TqMove        move = {0};
+	TqQueue      *queue;
+
+	while (tq_call_snapshot(), !tq_step_rows_find(&a->rows, step_id, &task))
+	{
+		if (!tq_step_rows_is_made(&a->rows, step_id, &a->other))
+		{
+			a->not_there = true;
+			return true;
+		}
+		if (TransactionIdIsValid(a->other))
+			return false;
+		/* it has just been committed, or since the transaction began */
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+	}
+	queue = tq_queue_by_id(task.f.queue_id);
+	if (queue == NULL)
+		return true;
+	if (task.f.state == TQ_STATE_BLOCKED &&
+		(task.f.flags & TQ_FLAG_IN_LINE) == 0)
+	{
+		/* nobody waits for a key while he has the lock */
+		if (tq_queue_any_ordered() && !tq_key_try_task(a->call, queue, &task))
+		{
+			a->busy = task.f.task_id;
+			a->busy_step = step_id;
+			a->busy_key = true;
+			return false;
+		}
+		tq_make_begin(&a->flow, step, queue, &task, &move);
+		move.wanted = "begun";
+		move.no_wait = task.f.task_id != a->urgent;
+		if (tq_state_enter(a->call, queue, &task, &move))
+		{
+			if (move.to == TQ_STATE_SUSPENDED)
+				tq_passive_begun(&task, &move);
+			if (move.to == TQ_STATE_SUSPENDED &&
+				step->type == TQ_STEP_WORKFLOW)
+			{
+				int64 *begun = palloc(sizeof(int64));
+
+				*begun = task.f.task_id;
+				a->children = lappend(a->children, begun);
+			}
+			return true;
+		}
+	}
+	else if (!tq_row_is_busy(a->call, &task))
+		return true;
+	a->busy = task.f.task_id;
+	a->busy_step = step_id;
+	return false;
+}
+
+/*
+ * Not under the lock.  Of a row that somebody was changing the lock is kept:
+ * a step that has been put elsewhere is left alone, any other one begins.
+ */
+static void
+wait_for_others(Advance *a)
+{
+	TqTask task;
+
+	CHECK_FOR_INTERRUPTS();
+	tq_step_may_wait();
+	for (int i = 0; i < a->later.count; i++)
+		tq_pending_add(&a->looks, a->later.all[i].child, a->later.all[i].near);
+	a->later.count = 0;
+	if (a->busy == 0)
+	{
+		if (TransactionIdIsValid(a->other))
+			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		return;
+	}
+	tq_call_snapshot();
+	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
+	{
+		TqQueue *queue = tq_queue_by_id(task.f.queue_id);
+
+		if (queue != NULL)
+			tq_key_lock_task(a->call, queue, &task);
+	}
+	else if (!tq_row_find(a->call, a->busy, &task) ||
+			 !tq_row_lock(a->call, &task, false) ||
+			 task.f.state != TQ_STATE_BLOCKED ||
+			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
+	{
+		tq_pending_drop(&a->looks, a->busy_step);
+		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
+		a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
+	}
+	a->urgent = a->busy_key ? 0 : a->busy;
+	a->busy = 0;
+	a->busy_key = false;
+}
+
+/*
+ * Under the lock: whoever has come meanwhile has left to this transaction
+ * whatever waits for a step that it has ended, in this call or before.
+ */
+static void
+look_again(Advance *a)
+{
+	const TqStep *steps = a->flow.template->steps;
+	TqNewEdges    mine = {0};
+
+	a->known = NULL;
+	a->asked = false;
+	tq_edge_mine(&a->edges, a->flow.workflow_id, &mine);
+	for (int i = 0; i < mine.count; i++)
+	{
+		int32 parent = mine.parents[i];
+
+		if (mine.children[i] == TQ_EDGE_FAILURE ||
+			list_member_int(a->elsewhere, mine.children[i]))
+			continue;
+		tq_pending_add(&a->looks, mine.children[i], parent);
+		a->choices = a->choices ||
+					 (mine.children[i] == TQ_EDGE_END &&
+					  tq_step_chooses(steps[TQ_STEP_PLACE(parent)].type));
+	}
+	a->left_to_others = false;
+}

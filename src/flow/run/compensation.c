@@ -1,0 +1,353 @@
+/*
+ * compensation.c
+ *		What an instance has done is taken back.
+ *
+ * When an instance with on_failure compensate has failed and nothing of it
+ * goes on, it does not end yet: its row gets the list of all finished steps
+ * that can be taken back, the newest end first, and is compensating.  The
+ * compensation of the first one is made in that transaction, each other one
+ * in the transaction that ends the one before, and the end of the last one
+ * ends the instance.  So there is never more than one that is live, and
+ * nothing of an instance can change beside it: its ends need no lock but that
+ * of the task.
+ *
+ * From then on the steps stay as they are: none of them is brought back or
+ * resolved, which nobody does beside an end (instance_lock.c): so none goes on beside
+ * its own compensation.  A step that has succeeded is not tried again once
+ * another one has failed: it is what would be taken back.
+ *
+ * A compensation that dies, or is cancelled, ends the instance.  When it is
+ * brought back, or resolved, the rest of the list follows.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+
+#include "base/error.h"
+#include "base/spi.h"
+#include "flow/run/advance.h"
+#include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
+
+static TqStmt stmt_begin = {
+	"UPDATE taskq.workflow SET state = 5, compensations = $2"
+	" WHERE workflow_id = $1 AND state = 0",
+	2,
+	{INT8OID, INT4ARRAYOID},
+	NULL};
+
+static TqStmt stmt_go_on = {
+	"UPDATE taskq.workflow SET state = 5, reason = 0, finished_at = NULL,"
+	" expires_at = NULL"
+	" WHERE workflow_id = $1 AND state = 3",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_next = {
+	"SELECT w.compensations[array_position(w.compensations, $2) + 1]"
+	"  FROM taskq.workflow w WHERE w.workflow_id = $1",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* Those whose compensations are still to be made. */
+static TqStmt stmt_left = {
+	"SELECT s.step_id FROM taskq.workflow w"
+	" CROSS JOIN LATERAL unnest(w.compensations) WITH ORDINALITY"
+	"   AS s (step_id, place)"
+	" WHERE w.workflow_id = $1"
+	"   AND NOT EXISTS (SELECT FROM taskq.task t"
+	"                    WHERE t.workflow_id = $1"
+	"                      AND t.step_id = s.step_id - 2147483647 - 1)"
+	"   AND NOT EXISTS (SELECT FROM taskq.archive_keep a"
+	"                    WHERE a.workflow_id = $1"
+	"                      AND a.step_id = s.step_id - 2147483647 - 1)"
+	" ORDER BY s.place",
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_task = {"SELECT task_id FROM taskq.archive_keep"
+						   " WHERE workflow_id = $1 AND step_id = $2",
+						   2,
+						   {INT8OID, INT4OID},
+						   NULL};
+
+/* A step that has finished, and can be taken back. */
+typedef struct Finished
+{
+	int32       step_id;
+	int64       task_id;
+	TimestampTz at;
+	int         level;
+} Finished;
+
+static int  find_finished(const TqFlow *flow, Finished **finished);
+static int  newest_first(const void *a, const void *b);
+static bool note_begin(TqFlow *flow, const Finished *finished, int count);
+static void make(TqCall *call, TqFlow *flow, int32 step_id);
+static void follow(TqCall *call, TqFlow *flow, const TqMoved *move);
+static void go_on(TqFlow *flow);
+static bool find_next(const TqFlow *flow, int32 *step_id);
+static void end(TqFlow *flow, TqReason reason);
+
+/*
+ * Nothing goes on any more, and so it stays: the instance is held.  It begins
+ * to compensate, or ends if there is nothing to take back.
+ */
+void
+tq_compensate_begin(TqCall *call, TqFlow *flow)
+{
+	Finished *finished;
+	int       count = find_finished(flow, &finished);
+
+	if (count == 0)
+		end(flow, TQ_REASON_COMPENSATED);
+	else if (note_begin(flow, finished, count))
+		make(call, flow, finished[0].step_id);
+}
+
+/* In the order in which they are taken back; how many. */
+static int
+find_finished(const TqFlow *flow, Finished **finished)
+{
+	const TqTemplate *template = flow->template;
+	TimestampTz *ends =
+		palloc0(sizeof(TimestampTz) * (template->step_count + 1));
+	TqMade *made;
+	int     count = tq_flow_steps(flow, &made);
+	int     found = 0;
+
+	*finished = MemoryContextAllocHuge(CurrentMemoryContext,
+									   sizeof(Finished) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		TimestampTz *last = &ends[TQ_STEP_PLACE(made[i].step_id)];
+
+		*last = Max(*last, made[i].finished_at);
+	}
+	/* a clock that was put back does not make a step older than its parents */
+	for (int i = 0; i < template->step_count; i++)
+	{
+		int               place = template->order[i];
+		const TqStepList *parents = &template->steps[place].parents;
+
+		for (int j = 0; j < parents->count; j++)
+			ends[place] = Max(ends[place], ends[parents->places[j]]);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		const TqStep *step = tq_template_at(template, made[i].step_id);
+		Finished     *one = &(*finished)[found];
+
+		CHECK_FOR_INTERRUPTS();
+		if (made[i].state != TQ_STATE_DONE || step->compensate == NULL)
+			continue;
+		one->step_id = made[i].step_id;
+		one->task_id = made[i].task_id;
+		one->level = step->level;
+		one->at = made[i].finished_at;
+		for (int j = 0; j < step->parents.count; j++)
+			one->at = Max(one->at, ends[step->parents.places[j]]);
+		found++;
+	}
+	qsort(*finished, found, sizeof(Finished), newest_first);
+	return found;
+}
+
+/* Of those that have ended at once children come before their parents. */
+static int
+newest_first(const void *a, const void *b)
+{
+	const Finished *one = a;
+	const Finished *two = b;
+
+	if (one->at != two->at)
+		return one->at > two->at ? -1 : 1;
+	if (one->level != two->level)
+		return one->level > two->level ? -1 : 1;
+	return one->task_id > two->task_id ? -1 : 1;
+}
+
+/* False: it has been ended otherwise. */
+static bool
+note_begin(TqFlow *flow, const Finished *finished, int count)
+{
+	Datum *step_ids = MemoryContextAllocHuge(CurrentMemoryContext,
+											 sizeof(Datum) * (count + 1));
+	Datum  args[2] = {Int64GetDatum(flow->workflow_id)};
+	bool   begun;
+	TqSpi  spi;
+
+	for (int i = 0; i < count; i++)
+		step_ids[i] = Int32GetDatum(finished[i].step_id);
+	args[1] = PointerGetDatum(construct_array(
+		step_ids, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+	tq_spi_enter(&spi);
+	begun = tq_spi_run(&stmt_begin, args, NULL, SPI_OK_UPDATE, 0) == 1;
+	tq_spi_leave(&spi);
+	if (begun)
+		flow->state = TQ_FLOW_COMPENSATING;
+	return begun;
+}
+
+/* The compensation of a step: its payload is the step's result. */
+static void
+make(TqCall *call, TqFlow *flow, int32 step_id)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(step_id)};
+	int64 task_id = 0;
+	TqNewStep new = {0};
+	TqNewEdges edges = {0};
+	TqSpi      spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_task, args, NULL, 1) > 0)
+		task_id = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	new.step_id = TQ_STEP_COMPENSATION(step_id);
+	new.payload = tq_results_of_step(task_id);
+	new.free = true;
+	tq_make_steps(call, flow, &new, 1, &edges);
+}
+
+/*
+ * What follows from the moves of an instance's compensations; the others are
+ * returned.
+ */
+List *
+tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves)
+{
+	List     *others = NIL;
+	ListCell *cell;
+
+	foreach (cell, moves)
+	{
+		TqMoved *move = lfirst(cell);
+
+		if (TQ_STEP_COMPENSATES(move->step_id) &&
+			tq_template_at(flow->template, move->step_id) != NULL)
+			follow(call, flow, move);
+		else
+			others = lappend(others, move);
+	}
+	if (list_length(others) == list_length(moves))
+		return moves;
+	/* a step around it that has failed stays so: this cannot end well */
+	if (flow->ended)
+		tq_child_ended(call, flow);
+	flow->ended = false;
+	return others;
+}
+
+static void
+follow(TqCall *call, TqFlow *flow, const TqMoved *move)
+{
+	int32 step_id = TQ_STEP_COMPENSATED(move->step_id);
+
+	if (move->from != 0 && !TQ_STATE_IS_LIVE(move->from) &&
+		flow->state == TQ_FLOW_ERROR)
+		go_on(flow);
+	if (flow->state != TQ_FLOW_COMPENSATING || TQ_STATE_IS_LIVE(move->to))
+		return;
+	if (move->to != TQ_STATE_DONE && move->to != TQ_STATE_FILTERED)
+		end(flow, TQ_REASON_COMPENSATION_FAILED);
+	else if (find_next(flow, &step_id))
+		make(call, flow, step_id);
+	else
+		end(flow, TQ_REASON_COMPENSATED);
+}
+
+/* It does not take its identity again: that is free for another try. */
+static void
+go_on(TqFlow *flow)
+{
+	Datum arg = Int64GetDatum(flow->workflow_id);
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_run(&stmt_go_on, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
+		tq_error_serialization();
+	tq_spi_leave(&spi);
+	flow->state = TQ_FLOW_COMPENSATING;
+	flow->reason = TQ_REASON_NONE;
+}
+
+/* What is taken back after this step; false: that was the last one. */
+static bool
+find_next(const TqFlow *flow, int32 *step_id)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id),
+					 Int32GetDatum(*step_id)};
+	int32 next = -1;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_next, args, NULL, 1) > 0)
+		next = tq_spi_int4(0, 1, -1);
+	tq_spi_leave(&spi);
+	*step_id = next;
+	return next >= 0;
+}
+
+static void
+end(TqFlow *flow, TqReason reason)
+{
+	flow->reason = reason;
+	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
+}
+
+/*
+ * A step or compensation that has ended is about to be moved.  TQ005 when its
+ * instance does not allow that any more.
+ */
+void
+tq_compensate_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	int32   step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqState from = (TqState) task->f.state;
+
+	if (!tq_compensate_allows(flow, step_id, from))
+		tq_error_invalid_transition(task->f.task_id, from, move->wanted);
+}
+
+/*
+ * May one that has ended be moved?  A step as long as the instance is live, a
+ * compensation when the instance has ended for its sake.
+ */
+bool
+tq_compensate_allows(const TqFlow *flow, int32 step_id, TqState from)
+{
+	bool finished = from == TQ_STATE_DONE || from == TQ_STATE_FILTERED;
+
+	if (flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE)
+		return true;
+	if (TQ_STEP_COMPENSATES(step_id))
+		return flow->state == TQ_FLOW_ERROR && !finished;
+	finished = finished || (from == TQ_STATE_DEAD &&
+							tq_judge_is_excused(flow->template, step_id));
+	return flow->state == TQ_FLOW_LIVE &&
+		   !(finished && tq_stop_has_failed(flow));
+}
+
+/* Steps that will be taken back, and of which nothing is there yet. */
+int
+tq_compensate_left(const TqFlow *flow, int32 **step_ids)
+{
+	Datum  arg = Int64GetDatum(flow->workflow_id);
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = flow->of_moment ? tq_spi_read(&stmt_left, &arg, NULL, 0)
+						   : tq_spi_look(&stmt_left, &arg, NULL, 0);
+	*step_ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*step_ids)[i] = tq_spi_int4(i, 1, -1);
+	tq_spi_leave(&spi);
+	return (int) rows;
+}

@@ -1,0 +1,20 @@
+/*
+ * compensation.h
+ *		What an instance has done is taken back.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_COMPENSATION_H
+#define TQ_COMPENSATION_H
+
+#include "flow/instance/flow.h"
+
+extern void  tq_compensate_begin(TqCall *call, TqFlow *flow);
+extern List *tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves);
+extern void  tq_compensate_check(const TqFlow *flow, const TqTask *task,
+								 const TqMove *move);
+extern bool  tq_compensate_allows(const TqFlow *flow, int32 step_id,
+								  TqState from);
+extern int   tq_compensate_left(const TqFlow *flow, int32 **step_ids);
+
+#endif /* TQ_COMPENSATION_H */

@@ -1,0 +1,269 @@
+/*
+ * expire.c
+ *		Instances that have been kept for long enough are removed.
+ *
+ * All that is an instance's goes: steps that wait for what has failed as well
+ * as those that have ended, compensations, edges, timers, signals, and its
+ * row at last.  That may take many transactions.  So it is marked first, by
+ * an expires_at of -infinity: from then on it is not there for anybody else
+ * (tq_flow_read), and its steps stay as they are.  Who changes a step of an
+ * instance that has ended keeps the row of that (tq_flow_keep): what somebody
+ * is about to change is not marked, and who comes later waits for the mark.
+ *
+ * An instance is not marked as long as one of its steps goes on, as one does
+ * that ran when it was cancelled, or holds its key, being dead.
+ *
+ * Nobody is waited for: what somebody has locked is left for the next turn.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "utils/array.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/spi.h"
+#include "engine/key.h"
+#include "engine/step.h"
+#include "flow/instance/flow.h"
+#include "maintenance/retention.h"
+#include "xact/metric_note.h"
+
+/* State 2 is blocked, flag 8 TQ_FLAG_IN_LINE. */
+static TqStmt stmt_mark = {
+	"UPDATE taskq.workflow w SET expires_at = '-infinity', identity = NULL"
+	" WHERE w.workflow_id = ANY (ARRAY("
+	"   SELECT e.workflow_id FROM taskq.workflow e"
+	"    WHERE e.expires_at <= $1 AND e.expires_at > '-infinity'"
+	"      AND NOT EXISTS (SELECT FROM taskq.task t"
+	"                       WHERE t.workflow_id = e.workflow_id"
+	"                         AND (t.state <> 2 OR t.flags & 8 <> 0))"
+	"      AND NOT EXISTS (SELECT FROM taskq.archive_keep k"
+	"                       WHERE k.workflow_id = e.workflow_id"
+	"                         AND " TQ_HOLDS_KEY(
+		"k") ")"
+			 "    ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+	2,
+	{TIMESTAMPTZOID, INT4OID},
+	NULL};
+
+#define MARKED                                                                \
+	"WITH over AS MATERIALIZED (SELECT w.workflow_id FROM taskq.workflow w"   \
+	"   WHERE w.expires_at = '-infinity' LIMIT $1)"
+
+static TqStmt stmt_waiting = {
+	MARKED "SELECT t.task_id FROM over o JOIN taskq.task t USING (workflow_id)"
+		   " WHERE t.state = 2 LIMIT $1 FOR UPDATE OF t SKIP LOCKED",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_timers = {
+	"DELETE FROM taskq.timer WHERE task_id = ANY ($1)",
+	1,
+	{INT8ARRAYOID},
+	NULL};
+
+static TqStmt stmt_finished = {
+	MARKED ", chosen AS MATERIALIZED (SELECT k.task_id FROM over o"
+		   "   JOIN taskq.archive_keep k USING (workflow_id) LIMIT $1"
+		   "   FOR UPDATE OF k SKIP LOCKED),"
+		   " gone AS (DELETE FROM taskq.archive_keep k USING chosen c"
+		   "   WHERE k.task_id = c.task_id"
+		   "   RETURNING k.task_id, k.large, k.queue_id),"
+		   " parts AS (DELETE FROM taskq.large l USING gone g"
+		   "   WHERE g.large <> 0 AND l.task_id = g.task_id),"
+		   " timers AS (DELETE FROM taskq.timer r USING gone g"
+		   "   WHERE r.task_id = g.task_id)"
+		   "SELECT count(*), queue_id FROM gone GROUP BY queue_id",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_edges = {
+	MARKED ", chosen AS MATERIALIZED (SELECT e.workflow_id, e.child, e.parent"
+		   "   FROM over o JOIN taskq.edge e USING (workflow_id) LIMIT $1"
+		   "   FOR UPDATE OF e SKIP LOCKED),"
+		   " gone AS (DELETE FROM taskq.edge e USING chosen c"
+		   "   WHERE e.workflow_id = c.workflow_id AND e.child = c.child"
+		   "     AND e.parent = c.parent RETURNING 1)"
+		   "SELECT count(*) FROM gone",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_instances = {
+	MARKED ", bare AS MATERIALIZED (SELECT w.workflow_id FROM over o"
+		   "   JOIN taskq.workflow w USING (workflow_id)"
+		   "  WHERE NOT EXISTS (SELECT FROM taskq.task t"
+		   "                     WHERE t.workflow_id = w.workflow_id)"
+		   "    AND NOT EXISTS (SELECT FROM taskq.archive_keep k"
+		   "                     WHERE k.workflow_id = w.workflow_id)"
+		   "    AND NOT EXISTS (SELECT FROM taskq.edge e"
+		   "                     WHERE e.workflow_id = w.workflow_id)"
+		   "  FOR UPDATE OF w SKIP LOCKED),"
+		   " gone AS (DELETE FROM taskq.workflow w USING bare b"
+		   "   WHERE w.workflow_id = b.workflow_id RETURNING w.workflow_id),"
+		   " signals AS (DELETE FROM taskq.signal s USING gone g"
+		   "   WHERE s.workflow_id = g.workflow_id),"
+		   " undefined AS (DELETE FROM taskq.template t"
+		   "   WHERE t.undefined_at IS NOT NULL"
+		   "     AND NOT EXISTS (SELECT FROM taskq.workflow w"
+		   "                      WHERE w.template_id = t.template_id))"
+		   "SELECT count(*) FROM gone",
+	1,
+	{INT4OID},
+	NULL};
+
+static int64 remove_ended(int limit);
+static int64 mark(int limit);
+static int64 remove_marked(TqCall *call, int limit);
+static int64 remove_waiting(TqCall *call, int limit);
+static bool  remove_step(TqCall *call, int64 task_id);
+static void  remove_timers(const int64 *ids, uint64 count);
+static int64 remove_rows(TqStmt *stmt, int64 limit);
+
+void
+tq_expire_init(void)
+{
+	tq_step_hooks.remove_ended = remove_ended;
+}
+
+/* A duty: first what is marked, then as much as there is room for. */
+static int64
+remove_ended(int limit)
+{
+	TqCall call;
+	int64  removed;
+
+	/* a key_policy that makes dead tasks hold others comes before, or after */
+	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
+									RowExclusiveLock))
+		return 0;
+	tq_call_begin(&call, "taskq duties");
+	removed = remove_marked(&call, limit);
+	if (removed < limit && mark(limit - (int) removed) > 0)
+		removed += remove_marked(&call, limit - (int) removed);
+	tq_call_end(&call);
+	return removed;
+}
+
+/* Those whose time is up; how many. */
+static int64
+mark(int limit)
+{
+	Datum args[2] = {TimestampTzGetDatum(tq_clock_wall()),
+					 Int32GetDatum(limit)};
+	int64 marked;
+	TqSpi spi;
+
+	tq_call_snapshot();
+	tq_spi_enter(&spi);
+	marked = (int64) tq_spi_run(&stmt_mark, args, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	return marked;
+}
+
+/* Their steps, their edges, then themselves; no more rows than that. */
+static int64
+remove_marked(TqCall *call, int limit)
+{
+	TqStmt *stmts[] = {&stmt_finished, &stmt_edges, &stmt_instances};
+	int64   removed;
+
+	tq_call_snapshot();
+	removed = remove_waiting(call, limit);
+	for (int i = 0; i < lengthof(stmts) && removed < limit; i++)
+	{
+		tq_call_snapshot();
+		removed += remove_rows(stmts[i], limit - removed);
+	}
+	return removed;
+}
+
+/* Steps that wait for others: through the door, and out. */
+static int64
+remove_waiting(TqCall *call, int limit)
+{
+	Datum  arg = Int32GetDatum(limit);
+	uint64 removed = 0;
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(&stmt_waiting, &arg, NULL, SPI_OK_SELECT, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		tq_call_snapshot();
+		if (remove_step(call, ids[i]))
+			ids[removed++] = ids[i];
+	}
+	remove_timers(ids, removed);
+	pfree(ids);
+	return (int64) removed;
+}
+
+/* Its row is locked; false: somebody has its key. */
+static bool
+remove_step(TqCall *call, int64 task_id)
+{
+	TqTask   task;
+	TqQueue *queue;
+
+	return tq_row_find(call, task_id, &task) &&
+		   task.f.state == TQ_STATE_BLOCKED &&
+		   (queue = tq_queue_by_id(task.f.queue_id)) != NULL &&
+		   tq_key_try_task(call, queue, &task) &&
+		   tq_state_remove(call, queue, &task);
+}
+
+/* Of times that they have waited for, once. */
+static void
+remove_timers(const int64 *ids, uint64 count)
+{
+	Datum *datums =
+		palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
+	Datum arg;
+	TqSpi spi;
+
+	if (count == 0)
+		return;
+	for (uint64 i = 0; i < count; i++)
+		datums[i] = Int64GetDatum(ids[i]);
+	arg = PointerGetDatum(construct_array(datums, (int) count, INT8OID,
+										  sizeof(int64), FLOAT8PASSBYVAL,
+										  TYPALIGN_DOUBLE));
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_timers, &arg, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
+}
+
+/* How many. */
+static int64
+remove_rows(TqStmt *stmt, int64 limit)
+{
+	Datum  arg = Int32GetDatum((int32) limit);
+	int64  removed = 0;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(stmt, &arg, NULL, SPI_OK_SELECT, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64 count = tq_spi_int8(i, 1, 0);
+
+		if (stmt == &stmt_finished)
+			tq_metrics_count(tq_spi_int4(i, 2, 0), TQ_METRIC_CLEANED, count);
+		removed += count;
+	}
+	tq_spi_leave(&spi);
+	return removed;
+}

@@ -1,0 +1,165 @@
+/*
+ * failure_policy.c
+ *		What a failure holds up.
+ *
+ * Under on_failure stop or compensate nothing begins after a step has failed:
+ * what has not begun is cancelled (instance_end.c), and a choice makes nothing.  The
+ * members of a batch that ends with the first one that dies are cancelled as
+ * well.  All of that comes when no failure is left.
+ *
+ * There failures, choices and repairs come one after the other (instance_lock.c): each
+ * sees what those before it have done.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+
+#include "base/error.h"
+#include "base/spi.h"
+#include "flow/run/advance.h"
+#include "flow/run/instance_end.h"
+
+/* Reason 9 is dependency_failed. */
+static TqStmt stmt_cancelled = {
+	"SELECT task_id, step_id FROM taskq.archive_keep"
+	" WHERE workflow_id = $1 AND state = 7 AND reason = 9 ORDER BY task_id",
+	1,
+	{INT8OID},
+	NULL};
+
+/* Dead, or else what somebody has cancelled or made redundant. */
+static TqStmt stmt_failed = {
+	"SELECT DISTINCT step_id & 16383, state = 6 FROM taskq.archive_keep"
+	" WHERE workflow_id = $1"
+	"   AND (state = 6 OR state IN (7, 9) AND reason <> 9)",
+	1,
+	{INT8OID},
+	NULL};
+
+static bool *failed_places(const TqFlow *flow, bool *any);
+static bool  bring_back(TqCall *call, int64 task_id);
+
+/* Does a failure hold up everything? */
+bool
+tq_stop_is(const TqFlow *flow)
+{
+	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
+}
+
+/* A member of a batch that ends with the first one that dies. */
+bool
+tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
+{
+	return step->type == TQ_STEP_BATCH_WORKER &&
+		   template->steps[step->parents.places[0]].strategy ==
+			   TQ_STRATEGY_FAIL_FAST;
+}
+
+/* Also a dead member of a batch that goes on without it. */
+bool
+tq_stop_counts_as_finished(const TqFlow *flow, const TqMoved *end)
+{
+	if (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED)
+		return true;
+	return end->to == TQ_STATE_DEAD &&
+		   tq_judge_is_excused(flow->template, end->step_id);
+}
+
+/* Is anything dead, or was cancelled by somebody? */
+bool
+tq_stop_has_failed(const TqFlow *flow)
+{
+	bool any;
+
+	pfree(failed_places(flow, &any));
+	return any;
+}
+
+/* By places: of what is one dead?  And has anything failed? */
+static bool *
+failed_places(const TqFlow *flow, bool *any)
+{
+	TqTemplate *template = flow->template;
+	bool  *dead = palloc0(sizeof(bool) * (template->step_count + 1));
+	Datum  arg = Int64GetDatum(flow->workflow_id);
+	uint64 rows;
+	TqSpi  spi;
+
+	*any = false;
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_failed, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int  place = tq_spi_int4(i, 1, 0);
+		bool is_dead = tq_spi_bool(i, 2);
+
+		if (place >= template->step_count ||
+			(is_dead && tq_judge_is_excused(template, place)))
+			continue;
+		dead[place] = dead[place] || is_dead;
+		*any = true;
+	}
+	tq_spi_leave(&spi);
+	return dead;
+}
+
+/*
+ * What was cancelled because a step had failed waits again, if that is
+ * repaired: the members of a batch when none of them is dead, all steps when
+ * nothing has failed.  Their numbers; how many.
+ */
+int
+tq_stop_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
+{
+	Datum  arg = Int64GetDatum(flow->workflow_id);
+	int    count = 0;
+	bool   any;
+	bool  *dead = failed_places(flow, &any);
+	int64 *ids;
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_cancelled, &arg, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	*steps = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*steps)[i] = tq_spi_int4(i, 2, 0);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int32 step_id = (*steps)[i];
+		int   place = TQ_STEP_PLACE(step_id);
+
+		if (place < flow->template->step_count &&
+			!(tq_stop_is(flow) ? any : dead[place]) &&
+			bring_back(call, ids[i]))
+			(*steps)[count++] = step_id;
+	}
+	return count;
+}
+
+/* False: somebody else has it. */
+static bool
+bring_back(TqCall *call, int64 task_id)
+{
+	TqMove   move = {0};
+	TqTask   task;
+	TqQueue *queue;
+
+	tq_call_snapshot();
+	if (!tq_row_find_archived(task_id, &task) ||
+		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
+		!tq_row_take_archived(&task))
+	{
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		return false;
+	}
+	move.to = TQ_STATE_BLOCKED;
+	move.wanted = "brought back";
+	return tq_state_enter(call, queue, &task, &move);
+}

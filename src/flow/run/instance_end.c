@@ -1,0 +1,718 @@
+/*
+ * instance_end.c
+ *		What state an instance is in.
+ *
+ * That of a live one is computed from its steps whenever it is asked for, in
+ * tq_judge_state and nowhere else: no claim and no end of a step writes the
+ * row of the instance.  Its end does: when no step holds it open any more,
+ * and when one has failed and no other goes on.
+ *
+ * Of the second kind of end the last one that goes on has to know.  It looks
+ * at all live steps, under the lock of the instance, as they are in memory:
+ * one that goes on will look itself when it ends.  Of one that another
+ * transaction has ended its edges say whether that one has already looked:
+ * then it has seen this one go on, and is waited for here.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/debug.h"
+#include "flow/run/advance.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/wait_step.h"
+
+/* Rows of an instance, from a step on. */
+typedef struct Walk
+{
+	IndexScanDesc scan;
+	ScanDirection way;
+	bool          over;
+} Walk;
+
+static void    note_held(const TqFlow *flow, const TqMade *made,
+						 const bool *exists, bool *chosen);
+static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
+							int32 near, bool all, TransactionId *other);
+static TqGoing look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges,
+							  int32 near, bool all, TransactionId *other);
+static bool    any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot,
+						   bool all);
+static bool    goes_on(const TqFlow *flow, const TqTask *task, bool all);
+static void    walk_begin(Walk *walk, Relation tasks, Relation index,
+						  Snapshot snapshot, int64 workflow_id, int32 near,
+						  ScanDirection way);
+static bool    walk_on(Walk *walk, TupleTableSlot *slot);
+static bool    is_past(HeapTupleHeader version);
+static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
+						 TransactionId writer, TransactionId *other);
+static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
+static bool    has_child(const TqFlow *flow, const TqTask *task);
+static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
+static int64  *not_begun(TqCall *call, const TqFlow *flow, int place,
+						 int *count);
+static bool    has_not_begun(const TqTask *task, int place);
+
+/* Count the steps of an instance. */
+void
+tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
+			   TqTally *tally)
+{
+	memset(tally, 0, sizeof(*tally));
+	for (int i = 0; i < count; i++)
+	{
+		const TqMade *step = &made[i];
+		const TqStep *kind =
+			&flow->template->steps[TQ_STEP_PLACE(step->step_id)];
+
+		tally->total++;
+		tally->begun += tq_repair_has_begun(kind, step->state, step->reason,
+											step->claimed, false);
+		switch (step->state)
+		{
+			case TQ_STATE_PENDING:
+				tally->ready += step->ready;
+				tally->backoff += step->backoff;
+				tally->waiting += !step->ready && !step->backoff;
+				break;
+			case TQ_STATE_BLOCKED:
+				tally->in_line += step->in_line;
+				tally->blocked += !step->in_line;
+				break;
+			case TQ_STATE_RUNNING:
+				tally->running++;
+				break;
+			case TQ_STATE_SUSPENDED:
+				if (step->reason == TQ_REASON_NONE &&
+					tq_step_waits(kind->type))
+					tally->awaiting++;
+				else
+				{
+					if (tally->suspended == 0)
+						tally->first_suspended = step;
+					tally->suspended++;
+				}
+				break;
+			case TQ_STATE_DONE:
+				if (step->reason == TQ_REASON_MANUAL)
+					tally->resolved = true;
+				tally->done++;
+				break;
+			case TQ_STATE_FILTERED:
+				tally->done++;
+				break;
+			case TQ_STATE_DEAD:
+				if (tq_judge_is_excused(flow->template, step->step_id))
+				{
+					tally->done++;
+					break;
+				}
+				if (tally->dead == 0 ||
+					step->finished_at < tally->first_dead->finished_at)
+					tally->first_dead = step;
+				tally->dead++;
+				break;
+			case TQ_STATE_CANCELLED:
+			case TQ_STATE_REDUNDANT:
+			case TQ_STATE_RECREATED:
+				if (tally->cancelled == 0 ||
+					step->finished_at < tally->first_cancelled->finished_at)
+					tally->first_cancelled = step;
+				tally->cancelled++;
+				break;
+		}
+	}
+}
+
+/*
+ * The first of the states that applies.  Beside a step that has failed,
+ * whatever will go on by itself or by a call keeps the instance from being in
+ * error: also one that is due later, or waits for a signal or for its key.
+ */
+const char *
+tq_judge_state(const TqFlow *flow, const TqTally *tally)
+{
+	bool goes_on = tally->ready + tally->running + tally->backoff +
+					   tally->suspended + tally->waiting + tally->awaiting +
+					   tally->in_line >
+				   0;
+
+	switch (flow->state)
+	{
+		case TQ_FLOW_CANCELLED:
+			return "cancelled";
+		case TQ_FLOW_DONE:
+			return "done";
+		case TQ_FLOW_RESOLVED:
+			return "resolved";
+		case TQ_FLOW_ERROR:
+			return "error";
+		case TQ_FLOW_COMPENSATING:
+			return "compensating";
+		case TQ_FLOW_LIVE:
+			break;
+	}
+	if (tally->dead + tally->cancelled > 0)
+		return goes_on ? "blocked_by_failures" : "error";
+	if (tally->done == tally->total)
+		return tally->resolved ? "resolved" : "done";
+	if (tally->ready + tally->running > 0)
+		return "running";
+	if (tally->begun == 0 && flow->run_at > tq_clock_dispatch())
+		return "pending";
+	if (tally->backoff > 0)
+		return "waiting_for_retry";
+	if (tally->suspended > 0)
+		return "suspended";
+	return "waiting_for_dependencies";
+}
+
+/*
+ * Why it is in its state, where there is more to say than that: what the first
+ * step that failed died of; what a step was put aside for; by hand.
+ */
+TqReason
+tq_judge_reason(const TqFlow *flow, const TqTally *tally)
+{
+	if (flow->reason != TQ_REASON_NONE)
+		return flow->reason;
+	if (flow->state == TQ_FLOW_CANCELLED || flow->state == TQ_FLOW_RESOLVED)
+		return TQ_REASON_MANUAL;
+	if (tally->first_dead != NULL)
+		return tally->first_dead->reason;
+	if (tally->first_cancelled != NULL)
+		return tally->first_cancelled->reason != TQ_REASON_NONE
+				   ? tally->first_cancelled->reason
+				   : TQ_REASON_MANUAL;
+	if (strcmp(tq_judge_state(flow, tally), "suspended") == 0)
+		return tally->first_suspended->reason;
+	return TQ_REASON_NONE;
+}
+
+/* How many steps are still to come, or may be: neither there nor skipped. */
+int
+tq_judge_uncreated(const TqFlow *flow, const TqMade *made, int count)
+{
+	int   steps = flow->template->step_count;
+	bool *exists = palloc0(sizeof(bool) * (steps + 1));
+	bool *skipped = tq_judge_skipped(flow, made, count);
+	int   uncreated = 0;
+
+	for (int i = 0; i < count; i++)
+		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+	for (int i = 0; i < steps; i++)
+		uncreated += !exists[i] && !skipped[i];
+	pfree(exists);
+	pfree(skipped);
+	return uncreated;
+}
+
+/* A member of a batch that goes on without those that died. */
+bool
+tq_judge_is_excused(const TqTemplate *template, int32 step_id)
+{
+	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
+
+	return step->type == TQ_STEP_BATCH_WORKER &&
+		   template->steps[step->parents.places[0]].strategy ==
+			   TQ_STRATEGY_CONTINUE;
+}
+
+/*
+ * By places: steps that a choice which was made goes past.  What it has chosen
+ * is there, or to come, while a failure holds it up (failure_policy.c).  A region comes
+ * after the one that it is in.
+ */
+bool *
+tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
+{
+	const TqTemplate *template = flow->template;
+	int   steps = template->step_count;
+	bool *exists = palloc0(sizeof(bool) * (steps + 1));
+	bool *ended = palloc0(sizeof(bool) * (steps + 1));
+	bool *chosen = palloc0(sizeof(bool) * (steps + 1));
+	bool *passed = palloc0(sizeof(bool) * (template->region_count + 1));
+	bool *skipped = palloc0(sizeof(bool) * (steps + 1));
+
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		exists[place] = true;
+		ended[place] = made[i].state == TQ_STATE_DONE ||
+					   made[i].state == TQ_STATE_FILTERED;
+	}
+	for (int i = 0;
+		 i < count && (tq_stop_is(flow) || flow->state == TQ_FLOW_CANCELLED);
+		 i++)
+	{
+		if (made[i].state == TQ_STATE_DONE)
+			note_held(flow, &made[i], exists, chosen);
+	}
+	for (int i = 1; i < template->region_count; i++)
+	{
+		const TqRegion *region = &template->regions[i];
+
+		passed[i] = passed[region->parent] ||
+					(ended[region->decision] && !exists[region->child] &&
+					 !chosen[region->child]);
+	}
+	for (int i = 0; i < steps; i++)
+		skipped[i] = passed[template->steps[i].region];
+	pfree(exists);
+	pfree(ended);
+	pfree(chosen);
+	pfree(passed);
+	return skipped;
+}
+
+/* What a step has chosen, if nothing of that was made. */
+static void
+note_held(const TqFlow *flow, const TqMade *made, const bool *exists,
+		  bool *chosen)
+{
+	int           place = TQ_STEP_PLACE(made->step_id);
+	const TqStep *step = &flow->template->steps[place];
+	TqChoice      choice;
+	Jsonb        *result;
+
+	if (!tq_step_chooses(step->type))
+		return;
+	for (int i = 0; i < step->children.count; i++)
+	{
+		if (exists[step->children.places[i]])
+			return;
+	}
+	result = flow->of_moment ? tq_results_seen(made->task_id)
+							 : tq_results_of_step(made->task_id);
+	if (tq_decide_read(flow->template, place, result, &choice) != NULL)
+		return;
+	for (int i = 0; i < choice.steps.count; i++)
+		chosen[choice.steps.places[i]] = true;
+	for (int i = 0; i < step->children.count && choice.member_count > 0; i++)
+		chosen[step->children.places[i]] = true;
+}
+
+/*
+ * No edge holds the instance open.  Most often all of its steps have finished
+ * then; but one that was resolved before those that it depends on had ended
+ * has passed nothing on from these.  Then the last of them looks, and has to
+ * wait (TQ_GOING_UNKNOWN) for those that have looked, and are not committed.
+ */
+TqGoing
+tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		TqGoing going;
+
+		if (flow->state != TQ_FLOW_LIVE || tq_judge_finish(flow))
+			return TQ_GOING_NOT;
+		going = look_at_rows(call, flow, edges, 0, true, other);
+		if (going != TQ_GOING_NOT)
+			return going;
+		/* the last one may have been committed in between */
+	}
+	return TQ_GOING_NOT;
+}
+
+/* The instance ends, if all of its steps have finished. */
+bool
+tq_judge_finish(TqFlow *flow)
+{
+	TqMade *made;
+	int     count = tq_flow_steps(flow, &made);
+	TqTally tally;
+
+	tq_judge_tally(flow, made, count, &tally);
+	if (tally.done != tally.total)
+		return false;
+	(void) tq_flow_end(flow, tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE,
+					   result_of(flow, made, count));
+	return true;
+}
+
+/* Of the last step; of several an object with their names, none too large. */
+static Jsonb *
+result_of(TqFlow *flow, const TqMade *made, int count)
+{
+	TqStepList  last = {0};
+	Jsonb      *results;
+	JsonbValue *one;
+
+	last.places = palloc(sizeof(int) * (flow->template->step_count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		if (flow->template->steps[place].children.count > 0 ||
+			(last.count > 0 && last.places[last.count - 1] == place))
+			continue;
+		if (TQ_STEP_MEMBER(made[i].step_id) > 1)
+			continue;
+		last.places[last.count++] = place;
+	}
+	if (last.count == 0)
+		return NULL;
+	results = tq_results_of(flow->workflow_id, flow->template, &last,
+							TQ_MAX_DOCUMENT);
+	if (last.count > 1 || results == NULL)
+		return results;
+	one = getKeyJsonValueFromContainer(
+		&results->root, flow->template->steps[last.places[0]].name,
+		(int) strlen(flow->template->steps[last.places[0]].name), NULL);
+	return one == NULL || one->type == jbvNull ? NULL : JsonbValueToJsonb(one);
+}
+
+/* Has a step failed, as far as anybody knows? */
+bool
+tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
+{
+	TransactionId other;
+
+	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, 0,
+						&other) != TQ_LEFT_NONE;
+}
+
+/*
+ * Steps have failed in this call: what has not begun may be cancelled, or the
+ * members of these batches, by their places, which end with the first that
+ * dies.
+ */
+void
+tq_judge_failed(TqCall *call, TqFlow *flow, const Bitmapset *batches)
+{
+	int place = -1;
+
+	if (flow->template->on_failure != TQ_ON_FAILURE_CONTINUE)
+	{
+		cancel_waiting(call, flow, -1);
+		return;
+	}
+	while ((place = bms_next_member(batches, place)) >= 0)
+		cancel_waiting(call, flow, place);
+}
+
+/* Nothing goes on any more. */
+void
+tq_judge_error(TqFlow *flow)
+{
+	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
+}
+
+/* Does any step go on?  Most likely one that is near. */
+TqGoing
+tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+			  TransactionId *other)
+{
+	return look_at_rows(call, flow, edges, near, false, other);
+}
+
+/*
+ * As they are in memory.  all: of whatever has not finished.  One that was
+ * moved, and committed, while they were looked at may have been nowhere: then
+ * once more.
+ */
+static TqGoing
+look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
+			 TransactionId *other)
+{
+	TqGoing going;
+	bool    moved;
+
+	do
+	{
+		Snapshot before;
+
+		CommandCounterIncrement();
+		before = RegisterSnapshot(GetLatestSnapshot());
+		going = look_both_ways(call, flow, edges, near, all, other);
+		moved = going == TQ_GOING_NOT && any_went_on(call, flow, before, all);
+		UnregisterSnapshot(before);
+	} while (moved);
+	return going;
+}
+
+/*
+ * From near: beside an old snapshot rows of steps that have ended are passed,
+ * too, and these lie side by side.
+ */
+static TqGoing
+look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+			   bool all, TransactionId *other)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	TqGoing         going = TQ_GOING_NOT;
+	SnapshotData    dirty;
+	Walk            walks[2];
+
+	InitDirtySnapshot(dirty);
+	walk_begin(&walks[0], call->task.rel, index, &dirty, flow->workflow_id,
+			   near, ForwardScanDirection);
+	walk_begin(&walks[1], call->task.rel, index, &dirty, flow->workflow_id,
+			   near, BackwardScanDirection);
+	for (int i = 0; going != TQ_GOING_ON && !(walks[0].over && walks[1].over);
+		 i = 1 - i)
+	{
+		TransactionId writer;
+		bool          should_free;
+		HeapTuple     tuple;
+		TqTask        task;
+		TqGoing       one;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!walk_on(&walks[i], slot))
+			continue;
+		writer = dirty.xmax;
+		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+		if (TransactionIdIsValid(dirty.xmin) && is_past(tuple->t_data))
+			continue;
+		tq_row_read(tuple, RelationGetDescr(call->task.rel), &task);
+		one = judge_row(flow, edges, &task, all, writer, other);
+		if (one != TQ_GOING_NOT)
+			going = one;
+	}
+	for (int i = 0; i < lengthof(walks); i++)
+		index_endscan(walks[i].scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return going;
+}
+
+/* When the snapshot was taken. */
+static bool
+any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	bool            any = false;
+	ScanKeyData     key;
+	IndexScanDesc   scan;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(flow->workflow_id));
+	scan = tq_compat_index_beginscan(call->task.rel, index, snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (!any && index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		bool   should_free;
+		TqTask task;
+
+		CHECK_FOR_INTERRUPTS();
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(call->task.rel), &task);
+		any = goes_on(flow, &task, all);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return any;
+}
+
+static void
+walk_begin(Walk *walk, Relation tasks, Relation index, Snapshot snapshot,
+		   int64 workflow_id, int32 near, ScanDirection way)
+{
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(workflow_id));
+	if (way == ForwardScanDirection)
+		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT4GE,
+					Int32GetDatum(near));
+	else
+		ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT4LT,
+					Int32GetDatum(near));
+	walk->scan = tq_compat_index_beginscan(tasks, index, snapshot, 2);
+	index_rescan(walk->scan, keys, 2, NULL, 0);
+	walk->way = way;
+	walk->over = false;
+}
+
+/* One entry on; false: it has no row that is seen, or there is none. */
+static bool
+walk_on(Walk *walk, TupleTableSlot *slot)
+{
+	if (walk->over)
+		return false;
+	if (!walk->scan->xs_heap_continue &&
+		index_getnext_tid(walk->scan, walk->way) == NULL)
+	{
+		walk->over = true;
+		return false;
+	}
+	TQ_DEBUG_POINT("judge_before_row");
+	return index_fetch_heap(walk->scan, slot);
+}
+
+/*
+ * Has the transaction that has written this version, and has not ended, put
+ * another one in its place or taken it away?  A dirty snapshot does not say.
+ */
+static bool
+is_past(HeapTupleHeader version)
+{
+	return (version->t_infomask & HEAP_XMAX_INVALID) == 0 &&
+		   !HEAP_XMAX_IS_LOCKED_ONLY(version->t_infomask) &&
+		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
+}
+
+/* Or, with all, has not finished. */
+static bool
+goes_on(const TqFlow *flow, const TqTask *task, bool all)
+{
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+
+	return place < flow->template->step_count &&
+		   (all || task->f.state != TQ_STATE_BLOCKED ||
+			(task->f.flags & TQ_FLAG_IN_LINE) != 0);
+}
+
+/*
+ * A row that another transaction (writer) is about to change or take away
+ * goes on, unless that transaction has already looked, and does not wait: it
+ * will look again, and may wait for this one.  If it has ended since the row
+ * was read, nothing is known: neither the row nor the edges are there.
+ */
+static TqGoing
+judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
+		  TransactionId writer, TransactionId *other)
+{
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	int32         child = TQ_EDGE_END;
+	TransactionId passing;
+
+	if (!goes_on(flow, task, all))
+		return TQ_GOING_NOT;
+	if (!TransactionIdIsValid(writer) ||
+		tq_edge_waits(flow->workflow_id, writer))
+		return TQ_GOING_ON;
+	TQ_DEBUG_POINT("judge_row_read");
+	if (step->children.count > 0)
+		child = step->children.places[0];
+	if (tq_edge_one(edges, flow->workflow_id, child, step_id, &passing) !=
+			TQ_LEFT_PASSING &&
+		tq_edge_one(edges, flow->workflow_id, TQ_EDGE_FAILURE, step_id,
+					&passing) == TQ_LEFT_NONE &&
+		TransactionIdIsInProgress(writer))
+		return TQ_GOING_ON;
+	*other = writer;
+	return TQ_GOING_UNKNOWN;
+}
+
+/* A step whose instance goes on has begun, or begins in this call. */
+static bool
+has_child(const TqFlow *flow, const TqTask *task)
+{
+	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+
+	return place < flow->template->step_count &&
+		   flow->template->steps[place].type == TQ_STEP_WORKFLOW &&
+		   tq_passive_waits(task) && !tq_passive_is_put_off(task);
+}
+
+/* Steps that have not begun: all of them, or the members of one batch. */
+static void
+cancel_waiting(TqCall *call, TqFlow *flow, int place)
+{
+	int    count;
+	int64 *ids = not_begun(call, flow, place, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		for (;;)
+		{
+			TqMove   move = {0};
+			TqTask   task;
+			TqQueue *queue;
+
+			tq_call_snapshot();
+			if (!tq_row_find(call, ids[i], &task) ||
+				!has_not_begun(&task, place) || has_child(flow, &task))
+				break;
+			queue = tq_queue_by_id(task.f.queue_id);
+			move.to = TQ_STATE_CANCELLED;
+			move.reason = TQ_REASON_DEPENDENCY_FAILED;
+			move.wanted = "cancelled";
+			if (queue == NULL || tq_state_enter(call, queue, &task, &move))
+				break;
+		}
+	}
+}
+
+/*
+ * In the order of their ids.  Each failure looks for them again, so those that
+ * are gone should be passed once only: a scan of the index marks what it finds
+ * dead there, which one by a bitmap does not do.
+ */
+static int64 *
+not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
+{
+	Relation index =
+		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
+	int             room = 64;
+	int64          *ids = palloc(sizeof(int64) * room);
+	Snapshot        snapshot;
+	Walk            walk;
+
+	*count = 0;
+	CommandCounterIncrement();
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	walk_begin(&walk, call->task.rel, index, snapshot, flow->workflow_id, 0,
+			   ForwardScanDirection);
+	while (!walk.over)
+	{
+		bool   should_free;
+		TqTask task;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!walk_on(&walk, slot))
+			continue;
+		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
+					RelationGetDescr(call->task.rel), &task);
+		if (has_not_begun(&task, place))
+		{
+			if (*count == room)
+			{
+				room *= 2;
+				ids = repalloc_huge(ids, sizeof(int64) * room);
+			}
+			ids[(*count)++] = task.f.task_id;
+		}
+		heap_freetuple(task.image);
+	}
+	index_endscan(walk.scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	qsort(ids, *count, sizeof(int64), tq_order_int64);
+	return ids;
+}
+
+static bool
+has_not_begun(const TqTask *task, int place)
+{
+	int32 step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+
+	return task->f.state != TQ_STATE_RUNNING &&
+		   (task->f.state == TQ_STATE_BLOCKED || task->f.token == 0) &&
+		   (place < 0 || TQ_STEP_PLACE(step_id) == place);
+}

@@ -1,0 +1,269 @@
+/*
+ * key_preview.c
+ *		What may follow from the move of a step, as far as its template tells.
+ *
+ * Whoever waits for a key later may have what others wait for.  So the keys of
+ * all that may begin, or be cancelled, by a move are noted when its gates are
+ * passed (instance_lock.c), and locked with its own, in one order: also those of
+ * instances that begin inside, and that are cancelled with what waits for
+ * them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "miscadmin.h"
+
+#include "engine/key.h"
+#include "flow/run/key_preview.h"
+
+static void follow(const TqTemplate *template, const TqStep *step,
+				   bool *behind);
+static void note_keys(TqCall     *call, const TqTemplate *template,
+					  const bool *which);
+static void begin(TqCall *call, TqAhead *ahead, const TqPassive *wait);
+static void begin_inside(TqCall *call, TqAhead *ahead,
+						 const TqTemplate *template);
+static void remember(const TqTemplate *template);
+
+/* Templates that may begin without a version, the last one that was looked
+ * for first, and the transaction that has looked. */
+static List              *latest = NIL;
+static LocalTransactionId latest_by = InvalidLocalTransactionId;
+
+/*
+ * The children of a step, by their places, those of children that may end as
+ * soon as they begin, and everything below a choice, which makes whatever has
+ * its parents.
+ */
+bool *
+tq_ahead_behind(const TqTemplate *template, const TqStep *step)
+{
+	bool *behind = palloc0(sizeof(bool) * (template->step_count + 1));
+
+	follow(template, step, behind);
+	return behind;
+}
+
+static void
+follow(const TqTemplate *template, const TqStep *step, bool *behind)
+{
+	const TqStepList *lists[] = {&step->children, &step->joins};
+
+	check_stack_depth();
+	if (tq_step_chooses(step->type))
+	{
+		bool *below = tq_plan_below(template, (int) (step - template->steps));
+
+		for (int i = 0; i < template->step_count; i++)
+			behind[i] = behind[i] || below[i];
+		pfree(below);
+	}
+	for (int i = 0; i < lengthof(lists); i++)
+	{
+		for (int j = 0; j < lists[i]->count; j++)
+		{
+			int           place = lists[i]->places[j];
+			const TqStep *child = &template->steps[place];
+			bool          seen = behind[place];
+
+			behind[place] = true;
+			if (!seen && tq_ahead_ends_at_once(child))
+				follow(template, child, behind);
+		}
+	}
+}
+
+/* It may, as soon as it begins. */
+bool
+tq_ahead_ends_at_once(const TqStep *step)
+{
+	return step->when != NULL || step->branch_count > 0 || step->wait != NULL;
+}
+
+/* The keys of what is behind a step, or of all steps (NULL). */
+void
+tq_ahead_note(TqCall *call, TqAhead *ahead, const TqTemplate *template,
+			  const TqStep *step)
+{
+	bool *behind = NULL;
+
+	if (!template->any_key && !template->any_inner)
+		return;
+	if (step != NULL)
+		behind = tq_ahead_behind(template, step);
+	else if (list_member_int(ahead->all, template->template_id))
+		return;
+	else
+		ahead->all = lappend_int(ahead->all, template->template_id);
+	note_keys(call, template, behind);
+	for (int i = 0; i < template->step_count && template->any_inner; i++)
+	{
+		const TqStep *one = &template->steps[i];
+
+		if ((behind == NULL || behind[i]) && one->type == TQ_STEP_WORKFLOW)
+			begin(call, ahead, one->wait);
+	}
+	if (behind != NULL)
+		pfree(behind);
+}
+
+/* Of some steps (NULL: of all) those that are in order by them. */
+static void
+note_keys(TqCall *call, const TqTemplate *template, const bool *which)
+{
+	for (int i = 0; i < template->step_count && template->any_key; i++)
+	{
+		const TqStep *step = &template->steps[i];
+		TqQueue      *queue;
+
+		if (step->key != NULL && (which == NULL || which[i]) &&
+			(queue = tq_queue_find(step->queue)) != NULL &&
+			tq_key_is_ordered(queue))
+			tq_key_note(call, queue->queue_id, step->key);
+	}
+}
+
+/* An instance begins, and all of its steps are made. */
+static void
+begin(TqCall *call, TqAhead *ahead, const TqPassive *wait)
+{
+	TqTemplate *template =
+		tq_template_look(wait->space, wait->name, wait->version);
+
+	check_stack_depth();
+	if (template == NULL ||
+		list_member_int(ahead->begun, template->template_id))
+		return;
+	if (wait->version == NULL)
+		remember(template);
+	ahead->begun = lappend_int(ahead->begun, template->template_id);
+	note_keys(call, template, NULL);
+	begin_inside(call, ahead, template);
+}
+
+/* To the end of the transaction, as the latest one of its name. */
+static void
+remember(const TqTemplate *template)
+{
+	MemoryContext mine = MemoryContextSwitchTo(TopTransactionContext);
+
+	if (latest_by != TQ_MY_LXID)
+		latest = NIL;
+	latest_by = TQ_MY_LXID;
+	if (!list_member_int(latest, template->template_id))
+		latest = lcons_int(template->template_id, latest);
+	MemoryContextSwitchTo(mine);
+}
+
+/*
+ * The template of an instance that begins inside of another one: the latest
+ * one when the keys of its steps were noted, if they were.  NULL: none.
+ */
+TqTemplate *
+tq_ahead_template(const TqPassive *wait)
+{
+	const char *version = wait->version;
+	TqTemplate *template;
+	ListCell *cell;
+
+	if (latest_by != TQ_MY_LXID || !tq_queue_any_ordered())
+		latest = NIL;
+	foreach (cell, latest)
+	{
+		const TqTemplate *one = tq_template_get(lfirst_int(cell));
+
+		if (version == NULL && one != NULL &&
+			strcmp(one->space, wait->space) == 0 &&
+			strcmp(one->name, wait->name) == 0)
+			version = one->version;
+	}
+	template = tq_template_find(wait->space, wait->name, version);
+	if (template == NULL && wait->version == NULL && version != NULL)
+		template = tq_template_find(wait->space, wait->name, NULL);
+	return template;
+}
+
+/* Those that wait for other instances, and may do so at once. */
+static void
+begin_inside(TqCall *call, TqAhead *ahead, const TqTemplate *template)
+{
+	bool *at_once;
+
+	if (!template->any_inner)
+		return;
+	at_once = palloc0(sizeof(bool) * (template->step_count + 1));
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+
+		if (step->parents.count > 0)
+			continue;
+		at_once[i] = true;
+		if (tq_ahead_ends_at_once(step))
+			follow(template, step, at_once);
+	}
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (at_once[i] && template->steps[i].type == TQ_STEP_WORKFLOW)
+			begin(call, ahead, template->steps[i].wait);
+	}
+	pfree(at_once);
+}
+
+/* An instance is started: its own keys, and those of what begins inside. */
+void
+tq_ahead_note_start(TqCall *call, const TqTemplate *template)
+{
+	TqAhead ahead = {0};
+
+	if (!tq_queue_any_ordered())
+		return;
+	note_keys(call, template, NULL);
+	begin_inside(call, &ahead, template);
+}
+
+/* The instance that a step waits for begins. */
+void
+tq_ahead_note_inside(TqCall *call, const TqStep *step)
+{
+	TqAhead ahead = {0};
+
+	if (tq_queue_any_ordered())
+		begin(call, &ahead, step->wait);
+}
+
+/* An instance of which the gate is passed alone is cancelled. */
+void
+tq_ahead_note_cancel(TqCall *call, const TqFlow *flow)
+{
+	TqMade *made;
+	int     count;
+
+	if (!flow->template->any_inner || !tq_queue_any_ordered())
+		return;
+	count = tq_flow_steps(flow, &made);
+	for (int i = 0; i < count; i++)
+	{
+		int place = TQ_STEP_PLACE(made[i].step_id);
+
+		if (made[i].state == TQ_STATE_SUSPENDED &&
+			flow->template->steps[place].type == TQ_STEP_WORKFLOW)
+			tq_ahead_note_child(call, made[i].task_id);
+	}
+	pfree(made);
+}
+
+/* A step is, and with it the instance that it waits for. */
+void
+tq_ahead_note_child(TqCall *call, int64 task_id)
+{
+	TqFlow child;
+
+	check_stack_depth();
+	if (!tq_queue_any_ordered() || !tq_child_find(task_id, &child) ||
+		child.state != TQ_FLOW_LIVE)
+		return;
+	note_keys(call, child.template, NULL);
+	tq_ahead_note_cancel(call, &child);
+}

@@ -1,0 +1,29 @@
+/*
+ * key_preview.h
+ *		What may follow from the move of a step.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_KEY_PREVIEW_H
+#define TQ_KEY_PREVIEW_H
+
+#include "flow/instance/flow.h"
+
+/* Templates of which all keys have been noted. */
+typedef struct TqAhead
+{
+	List *all;
+	List *begun; /* that begin inside of another one */
+} TqAhead;
+
+extern bool *tq_ahead_behind(const TqTemplate *template, const TqStep *step);
+extern bool  tq_ahead_ends_at_once(const TqStep *step);
+extern void  tq_ahead_note(TqCall *call, TqAhead                    *ahead,
+						   const TqTemplate *template, const TqStep *step);
+extern void  tq_ahead_note_start(TqCall *call, const TqTemplate *template);
+extern void  tq_ahead_note_inside(TqCall *call, const TqStep *step);
+extern void  tq_ahead_note_cancel(TqCall *call, const TqFlow *flow);
+extern void  tq_ahead_note_child(TqCall *call, int64 task_id);
+extern TqTemplate *tq_ahead_template(const TqPassive *wait);
+
+#endif /* TQ_KEY_PREVIEW_H */

@@ -1,0 +1,147 @@
+/*
+ * move_queue.c
+ *		What is still to be seen to when steps have moved: the moves, and the
+ *		steps that have to be looked at for them.
+ *
+ * Both may be many in one call, so that none is looked for by passing over
+ * all others.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/run/move_queue.h"
+
+/* How many moves this session was told of. */
+static uint64 moves_noted = 0;
+
+static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
+						 void *arg);
+static int compare_looks(const void *a, const void *b);
+static int compare_tasks(const void *a, const void *b);
+
+/* None yet. */
+pairingheap *
+tq_pending_moves(void)
+{
+	return pairingheap_allocate(compare_moves, NULL);
+}
+
+/* Of the next move. */
+uint64
+tq_pending_number(void)
+{
+	return moves_noted++;
+}
+
+/*
+ * By instances, those inside before those around, which have the smaller
+ * numbers; each in the order in which they were told.
+ */
+static int
+compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const TqMoved *x = pairingheap_const_container(TqMoved, node, a);
+	const TqMoved *y = pairingheap_const_container(TqMoved, node, b);
+
+	if (x->workflow_id != y->workflow_id)
+		return x->workflow_id > y->workflow_id ? 1 : -1;
+	return x->number < y->number ? 1 : -1;
+}
+
+/* The first move that has not been seen to; NULL: none. */
+TqMoved *
+tq_pending_move(TqCall *call, pairingheap *moves)
+{
+	ListCell *cell;
+
+	foreach (cell, call->steps)
+		pairingheap_add(moves, &((TqMoved *) lfirst(cell))->node);
+	list_free(call->steps);
+	call->steps = NIL;
+	return pairingheap_is_empty(moves)
+			   ? NULL
+			   : pairingheap_container(TqMoved, node,
+									   pairingheap_first(moves));
+}
+
+/* Not that one. */
+void
+tq_pending_drop(TqLooks *looks, int32 child)
+{
+	int kept = 0;
+
+	for (int i = 0; i < looks->count; i++)
+	{
+		if (looks->all[i].child != child)
+			looks->all[kept++] = looks->all[i];
+	}
+	looks->count = kept;
+}
+
+/* The same child may come again: see tq_pending_sort. */
+void
+tq_pending_add(TqLooks *looks, int32 child, int32 near)
+{
+	TqLook *last;
+
+	if (looks->count > 0 && looks->all[looks->count - 1].child == child)
+		return;
+	if (looks->count == looks->room)
+	{
+		looks->room = Max(16, looks->room * 2);
+		looks->all =
+			looks->all == NULL
+				? palloc(sizeof(TqLook) * looks->room)
+				: repalloc_huge(looks->all, sizeof(TqLook) * looks->room);
+	}
+	last = &looks->all[looks->count++];
+	last->child = child;
+	last->near = near;
+	last->task_id = 0;
+}
+
+/* Each child once, the end of the instance last. */
+void
+tq_pending_sort(TqLooks *looks)
+{
+	int kept = 0;
+
+	if (looks->count < 2)
+		return;
+	qsort(looks->all, looks->count, sizeof(TqLook), compare_looks);
+	for (int i = 0; i < looks->count; i++)
+	{
+		if (kept == 0 || looks->all[kept - 1].child != looks->all[i].child)
+			looks->all[kept++] = looks->all[i];
+	}
+	looks->count = kept;
+}
+
+/* In the order of their tasks. */
+void
+tq_pending_sort_tasks(TqLooks *looks)
+{
+	if (looks->count > 1)
+		qsort(looks->all, looks->count, sizeof(TqLook), compare_tasks);
+}
+
+static int
+compare_looks(const void *a, const void *b)
+{
+	uint32 x = (uint32) ((const TqLook *) a)->child;
+	uint32 y = (uint32) ((const TqLook *) b)->child;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+compare_tasks(const void *a, const void *b)
+{
+	int64 x = ((const TqLook *) a)->task_id;
+	int64 y = ((const TqLook *) b)->task_id;
+
+	if (x == y)
+		return compare_looks(a, b);
+	return x < y ? -1 : 1;
+}

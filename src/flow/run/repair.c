@@ -1,0 +1,482 @@
+/*
+ * repair.c
+ *		Steps that have finished, and are to go on: tried again, or finished
+ *		by hand.
+ *
+ * The instance must not have ended well, nor have been cancelled.  One that
+ * has failed goes on from there, and has its identity again.  One that a step
+ * of another instance has waited for goes on only if that step waits for it
+ * again, and not for one that was started in its place.
+ *
+ * A step that has succeeded, or was found irrelevant, may be tried again as
+ * long as nothing that depends on it has begun: its children wait for it
+ * again, and so does the end of the instance.  A child begins when it is
+ * claimed, when it starts to wait for what no worker does, or when somebody
+ * says that it is done.  A child that has come to an end without having begun,
+ * since its condition was not true, one of its paths could not be followed or
+ * the engine has decided, waits again, too, and what depends on it.  What a
+ * decision or batch has chosen is taken back (undo_choice.c).
+ *
+ * Whoever repairs has passed the gate of the instance alone (instance_lock.c): no step
+ * of it ends meanwhile, so that nobody relies on edges that come back being
+ * gone.  But steps are claimed: the rows of children are changed, or locked,
+ * before edges are added.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "engine/key.h"
+#include "flow/instance/flow.h"
+#include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/wait_step.h"
+#include "store/large.h"
+
+#define CHILD_HAS_BEGUN "A step that depends on it has begun."
+
+/* A step whose children wait again, with others that have to for that. */
+typedef struct Return
+{
+	TqCall       *call;
+	TqFlow       *flow;
+	const TqTask *task; /* that is to be tried again */
+	const TqMove *move;
+	int           count;
+	int           room;
+	int32        *parents; /* whose edges come back */
+	TqUnmaking    unmaking;
+} Return;
+
+static TqStmt stmt_row = {
+	"SELECT task_id FROM taskq.task WHERE workflow_id = $1 AND step_id = $2"
+	" UNION ALL"
+	" SELECT task_id FROM taskq.archive_keep"
+	"  WHERE workflow_id = $1 AND step_id = $2",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* A child that has ended well is not that of the next try. */
+static TqStmt stmt_leave_child = {
+	"UPDATE taskq.workflow SET parent_task_id = NULL"
+	" WHERE parent_task_id = $1 AND state IN (1, 2)",
+	1,
+	{INT8OID},
+	NULL};
+
+static void read_instance(const TqTask *task, TqFlow *flow);
+static void check_instance(TqFlow *flow, const TqTask *task,
+						   const TqMove *move);
+static bool revive(TqFlow *flow, const TqTask *task, const TqMove *move);
+static void check_around(const TqFlow *flow, const TqTask *task,
+						 const TqMove *move);
+static bool is_waited_for(const TqFlow *flow, TqFlow *outer);
+static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
+static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
+							const TqMove *move);
+static void walk(Return *r);
+static void take_back_choices(Return *r, int from, int to);
+static void send_back_children(Return *r, int place);
+static void add_edges(const Return *r);
+static void add_parent(Return *r, int32 step_id);
+static void send_back(Return *r, int32 child);
+static bool send_back_row(Return *r, int32 child, TqTask *task);
+static bool has_begun(const TqStep *step, const TqTask *task);
+static void refuse(const TqTask *task, const TqMove *move, const char *hint)
+	pg_attribute_noreturn();
+
+/* The door is about to move a step that has finished. */
+void
+tq_repair(TqCall *call, TqTask *task, TqMove *move)
+{
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqState       from = (TqState) task->f.state;
+	bool          lives = TQ_STATE_IS_LIVE(move->to);
+	const TqStep *step;
+	TqFlow        flow;
+
+	if (move->sent_back)
+		return;
+	read_instance(task, &flow);
+	step = tq_template_at(flow.template, step_id);
+	if (step == NULL)
+		return;
+	tq_compensate_check(&flow, task, move);
+	/* its instance does not go back to its steps */
+	if (TQ_STEP_COMPENSATES(step_id))
+		return;
+	/* a member of a batch that was not waited for is nobody's any more */
+	if (lives || flow.state == TQ_FLOW_DONE || flow.state == TQ_FLOW_RESOLVED)
+		check_instance(&flow, task, move);
+	while (flow.state == TQ_FLOW_ERROR)
+	{
+		move->revived = revive(&flow, task, move);
+		if (!move->revived)
+			read_instance(task, &flow);
+		if (lives)
+			check_instance(&flow, task, move);
+	}
+	if (lives && (from == TQ_STATE_DONE || from == TQ_STATE_FILTERED ||
+				  (from == TQ_STATE_DEAD &&
+				   tq_judge_is_excused(flow.template, step_id))))
+		return_children(call, &flow, task, move);
+	if (lives)
+		begin_again(step, task, move);
+}
+
+/*
+ * The door is about to move a step that has been waiting for others, which
+ * have not all ended: it is put aside, or done by hand.  An instance that has
+ * failed goes on, or is judged once more.
+ */
+void
+tq_repair_waiting(const TqTask *task, TqMove *move)
+{
+	TqFlow flow;
+
+	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
+	{
+		move->revived = revive(&flow, task, move);
+		if (move->revived)
+			return;
+	}
+}
+
+/*
+ * The instance of a step, which stays if it has ended; TQ002: it is gone, or
+ * is being removed, and so is the step.
+ */
+static void
+read_instance(const TqTask *task, TqFlow *flow)
+{
+	int64 workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+
+	if (!tq_flow_read(workflow_id, flow) ||
+		(tq_flow_has_ended(flow) && !tq_flow_keep(workflow_id)))
+		tq_error_no_such_task(task->f.task_id);
+}
+
+/* TQ005 for a step of an instance that has ended well, or was cancelled. */
+static void
+check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	if (flow->state != TQ_FLOW_LIVE && flow->state != TQ_FLOW_ERROR)
+		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
+									move->wanted);
+}
+
+/* False: it was no failed one any more. */
+static bool
+revive(TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	check_around(flow, task, move);
+	return tq_flow_revive(flow);
+}
+
+/*
+ * TQ005 when nobody would wait for it.  What is around has failed by it, or is
+ * judged once more; the gates of all of them have been passed alone.
+ */
+static void
+check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
+{
+	TqFlow inner = *flow;
+	TqFlow outer;
+
+	while (inner.parent_task_id != 0 && inner.state == TQ_FLOW_ERROR)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!is_waited_for(&inner, &outer))
+			refuse(task, move,
+				   psprintf("The step that workflow " INT64_FORMAT
+							" was started for does not wait for it any more.",
+							inner.workflow_id));
+		inner = outer;
+	}
+}
+
+/* Will the step that it was started for wait for it again? */
+static bool
+is_waited_for(const TqFlow *flow, TqFlow *outer)
+{
+	TqFlow newest;
+	TqTask step;
+
+	if (!tq_child_find(flow->parent_task_id, &newest) ||
+		newest.workflow_id != flow->workflow_id ||
+		!tq_row_find_archived(flow->parent_task_id, &step) ||
+		step.f.state != TQ_STATE_DEAD ||
+		step.f.reason != TQ_REASON_DEPENDENCY_FAILED)
+		return false;
+	return tq_flow_read(DatumGetInt64(step.value[TQ_COL_WORKFLOW_ID]),
+						outer) &&
+		   (outer->state == TQ_FLOW_LIVE || outer->state == TQ_FLOW_ERROR);
+}
+
+/*
+ * The result of an end that does not count any more is gone, also if the next
+ * one brings none.  What nobody has claimed has not begun: it begins as if its
+ * last parent had just ended, though its condition is not asked when that has
+ * been judged.  What has waited for a signal, or a workflow, waits for another
+ * one.
+ */
+static void
+begin_again(const TqStep *step, TqTask *task, TqMove *move)
+{
+	TqState from = (TqState) task->f.state;
+	Datum   arg = Int64GetDatum(task->f.task_id);
+	TqSpi   spi;
+
+	if (from == TQ_STATE_DONE)
+		tq_large_drop(task, TQ_COL_RESULT);
+	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
+	{
+		move->to = TQ_STATE_BLOCKED;
+		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE)
+			task->f.flags |= TQ_FLAG_WANTED;
+		if (move->due_at == 0)
+			task->f.run_at = tq_clock_dispatch();
+	}
+	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE &&
+		(from != TQ_STATE_CANCELLED ||
+		 task->f.reason == TQ_REASON_DEPENDENCY_FAILED))
+		return;
+	if (tq_passive_takes_signal(step))
+		tq_signal_forget(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
+						 step->wait->signal);
+	if (from == TQ_STATE_DONE && step->type == TQ_STEP_WORKFLOW)
+	{
+		tq_spi_enter(&spi);
+		(void) tq_spi_run(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_leave(&spi);
+	}
+}
+
+/* What depends on the step waits for it again; TQ005 when that has begun. */
+static void
+return_children(TqCall *call, TqFlow *flow, const TqTask *task,
+				const TqMove *move)
+{
+	Return r = {call, flow, task, move};
+
+	r.unmaking.again =
+		palloc0(sizeof(bool) * (flow->template->step_count + 1));
+	r.unmaking.gone = palloc0(sizeof(bool) * (flow->template->step_count + 1));
+	add_parent(&r, DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+	walk(&r);
+	add_edges(&r);
+}
+
+/*
+ * Rows of all children, which may be parents of more: those of some parents,
+ * after the choices of these have been taken back, then those of the next.
+ */
+static void
+walk(Return *r)
+{
+	int from = 0;
+	int kept = 0;
+
+	while (from < r->count)
+	{
+		int to = r->count;
+
+		take_back_choices(r, from, to);
+		for (; kept < r->unmaking.kept.count; kept++)
+			send_back(r, r->unmaking.kept.children[kept]);
+		for (int i = from; i < to; i++)
+			send_back_children(r, TQ_STEP_PLACE(r->parents[i]));
+		from = to;
+	}
+}
+
+static void
+take_back_choices(Return *r, int from, int to)
+{
+	TqTemplate *template = r->flow->template;
+	bool *below = NULL;
+
+	for (int i = from; i < to; i++)
+	{
+		int place = TQ_STEP_PLACE(r->parents[i]);
+
+		if (r->unmaking.gone[place] ||
+			!tq_step_chooses(template->steps[place].type))
+			continue;
+		if (below == NULL)
+			below = palloc0(sizeof(bool) * (template->step_count + 1));
+		tq_plan_add_below(template, place, below);
+	}
+	if (below == NULL)
+		return;
+	if (!tq_unmake(r->call, r->flow, &r->unmaking, below))
+		refuse(r->task, r->move, CHILD_HAS_BEGUN);
+	pfree(below);
+}
+
+static void
+send_back_children(Return *r, int place)
+{
+	const TqStep *step = &r->flow->template->steps[place];
+
+	for (int i = 0; i < step->children.count && !r->unmaking.gone[place]; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!r->unmaking.gone[step->children.places[i]])
+			send_back(r, step->children.places[i]);
+	}
+}
+
+/* Of those that are still there, and to them, in one statement. */
+static void
+add_edges(const Return *r)
+{
+	const TqNewEdges *kept = &r->unmaking.kept;
+	TqNewEdges        edges = {0};
+
+	for (int i = 0; i < r->count; i++)
+	{
+		int32 parent = r->parents[i];
+
+		if (!r->unmaking.gone[TQ_STEP_PLACE(parent)])
+			tq_edge_note_step(
+				&edges, tq_template_at(r->flow->template, parent), parent);
+	}
+	for (int i = 0; i < kept->count; i++)
+	{
+		if (!r->unmaking.gone[kept->children[i]])
+			tq_edge_note(&edges, kept->children[i], kept->parents[i]);
+	}
+	tq_edge_add(r->flow->workflow_id, &edges);
+}
+
+static void
+add_parent(Return *r, int32 step_id)
+{
+	if (r->count == r->room)
+	{
+		r->room = Max(16, r->room * 2);
+		r->parents = r->parents == NULL
+						 ? palloc(sizeof(int32) * r->room)
+						 : repalloc_huge(r->parents, sizeof(int32) * r->room);
+	}
+	r->parents[r->count++] = step_id;
+	r->unmaking.again[TQ_STEP_PLACE(step_id)] = true;
+}
+
+/* A child waits again, if it is there. */
+static void
+send_back(Return *r, int32 child)
+{
+	Datum  args[2] = {Int64GetDatum(r->flow->workflow_id),
+					  Int32GetDatum(child)};
+	int64  task_id;
+	TqTask task;
+	TqSpi  spi;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		task_id = 0;
+		tq_spi_enter(&spi);
+		if (tq_spi_look(&stmt_row, args, NULL, 1) > 0)
+			task_id = tq_spi_int8(0, 1, 0);
+		tq_spi_leave(&spi);
+		if (task_id == 0)
+			return;
+		tq_call_snapshot();
+		if (!tq_row_find_any(r->call, task_id, &task))
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			continue;
+		}
+		if (send_back_row(r, child, &task))
+			return;
+	} while (true);
+}
+
+/* False when the row has changed since it was read. */
+static bool
+send_back_row(Return *r, int32 child, TqTask *task)
+{
+	const TqStep *step = &r->flow->template->steps[child];
+	TqQueue      *queue = tq_queue_by_id(task->f.queue_id);
+	TqState       state = (TqState) task->f.state;
+	TqMove        move = {0};
+
+	if (has_begun(step, task))
+		refuse(r->task, r->move, CHILD_HAS_BEGUN);
+	if (queue == NULL || state == TQ_STATE_CANCELLED ||
+		(state == TQ_STATE_DEAD && task->f.reason != TQ_REASON_REJECTED))
+		return true;
+	tq_key_lock_task(r->call, queue, task);
+	if (state == TQ_STATE_BLOCKED && (task->f.flags & TQ_FLAG_IN_LINE) != 0)
+	{
+		task->f.flags &= ~TQ_FLAG_IN_LINE;
+		return tq_state_touch(r->call, queue, task);
+	}
+	if (state == TQ_STATE_BLOCKED || state == TQ_STATE_SUSPENDED)
+		return tq_row_lock(r->call, task, false) && task->f.state == state &&
+			   !has_begun(step, task) &&
+			   (task->f.flags & TQ_FLAG_IN_LINE) == 0;
+	if (task->archived && !tq_row_take_archived(task))
+	{
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		return false;
+	}
+	tq_large_drop(task, TQ_COL_RESULT);
+	move.to = TQ_STATE_BLOCKED;
+	move.wanted = "sent back";
+	move.sent_back = true;
+	if (!tq_state_enter(r->call, queue, task, &move))
+		return false;
+	if (state == TQ_STATE_FILTERED || state == TQ_STATE_DONE)
+		add_parent(r, child);
+	return true;
+}
+
+static bool
+has_begun(const TqStep *step, const TqTask *task)
+{
+	return tq_repair_has_begun(step, (TqState) task->f.state,
+							   (TqReason) task->f.reason, task->f.token != 0,
+							   (task->f.flags & TQ_FLAG_WAITED) != 0);
+}
+
+/*
+ * claimed, waited: ever, by a worker, or for what no worker does.  What the
+ * engine has decided has been done by nobody.
+ */
+bool
+tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
+					bool claimed, bool waited)
+{
+	if (claimed || waited)
+		return true;
+	return state == TQ_STATE_DONE &&
+		   (step->branch_count == 0 || reason != TQ_REASON_NONE);
+}
+
+/* TQ005 */
+static void
+refuse(const TqTask *task, const TqMove *move, const char *hint)
+{
+	const char *state = tq_state_name((TqState) task->f.state);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
+					task->f.task_id, state, move->wanted),
+			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
+					   task->f.task_id, state),
+			 errhint("%s", hint)));
+}

@@ -1,0 +1,511 @@
+/*
+ * signal.c
+ *		taskq_signal: what steps of the types signal and approval wait for.
+ *
+ * A signal is kept as a row, which says that it has come: of two with the
+ * same name the first one counts, and a step that is reached later finds it.
+ * Who signals has the instance's lock alone, who reaches a step that waits
+ * for a signal shares it, so that one of the two sees the other.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "engine/key.h"
+#include "flow/instance/flow.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/wait_step.h"
+
+PG_FUNCTION_INFO_V1(taskq_signal);
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.signal (workflow_id, name, payload, sent_by, sent_at)"
+	" VALUES ($1, $2, $3, $4, $5) ON CONFLICT (workflow_id, name) DO NOTHING",
+	5,
+	{INT8OID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_delete = {
+	"DELETE FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
+	2,
+	{INT8OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_sender = {
+	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
+	2,
+	{INT8OID, TEXTOID},
+	NULL};
+
+/* Of a step that is made once, and is there; no rows: it is not. */
+static TqStmt stmt_step = {
+	"SELECT task_id, state::integer, reason::integer, suspended_at"
+	"  FROM taskq.task WHERE workflow_id = $1 AND step_id = $2"
+	" UNION ALL"
+	" SELECT task_id, state::integer, reason::integer, NULL"
+	"  FROM taskq.archive_keep WHERE workflow_id = $1 AND step_id = $2",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+/* A step as it is now, whatever the snapshot. */
+typedef struct Now
+{
+	int64       task_id; /* 0: it is not there */
+	TqState     state;
+	TqReason    reason;
+	bool        waits;
+	TimestampTz since;
+} Now;
+
+static TqStepList find_steps(const TqFlow *flow, const char *name);
+static void       check_right(const TqFlow *flow, const TqStepList *steps);
+static void       check_payload(const TqFlow *flow, const TqStepList *steps,
+								Jsonb *payload);
+static void       require_submit(const TqFlow *flow, int place);
+static void       check_step(const TqFlow *flow, int place, Jsonb *payload);
+static void       check_role(const TqFlow *flow, int place);
+static Now        look_at(const TqFlow *flow, int place);
+static bool       is_member(const char *name);
+static void       find_waiting(const TqFlow *flow, const TqStepList *steps,
+							   TqStepList *wait, TqStepList *asked);
+static bool       is_over(const Now *now);
+static bool is_left_out(const TqFlow *flow, const TqMade *made, int count,
+						int place);
+static bool find_sender(const TqFlow *flow, const char *name, Oid *sender);
+static bool may_give(const TqStep *step, Oid sender);
+static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
+static bool tell_steps(TqCall *call, const TqFlow *flow,
+					   const TqStepList *steps, Jsonb *payload);
+static bool tell_step(TqCall *call, const TqFlow *flow, int place,
+					  Jsonb *payload);
+static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
+
+/* True: it is the first of its name, and a step waits for it, or will. */
+Datum
+taskq_signal(PG_FUNCTION_ARGS)
+{
+	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char      *name = tq_arg_name(fcinfo, 1, "name", NULL);
+	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
+	bool       first = false;
+	TqStepList steps;
+	TqStepList wait;
+	TqStepList asked;
+	TqStepList left;
+	TqFlow     flow;
+	TqCall     call;
+
+	tq_call_begin(&call, "taskq_signal()");
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	tq_flow_require(&flow, TQ_RIGHT_SUBMIT, false);
+	steps = find_steps(&flow, name);
+	if (steps.count == 0)
+		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
+	check_right(&flow, &steps);
+	check_payload(&flow, &steps, payload);
+	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
+	tq_key_lock_names(&call, NULL, 0);
+	call.gated = true;
+	tq_call_snapshot();
+	if (!tq_flow_read(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	if (flow.state != TQ_FLOW_LIVE)
+		has_ended(&flow);
+	find_waiting(&flow, &steps, &wait, &asked);
+	/* who may not is told so, also when none does any more */
+	if (asked.count == 0)
+		asked = steps;
+	for (int i = 0; i < asked.count; i++)
+		check_step(&flow, asked.places[i], payload);
+	if (wait.count > 0 && add_signal(&flow, name, payload))
+	{
+		first = tell_steps(&call, &flow, &wait, payload);
+		if (!first)
+		{
+			find_waiting(&flow, &wait, &left, &asked);
+			first = left.count > 0;
+		}
+		/* their time was up before */
+		if (!first)
+			tq_signal_forget(workflow_id, name);
+	}
+	tq_call_end(&call);
+	PG_RETURN_BOOL(first);
+}
+
+/* Those that wait for it. */
+static TqStepList
+find_steps(const TqFlow *flow, const char *name)
+{
+	const TqTemplate *template = flow->template;
+	TqStepList steps = {0};
+
+	steps.places = palloc(sizeof(int) * (template->step_count + 1));
+	for (int i = 0; i < template->step_count; i++)
+	{
+		if (tq_passive_takes_signal(&template->steps[i]) &&
+			strcmp(template->steps[i].wait->signal, name) == 0)
+			steps.places[steps.count++] = i;
+	}
+	return steps;
+}
+
+/* Who may signal none of them waits for no gate; the others see later. */
+static void
+check_right(const TqFlow *flow, const TqStepList *steps)
+{
+	for (int i = 0; i < steps->count; i++)
+	{
+		const TqStep *step = &flow->template->steps[steps->places[i]];
+
+		if ((tq_flow_rights(step) & TQ_RIGHT_SUBMIT) != 0)
+			return;
+	}
+	require_submit(flow, steps->places[0]);
+}
+
+static void
+require_submit(const TqFlow *flow, int place)
+{
+	TqQueue *queue = tq_queue_find(flow->template->steps[place].queue);
+
+	if (queue != NULL)
+		tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	else
+		tq_role_require_all(TQ_RIGHT_SUBMIT);
+}
+
+/* Its result will be the payload. */
+static void
+check_step(const TqFlow *flow, int place, Jsonb *payload)
+{
+	TqQueue *queue = tq_queue_find(flow->template->steps[place].queue);
+	int      largest = queue != NULL ? queue->options.max_payload
+									 : tq_queue_defaults()->max_payload;
+
+	require_submit(flow, place);
+	check_role(flow, place);
+	if (payload != NULL && VARSIZE(payload) > largest)
+		tq_error_too_large("payload", VARSIZE(payload), largest);
+}
+
+/* An approval wants to be told yes or no. */
+static void
+check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
+{
+	for (int i = 0; i < steps->count; i++)
+	{
+		JsonbValue value;
+
+		if (flow->template->steps[steps->places[i]].type != TQ_STEP_APPROVAL)
+			continue;
+		if (payload == NULL || !JB_ROOT_IS_OBJECT(payload) ||
+			getKeyJsonValueFromContainer(&payload->root, "approved", 8,
+										 &value) == NULL ||
+			value.type != jbvBool)
+			tq_error_invalid("payload",
+							 "must be an object whose member \"approved\" is "
+							 "true or false",
+							 NULL);
+	}
+}
+
+/* Of an approval that says so: whoever has this role, or later another. */
+static void
+check_role(const TqFlow *flow, int place)
+{
+	const TqStep    *step = &flow->template->steps[place];
+	const TqPassive *wait = step->wait;
+
+	if (wait->role == NULL || is_member(wait->role))
+		return;
+	if (wait->escalate_to != NULL && is_member(wait->escalate_to))
+	{
+		Now now = look_at(flow, place);
+
+		if (now.waits && now.since + wait->escalate_after <= tq_clock_wall())
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to approve step \"%s\"", step->name),
+			 errdetail("This is for members of role \"%s\".", wait->role)));
+}
+
+static bool
+is_member(const char *name)
+{
+	Oid role = get_role_oid(name, true);
+
+	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+}
+
+static Now
+look_at(const TqFlow *flow, int place)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(place)};
+	Now   now = {0};
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_step, args, NULL, 1) > 0)
+	{
+		now.task_id = tq_spi_int8(0, 1, 0);
+		now.state = (TqState) tq_spi_int4(0, 2, 0);
+		now.reason = (TqReason) tq_spi_int4(0, 3, 0);
+		now.waits = now.state == TQ_STATE_SUSPENDED &&
+					now.reason == TQ_REASON_NONE;
+		now.since = tq_spi_time(0, 4, 0);
+	}
+	tq_spi_leave(&spi);
+	return now;
+}
+
+/*
+ * wait: those that wait, or will, once they are made or reached: not what has
+ * ended, nor what a choice has gone past.  asked: also those that may come to
+ * wait because of a repair, and would find the signal.
+ */
+static void
+find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
+			 TqStepList *asked)
+{
+	TqMade *made = NULL;
+	bool   *skipped = NULL;
+	int     count = 0;
+
+	wait->places = palloc(sizeof(int) * (steps->count + 1));
+	asked->places = palloc(sizeof(int) * (steps->count + 1));
+	wait->count = asked->count = 0;
+	for (int i = 0; i < steps->count; i++)
+	{
+		int  place = steps->places[i];
+		Now  now = look_at(flow, place);
+		bool waits;
+		bool again;
+
+		if (now.task_id == 0 && skipped == NULL)
+		{
+			count = tq_flow_steps(flow, &made);
+			skipped = tq_judge_skipped(flow, made, count);
+		}
+		if (now.task_id == 0)
+		{
+			waits = !skipped[place];
+			again = !waits && !is_left_out(flow, made, count, place);
+		}
+		else
+		{
+			waits = TQ_STATE_IS_LIVE(now.state);
+			again = !is_over(&now);
+		}
+		if (waits)
+			wait->places[wait->count++] = place;
+		if (waits || again)
+			asked->places[asked->count++] = place;
+	}
+}
+
+/* Whoever tries it again makes it wait for another signal (repair.c). */
+static bool
+is_over(const Now *now)
+{
+	return now->state == TQ_STATE_DONE || now->state == TQ_STATE_DEAD ||
+		   (now->state == TQ_STATE_CANCELLED &&
+			now->reason != TQ_REASON_DEPENDENCY_FAILED);
+}
+
+/*
+ * It was skipped by a choice that is not made anew, since a step that follows
+ * from that has begun: of the choices that went past it the first one.
+ */
+static bool
+is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
+{
+	TqTemplate *template = flow->template;
+	int   decision = -1;
+	bool *exists = palloc0(sizeof(bool) * (template->step_count + 1));
+	bool *below;
+
+	for (int i = 0; i < count; i++)
+		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+	for (int region = template->steps[place].region; region > 0;
+		 region = template->regions[region].parent)
+	{
+		if (!exists[template->regions[region].child])
+			decision = template->regions[region].decision;
+	}
+	if (decision < 0)
+		return false;
+	below = tq_plan_below(template, decision);
+	for (int i = 0; i < count; i++)
+	{
+		int at = TQ_STEP_PLACE(made[i].step_id);
+
+		if (below[at] && tq_repair_has_begun(&template->steps[at],
+											 made[i].state, made[i].reason,
+											 made[i].claimed, made[i].waited))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A choice is made anew, and may make steps that could not come when a signal
+ * was given: it stays if whoever gave it could give it to all of them.
+ */
+void
+tq_signal_check_again(const TqFlow *flow, const bool *places)
+{
+	const TqTemplate *template = flow->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+		Oid           sender;
+
+		if (places[i] && tq_passive_takes_signal(step) &&
+			find_sender(flow, step->wait->signal, &sender) &&
+			!may_give(step, sender))
+			tq_signal_forget(flow->workflow_id, step->wait->signal);
+	}
+}
+
+/* False: it has not been given. */
+static bool
+find_sender(const TqFlow *flow, const char *name, Oid *sender)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id),
+					 CStringGetTextDatum(name)};
+	int32 role_id = 0;
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_sender, args, NULL, 1) > 0;
+	if (found)
+		role_id = tq_spi_int4(0, 1, 0);
+	tq_spi_leave(&spi);
+	*sender = tq_role_oid(role_id);
+	return found;
+}
+
+/* Not one that is no more. */
+static bool
+may_give(const TqStep *step, Oid sender)
+{
+	TqQueue *queue = tq_queue_find(step->queue);
+	Oid      role;
+
+	if (!OidIsValid(sender))
+		return false;
+	if (((queue != NULL ? tq_role_rights_of(sender, queue)
+						: tq_role_rights_all_of(sender)) &
+		 TQ_RIGHT_SUBMIT) == 0)
+		return false;
+	if (step->wait->role == NULL)
+		return true;
+	role = get_role_oid(step->wait->role, true);
+	return OidIsValid(role) && has_privs_of_role(sender, role);
+}
+
+/* False: there is one. */
+static bool
+add_signal(const TqFlow *flow, const char *name, Jsonb *payload)
+{
+	Datum args[5];
+	bool  nulls[5] = {false, false, payload == NULL};
+	bool  added;
+	TqSpi spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = CStringGetTextDatum(name);
+	args[2] = payload == NULL ? (Datum) 0 : JsonbPGetDatum(payload);
+	args[3] = Int32GetDatum(tq_role_intern(GetUserId()));
+	args[4] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
+	tq_spi_leave(&spi);
+	return added;
+}
+
+/* It is gone, so that a step that failed can wait for another one. */
+void
+tq_signal_forget(int64 workflow_id, const char *name)
+{
+	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
+	tq_spi_leave(&spi);
+}
+
+/* Those that have been reached end; false: none has. */
+static bool
+tell_steps(TqCall *call, const TqFlow *flow, const TqStepList *steps,
+		   Jsonb *payload)
+{
+	bool told = false;
+
+	for (int i = 0; i < steps->count; i++)
+		told |= tell_step(call, flow, steps->places[i], payload);
+	return told;
+}
+
+static bool
+tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
+{
+	for (;;)
+	{
+		TqMove   move = {0};
+		TqTask   task;
+		TqQueue *queue;
+		Now      now;
+
+		CHECK_FOR_INTERRUPTS();
+		now = look_at(flow, place);
+		if (!now.waits)
+			return false;
+		tq_call_snapshot();
+		if (!tq_row_find(call, now.task_id, &task) ||
+			!tq_passive_waits(&task) ||
+			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			continue;
+		}
+		move.wanted = "signalled";
+		tq_passive_end(&flow->template->steps[place], &task, payload, &move);
+		if (tq_state_enter(call, queue, &task, &move))
+			return true;
+	}
+}
+
+/* TQ005 */
+static void
+has_ended(const TqFlow *flow)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
+					errmsg("workflow " INT64_FORMAT
+						   " has ended and takes no signal any more",
+						   flow->workflow_id),
+					errdetail("{\"workflow_id\": " INT64_FORMAT "}",
+							  flow->workflow_id)));
+}

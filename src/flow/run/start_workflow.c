@@ -1,0 +1,400 @@
+/*
+ * start_workflow.c
+ *		taskq_start_workflow: an instance begins.
+ *
+ * The template is found and locked, the caller's right on each of its queues
+ * checked, the input compared with its schema, the keys of its steps locked,
+ * the queues made that there are not yet.  The row of the instance is written
+ * first: its identity is unique by an index, so that of two that start the
+ * same one waits for the other.  Then its steps and their edges are written,
+ * each together (step_make.c).
+ *
+ * An instance that a step of another one waits for begins in the same way, but
+ * does not wait for who is at the same identity, or makes a queue (child.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "command/submission.h"
+#include "engine/id.h"
+#include "engine/key.h"
+#include "flow/definition/definition.h"
+#include "flow/instance/flow.h"
+#include "flow/run/key_preview.h"
+
+PG_FUNCTION_INFO_V1(taskq_start_workflow);
+
+enum
+{
+	ARG_NAME,
+	ARG_INPUT,
+	ARG_NAMESPACE,
+	ARG_VERSION,
+	ARG_KEY,
+	ARG_PRIORITY,
+	ARG_RUN_AT,
+	ARG_CORRELATION_ID,
+	ARG_PARENT_CORRELATION_ID,
+	ARG_HEADERS,
+	ARG_ON_CONFLICT
+};
+
+/* What the caller says. */
+typedef struct Start
+{
+	char       *name;
+	char       *space;
+	char       *version; /* NULL: the latest */
+	TqBeginning beginning;
+	bool        return_existing;
+} Start;
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.workflow (workflow_id, template_id, state, priority,"
+	" started_by, created_at, run_at, identity, key, correlation_id,"
+	" parent_correlation_id, input, headers, parent_id, parent_task_id,"
+	" depth)"
+	" VALUES ($1, $2, 0, $3::smallint, $4, $5, $6,"
+	" CASE WHEN $7 IS NULL THEN NULL"
+	"      ELSE sha256(convert_to($7::text, 'UTF8')) END,"
+	" $8, $9, $10, $11, $12, $13, $14, $15::smallint)"
+	" ON CONFLICT (identity) WHERE identity IS NOT NULL DO NOTHING",
+	15,
+	{INT8OID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT8OID, INT8OID,
+	 INT4OID},
+	NULL,
+	true};
+
+static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
+static void   require_queues(const TqTemplate *template);
+static char **queues_of(const TqTemplate *template, bool given_input,
+						int *count);
+static bool   is_given_input(const TqStep *step);
+static int    compare_names(const void *a, const void *b);
+static void   check_input(const TqFlow *flow);
+static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
+					  Jsonb *identity);
+
+Datum
+taskq_start_workflow(PG_FUNCTION_ARGS)
+{
+	Start  start = {0};
+	TqFlow flow = {0};
+	int64  holder;
+	TqCall call;
+
+	read_start(fcinfo, &start, &flow);
+	tq_call_begin(&call, "taskq_start_workflow()");
+	tq_queue_lock_insertions();
+	flow.template = tq_template_find(start.space, start.name, start.version);
+	if (flow.template == NULL)
+		tq_flow_no_template(start.space, start.name, start.version);
+	require_queues(flow.template);
+	check_input(&flow);
+	if (start.beginning.key == NULL &&
+		flow.template->identity == TQ_IDENTITY_KEY)
+		tq_error_required("key");
+	flow.started_by = tq_role_intern(GetUserId());
+	/* who has begun nothing yet may wait: for a key, a queue, an identity */
+	tq_ahead_note_start(&call, flow.template);
+	tq_key_lock_names(&call, NULL, 0);
+	tq_start_queues(flow.template, false);
+	holder = tq_start_row(&flow, &start.beginning,
+						  tq_identity(&flow, start.beginning.key));
+	if (holder == 0)
+		tq_start_steps(&call, &flow);
+	tq_call_end(&call);
+	if (holder == 0)
+		PG_RETURN_INT64(flow.workflow_id);
+	if (start.return_existing)
+		PG_RETURN_INT64(holder);
+	tq_start_exists(start.name, holder,
+					"Use on_conflict => 'return' to get its id.");
+}
+
+/* TQ006 */
+void
+tq_start_exists(const char *name, int64 holder, const char *hint)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
+					errmsg("workflow \"%s\" has been started already", name),
+					errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
+					hint == NULL ? 0 : errhint("%s", hint)));
+}
+
+/* The row of an instance; the id of another one with its identity, else 0. */
+int64
+tq_start_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
+{
+	int64 holder;
+
+	flow->created_at = tq_clock_wall();
+	do
+	{
+		holder = 0;
+		flow->workflow_id = tq_id_next();
+	} while (!add_row(flow, beginning, identity) &&
+			 (holder = tq_identity_holder(identity, 0)) == 0);
+	return holder;
+}
+
+/* Its steps. */
+void
+tq_start_steps(TqCall *call, TqFlow *flow)
+{
+	TqPlan plan = {0};
+
+	tq_plan_start(flow, &plan);
+	tq_make_steps(call, flow, plan.steps, plan.count, &plan.edges);
+	tq_advance_begin(call, flow, &plan);
+}
+
+static void
+read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
+{
+	char *word;
+
+	start->name = tq_arg_name(fcinfo, ARG_NAME, "name", NULL);
+	start->space = tq_arg_name(fcinfo, ARG_NAMESPACE, "namespace", "default");
+	if (!PG_ARGISNULL(ARG_VERSION))
+		start->version = tq_arg_name(fcinfo, ARG_VERSION, "version", NULL);
+	start->beginning.key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
+	flow->input = tq_arg_jsonb(fcinfo, ARG_INPUT);
+	if (flow->input == NULL)
+		flow->input = DatumGetJsonbP(
+			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
+	if (!PG_ARGISNULL(ARG_PRIORITY))
+	{
+		flow->has_priority = true;
+		flow->priority = PG_GETARG_INT32(ARG_PRIORITY);
+		if (flow->priority < PG_INT16_MIN || flow->priority > PG_INT16_MAX)
+			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
+	}
+	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->run_at);
+	flow->correlation_id =
+		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
+	start->beginning.parent_correlation_id =
+		tq_arg_word(fcinfo, ARG_PARENT_CORRELATION_ID, "parent_correlation_id",
+					TQ_MAX_KEY);
+	flow->headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
+	if (flow->headers != NULL && !JB_ROOT_IS_OBJECT(flow->headers))
+		tq_error_invalid("headers", "must be a JSON object", NULL);
+	if (flow->headers != NULL && VARSIZE(flow->headers) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("headers", VARSIZE(flow->headers),
+						   TQ_MAX_SMALL_DOC);
+	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
+	start->return_existing = word != NULL && strcmp(word, "return") == 0;
+	if (word != NULL && !start->return_existing && strcmp(word, "error") != 0)
+		tq_error_invalid("on_conflict", "has an unknown value",
+						 "Allowed: error, return.");
+}
+
+/* Of each queue that the template names, and that there is. */
+static void
+require_queues(const TqTemplate *template)
+{
+	int    count;
+	char **names = queues_of(template, false, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL)
+			tq_role_require(queue, TQ_RIGHT_SUBMIT);
+	}
+	pfree(names);
+}
+
+/* Make those that there are not; in one order, since others may be at it. */
+void
+tq_start_queues(const TqTemplate *template, bool by_extension)
+{
+	int    count;
+	char **names = queues_of(template, false, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (tq_queue_find(names[i]) == NULL)
+			(void) tq_queue_for_submit(names[i], by_extension);
+	}
+	pfree(names);
+}
+
+/* One that there is not; NULL: all are there. */
+const char *
+tq_start_missing_queue(const TqTemplate *template)
+{
+	const char *missing = NULL;
+	int         count;
+	char      **names = queues_of(template, false, &count);
+
+	for (int i = 0; i < count && missing == NULL; i++)
+	{
+		if (tq_queue_find(names[i]) == NULL)
+			missing = names[i];
+	}
+	pfree(names);
+	return missing;
+}
+
+/*
+ * The queues that the template names, or those of steps that are given the
+ * input, in order, each once.
+ */
+static char **
+queues_of(const TqTemplate *template, bool given_input, int *count)
+{
+	char **names = palloc(sizeof(char *) * (2 * template->step_count + 1));
+	int    named = 0;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		const TqStep *step = &template->steps[i];
+
+		if (given_input && !is_given_input(step))
+			continue;
+		if (named == 0 || strcmp(step->queue, names[named - 1]) != 0)
+			names[named++] = step->queue;
+		if (!given_input && step->compensate != NULL)
+			names[named++] = step->compensate->queue;
+	}
+	if (named > 1)
+		qsort(names, named, sizeof(char *), compare_names);
+	*count = 0;
+	for (int i = 0; i < named; i++)
+	{
+		if (i == 0 || strcmp(names[i], names[*count - 1]) != 0)
+			names[(*count)++] = names[i];
+	}
+	return names;
+}
+
+static bool
+is_given_input(const TqStep *step)
+{
+	return step->payload == NULL && step->wait == NULL &&
+		   step->branch_count == 0 && step->type != TQ_STEP_BATCH_WORKER;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *) a, *(char *const *) b);
+}
+
+/* 22023 when the input does not fit its schema, with all that is wrong. */
+static void
+check_input(const TqFlow *flow)
+{
+	char *wrong;
+	int   largest = tq_start_largest_input(flow->template);
+
+	if (VARSIZE(flow->input) > largest)
+		tq_error_too_large("input", VARSIZE(flow->input), largest);
+	wrong = tq_start_wrong_input(flow);
+	if (wrong != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("input does not fit the schema of workflow \"%s\"",
+						flow->template->name),
+				 errdetail_internal("%s.", wrong)));
+}
+
+/*
+ * A queue says how large a payload may be.  The input is the payload of steps
+ * that have no other one; if there are none it may have what a queue allows
+ * that nobody has told anything else.
+ */
+int
+tq_start_largest_input(const TqTemplate *template)
+{
+	int    largest = 0;
+	int    count;
+	char **names = queues_of(template, true, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+		int      allowed = queue != NULL ? queue->options.max_payload
+										 : tq_queue_defaults()->max_payload;
+
+		if (largest == 0 || allowed < largest)
+			largest = allowed;
+	}
+	pfree(names);
+	return largest > 0 ? largest : tq_queue_defaults()->max_payload;
+}
+
+/* Where the input does not fit its schema; NULL: it does. */
+char *
+tq_start_wrong_input(const TqFlow *flow)
+{
+	TqProblems     problems = {0};
+	StringInfoData words;
+
+	if (flow->template->input_schema == NULL)
+		return NULL;
+	tq_schema_apply(flow->template->input_schema, flow->input, &problems);
+	if (problems.count == 0)
+		return NULL;
+	initStringInfo(&words);
+	for (int i = 0; i < Min(problems.count, TQ_MAX_PROBLEMS); i++)
+		appendStringInfo(&words, "%s%s %s", i > 0 ? "; " : "",
+						 problems.all[i].path, problems.all[i].words);
+	return words.data;
+}
+
+/* False: an instance has the identity. */
+static bool
+add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
+{
+	const char *key = beginning->key;
+	const char *correlation = beginning->parent_correlation_id;
+	Datum       args[15];
+	bool        nulls[15] = {false};
+	bool        added;
+	TqSpi       spi;
+
+	args[0] = Int64GetDatum(flow->workflow_id);
+	args[1] = Int32GetDatum(flow->template->template_id);
+	nulls[2] = !flow->has_priority;
+	args[2] = Int32GetDatum(flow->priority);
+	args[3] = Int32GetDatum(flow->started_by);
+	args[4] = TimestampTzGetDatum(flow->created_at);
+	nulls[5] = flow->run_at == 0;
+	args[5] = TimestampTzGetDatum(flow->run_at);
+	nulls[6] = identity == NULL;
+	args[6] = nulls[6] ? (Datum) 0 : JsonbPGetDatum(identity);
+	nulls[7] = key == NULL;
+	args[7] = nulls[7] ? (Datum) 0 : CStringGetTextDatum(key);
+	nulls[8] = flow->correlation_id == NULL;
+	args[8] = nulls[8] ? (Datum) 0 : CStringGetTextDatum(flow->correlation_id);
+	nulls[9] = correlation == NULL;
+	args[9] = nulls[9] ? (Datum) 0 : CStringGetTextDatum(correlation);
+	args[10] = JsonbPGetDatum(flow->input);
+	nulls[11] = flow->headers == NULL;
+	args[11] = nulls[11] ? (Datum) 0 : JsonbPGetDatum(flow->headers);
+	nulls[12] = nulls[13] = flow->parent_task_id == 0;
+	args[12] = Int64GetDatum(beginning->parent_id);
+	args[13] = Int64GetDatum(flow->parent_task_id);
+	args[14] = Int32GetDatum(flow->depth);
+	tq_spi_enter(&spi);
+	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
+	tq_spi_leave(&spi);
+	return added;
+}

@@ -1,0 +1,294 @@
+/*
+ * state_hook.c
+ *		Steps of workflows at the door: what may not be, what is turned
+ *		elsewhere, and what the call has to see to when it ends.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/error.h"
+#include "engine/failure.h"
+#include "engine/key.h"
+#include "engine/step.h"
+#include "flow/instance/flow.h"
+#include "flow/run/advance.h"
+#include "flow/run/key_preview.h"
+#include "flow/run/wait_step.h"
+#include "store/large.h"
+
+static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void  moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
+						const TqGateKind *kinds, int count, int right);
+static void  returning(TqCall *call, const TqTask *task);
+static bool  leaves_its_wait(TqState from, const TqMove *move);
+static bool  is_left_by_hand(const TqMove *move);
+static bool  may_be_held_back(TqState from, const TqMove *move);
+static bool  goes_back_with_key(const TqQueue *queue, const TqTask *task,
+								const TqMove *move);
+static bool  pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+					   const TqStep *step, const TqTask *task,
+					   const TqMove *move, bool repairs);
+static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+						  TqMove *move);
+static char *too_large(const TqFlow *flow, const TqStep *step,
+					   const TqChoice *choice);
+static void  cancel_child(TqCall *call, const TqTask *task);
+static void  hold_back(TqCall *call, TqTask *task, TqMove *move);
+static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+				   const TqMove *move);
+
+void
+tq_door_init(void)
+{
+	tq_step_hooks.returning = returning;
+	tq_step_hooks.moving_all = moving_all;
+	tq_step_hooks.moving = moving;
+	tq_step_hooks.moved = moved;
+}
+
+/* The door is about to move a step. */
+static void
+moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	TqState from = (TqState) task->f.state;
+	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
+				   may_be_held_back(from, move);
+	bool passes = !call->gated && (repairs || !TQ_STATE_IS_LIVE(move->to) ||
+								   goes_back_with_key(queue, task, move));
+	const TqStep *step = NULL;
+	TqFlow        flow;
+
+	if (passes || move->to == TQ_STATE_DONE)
+		step = tq_flow_step_of(task, &flow);
+	if (step != NULL && move->to == TQ_STATE_DONE)
+		check_choice(&flow, step, task, move);
+	if (step != NULL && passes &&
+		!pass_gate(call, queue, &flow, step, task, move, repairs))
+	{
+		move->refused = true;
+		return;
+	}
+	if (!TQ_STATE_IS_LIVE(from))
+		tq_repair(call, task, move);
+	else if (leaves_its_wait(from, move))
+		tq_repair_waiting(task, move);
+	if (may_be_held_back(from, move))
+		hold_back(call, task, move);
+	if (from == TQ_STATE_SUSPENDED && is_left_by_hand(move))
+		cancel_child(call, task);
+}
+
+/* It will not ask any more what becomes of an instance that it waits for. */
+static bool
+is_left_by_hand(const TqMove *move)
+{
+	return move->to == TQ_STATE_CANCELLED ||
+		   (!TQ_STATE_IS_LIVE(move->to) && (move->reason == TQ_REASON_MANUAL ||
+											move->reason == TQ_REASON_POISON));
+}
+
+/* It waits for others, and is put aside or done by hand. */
+static bool
+leaves_its_wait(TqState from, const TqMove *move)
+{
+	return from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
+		   (move->to == TQ_STATE_SUSPENDED || move->to == TQ_STATE_DONE);
+}
+
+/* Somebody, and no end of another step, wants it to be claimed. */
+static bool
+may_be_held_back(TqState from, const TqMove *move)
+{
+	return move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
+		   !move->released && !move->in_line;
+}
+
+/*
+ * Its key will be locked.  It may be asked to stop at that moment, and then it
+ * ends, which is seen only when its row is.
+ */
+static bool
+goes_back_with_key(const TqQueue *queue, const TqTask *task,
+				   const TqMove *move)
+{
+	return task->f.state == TQ_STATE_RUNNING && TQ_STATE_IS_LIVE(move->to) &&
+		   !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
+}
+
+/* False: that had to be waited for, and the step has to be read again. */
+static bool
+pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+		  const TqStep *step, const TqTask *task, const TqMove *move,
+		  bool repairs)
+{
+	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
+					  .to = move->to};
+	TqGateKind kind = TQ_GATE_END;
+
+	if (repairs)
+		kind = TQ_GATE_REPAIR;
+	else if (TQ_STEP_COMPENSATES(end.step_id) ||
+			 !tq_stop_counts_as_finished(flow, &end))
+		kind = TQ_GATE_FAILURE;
+	if (tq_gate_pass(call, flow, step, kind))
+		return false;
+	if (is_left_by_hand(move) && step->type == TQ_STEP_WORKFLOW)
+		tq_ahead_note_child(call, task->f.task_id);
+	/* its own with them; who waits for nobody comes to them later */
+	if (call->keys_ahead != NIL && !move->no_wait)
+		tq_key_lock_task(call, queue, task);
+	call->keys_ahead = NIL;
+	return true;
+}
+
+/* Before its key and its row are locked. */
+static void
+returning(TqCall *call, const TqTask *task)
+{
+	const TqStep *step;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step == NULL)
+		return;
+	(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR);
+	if (step->type == TQ_STEP_WORKFLOW)
+		tq_ahead_note_child(call, task->f.task_id);
+}
+
+/* From now on, until other ones are. */
+static void
+moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
+		   const TqGateKind *kinds, int count, int right)
+{
+	tq_gate_pass_all(call, ids, tokens, kinds, count, right);
+	call->gated = true;
+}
+
+/*
+ * A decision or batch that does not say what it should is rejected, but not
+ * what somebody says by hand: he is told.
+ */
+static void
+check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+			 TqMove *move)
+{
+	TqChoice choice;
+	Datum    value;
+	Jsonb   *result = NULL;
+	char    *wrong;
+
+	if (!tq_step_chooses(step->type))
+		return;
+	/* it has chosen nothing, and that was seen to */
+	if (task->f.state == TQ_STATE_FILTERED)
+		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
+									move->wanted);
+	if (tq_large_get(task, TQ_COL_RESULT, &value))
+		result = DatumGetJsonbP(value);
+	if (result == NULL &&
+		(move->reason == TQ_REASON_MANUAL || step->type == TQ_STEP_BATCH))
+		return;
+	wrong = result == NULL
+				? "a decision must have a result"
+				: tq_decide_read(flow->template,
+								 (int) (step - flow->template->steps), result,
+								 &choice);
+	if (wrong == NULL)
+		wrong = too_large(flow, step, &choice);
+	if (wrong == NULL)
+		return;
+	if (move->reason == TQ_REASON_MANUAL)
+		tq_decide_refuse(step, task->f.task_id, wrong);
+	tq_failure_add_error(task, wrong, NULL, NULL);
+	tq_large_drop(task, TQ_COL_RESULT);
+	move->to = TQ_STATE_DEAD;
+	move->reason = TQ_REASON_REJECTED;
+	move->end = TQ_END_FAILURE;
+}
+
+/* A part that its member could not have as payload; NULL: there is none. */
+static char *
+too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
+{
+	const TqStep *worker = step;
+	TqQueue      *queue;
+	int           largest;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		const TqStep *child = &flow->template->steps[step->children.places[i]];
+
+		if (child->type == TQ_STEP_BATCH_WORKER)
+			worker = child;
+	}
+	queue = tq_queue_find(worker->queue);
+	largest = queue != NULL ? queue->options.max_payload
+							: tq_queue_defaults()->max_payload;
+	for (int i = 0; i < choice->member_count; i++)
+	{
+		if (VARSIZE(choice->members[i]) > largest)
+			return psprintf("batches[%d] has %u bytes, and queue \"%s\" "
+							"allows %d",
+							i, VARSIZE(choice->members[i]), worker->queue,
+							largest);
+	}
+	return NULL;
+}
+
+/* A step that waits for an instance is not left without that. */
+static void
+cancel_child(TqCall *call, const TqTask *task)
+{
+	const TqStep *step;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step != NULL && step->type == TQ_STEP_WORKFLOW &&
+		tq_passive_waits(task))
+		(void) tq_child_cancel(call, task->f.task_id);
+}
+
+/*
+ * A step whose parents have not all ended does not become pending, and one
+ * that no worker does never: it is looked at as one that has waited.
+ */
+static void
+hold_back(TqCall *call, TqTask *task, TqMove *move)
+{
+	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	const TqStep *step;
+	TransactionId other;
+	TqEdges       edges;
+	TqFlow        flow;
+
+	step = tq_flow_step_of(task, &flow);
+	if (step != NULL && step->wait != NULL)
+	{
+		move->to = TQ_STATE_BLOCKED;
+		return;
+	}
+	tq_edge_begin(&edges);
+	if (tq_edge_left(&edges, workflow_id, step_id, 0, &other) != TQ_LEFT_NONE)
+		move->to = TQ_STATE_BLOCKED;
+	tq_edge_end(&edges);
+}
+
+/* The door has moved a step. */
+static void
+moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+	  const TqMove *move)
+{
+	TqState to = (TqState) task->f.state;
+	bool    waits = to == TQ_STATE_BLOCKED &&
+				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
+
+	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) &&
+					   !waits && !move->revived))
+		return;
+	tq_advance_note(
+		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,
+		DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to, move->revived);
+}

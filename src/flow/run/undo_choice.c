@@ -1,0 +1,222 @@
+/*
+ * undo_choice.c
+ *		What a decision or batch has chosen is taken back, since that is to be
+ *		tried again.
+ *
+ * The steps that there would not be without the choice go: its children, the
+ * members, and all that was made because of them, with their edges.  None of
+ * them has begun; so nobody has done anything for them, and the next choice
+ * makes what it wants.  Their history stays, and says that they are gone.
+ *
+ * Whoever does this has passed the gate of the instance alone (instance_lock.c), and
+ * has the keys of all of its steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+
+#include "base/error.h"
+#include "engine/history.h"
+#include "engine/key.h"
+#include "flow/instance/flow.h"
+#include "flow/run/advance.h"
+#include "flow/run/wait_step.h"
+#include "store/large.h"
+
+static TqKnown *find_what_stays(TqFlow *flow, TqUnmaking *all,
+								const bool *below);
+static TqMade  *find_chosen(const TqUnmaking *all, const TqKnown *known,
+							const bool *below, int *count);
+static void     note_edges(const TqTemplate *template, TqUnmaking *all,
+						   const TqKnown *known, const TqMade *made,
+						   TqNewEdges *edges);
+static bool take_back(TqCall *call, const TqFlow *flow, const TqMade *made);
+static bool take_row(TqCall *call, TqTask *task);
+static int  compare_tasks(const void *a, const void *b);
+
+/*
+ * What follows from the choices of steps that wait again; below: by places,
+ * what comes after them.  False: one that was chosen has begun, and the
+ * transaction is not to go on.
+ */
+bool
+tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, const bool *below)
+{
+	TqKnown   *known = find_what_stays(flow, all, below);
+	TqNewEdges edges = {0};
+	int        count;
+	TqMade    *chosen = find_chosen(all, known, below, &count);
+
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!take_back(call, flow, &chosen[i]))
+			return false;
+		all->gone[TQ_STEP_PLACE(chosen[i].step_id)] = true;
+		note_edges(flow->template, all, known, &chosen[i], &edges);
+	}
+	tq_edge_remove(flow->workflow_id, &edges);
+	tq_signal_check_again(flow, below);
+	pfree(chosen);
+	return true;
+}
+
+static TqKnown *
+find_what_stays(TqFlow *flow, TqUnmaking *all, const bool *below)
+{
+	TqKnown *known = tq_plan_nothing(flow->template);
+
+	if (all->made == NULL)
+		all->count = tq_flow_steps(flow, &all->made);
+	for (int i = 0; i < all->count; i++)
+	{
+		if (!all->gone[TQ_STEP_PLACE(all->made[i].step_id)])
+			tq_plan_note(known, &all->made[i]);
+	}
+	/* the row of one that is on its way back is nowhere */
+	for (int i = 0; i < flow->template->step_count; i++)
+	{
+		known->exists[i] = known->exists[i] ||
+						   (all->again[i] && !all->gone[i]);
+		known->ended[i] = known->ended[i] && !all->again[i];
+	}
+	tq_plan_without(flow, known, below);
+	return known;
+}
+
+/* In the order of their tasks, as whoever changes several does it. */
+static TqMade *
+find_chosen(const TqUnmaking *all, const TqKnown *known, const bool *below,
+			int *count)
+{
+	TqMade *chosen =
+		palloc_extended(sizeof(TqMade) * (all->count + 1), MCXT_ALLOC_HUGE);
+
+	*count = 0;
+	for (int i = 0; i < all->count; i++)
+	{
+		int at = TQ_STEP_PLACE(all->made[i].step_id);
+
+		if (below[at] && !known->exists[at] && !all->gone[at])
+			chosen[(*count)++] = all->made[i];
+	}
+	if (*count > 1)
+		qsort(chosen, *count, sizeof(TqMade), compare_tasks);
+	return chosen;
+}
+
+/*
+ * Those of a step that is gone.  One that another choice has made, and that
+ * depends on it, waits for it as it did before it was made.
+ */
+static void
+note_edges(const TqTemplate *template, TqUnmaking *all, const TqKnown *known,
+		   const TqMade *made, TqNewEdges *edges)
+{
+	const TqStep *step = tq_template_at(template, made->step_id);
+	bool          had_ended = made->state == TQ_STATE_FILTERED ||
+					 made->state == TQ_STATE_DONE ||
+					 all->again[TQ_STEP_PLACE(made->step_id)];
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int child = step->children.places[i];
+
+		if (!known->exists[child])
+			tq_edge_note(edges, child, made->step_id);
+		else if (had_ended)
+			tq_edge_note(&all->kept, child, made->step_id);
+	}
+	if (step->ends)
+		tq_edge_note(edges, TQ_EDGE_END, made->step_id);
+}
+
+/* False: it has begun. */
+static bool
+take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
+{
+	const TqStep *step = tq_template_at(flow->template, made->step_id);
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq unmake", ALLOCSET_DEFAULT_SIZES);
+	bool   taken = false;
+	bool   begun = false;
+	TqTask task;
+
+	/* nobody takes it away but who has the gate */
+	while (!taken && !begun)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(one);
+		MemoryContextSwitchTo(one);
+		tq_call_snapshot();
+		if (!tq_row_find_any(call, made->task_id, &task))
+		{
+			if (IsolationUsesXactSnapshot())
+				tq_error_serialization();
+			MemoryContextSwitchTo(mine);
+			break;
+		}
+		begun = tq_repair_has_begun(
+			step, (TqState) task.f.state, (TqReason) task.f.reason,
+			task.f.token != 0, (task.f.flags & TQ_FLAG_WAITED) != 0);
+		if (!begun)
+		{
+			TqState from = (TqState) task.f.state;
+
+			taken = take_row(call, &task);
+			MemoryContextSwitchTo(call->context);
+			/* a failure is none any more */
+			if (taken && !TQ_STATE_IS_LIVE(from))
+				tq_advance_note(call, flow->workflow_id, made->task_id,
+								made->step_id, from, 0, false);
+		}
+		MemoryContextSwitchTo(mine);
+	}
+	MemoryContextDelete(one);
+	return !begun;
+}
+
+/* False: it has changed since it was read. */
+static bool
+take_row(TqCall *call, TqTask *task)
+{
+	TqQueue *queue = tq_queue_by_id(task->f.queue_id);
+	TqState  from = (TqState) task->f.state;
+
+	if (queue != NULL)
+		tq_key_lock_task(call, queue, task);
+	else if (!task->archived)
+		tq_error_serialization();
+	if (!task->archived)
+	{
+		if (!tq_state_remove(call, queue, task))
+			return false;
+	}
+	else if (!tq_row_take_archived(task))
+	{
+		if (IsolationUsesXactSnapshot())
+			tq_error_serialization();
+		return false;
+	}
+	else
+	{
+		tq_large_remove_all(task->f.task_id);
+		tq_state_forget(call, queue, task);
+	}
+	task->f.reason = TQ_REASON_NONE;
+	task->new_message = false;
+	tq_history_write(call, task, from);
+	return true;
+}
+
+static int
+compare_tasks(const void *a, const void *b)
+{
+	int64 one = ((const TqMade *) a)->task_id;
+	int64 other = ((const TqMade *) b)->task_id;
+
+	return one < other ? -1 : one > other;
+}

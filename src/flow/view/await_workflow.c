@@ -1,0 +1,156 @@
+/*
+ * await_workflow.c
+ *		CALL taskq_await_workflow: waiting for the end of an instance.
+ *
+ * command/await.c waits; here is the look.  The row of an instance says that it
+ * has ended, and tq_flow_end tells who waits at commit, so no look reads the
+ * steps of a live one.  They are read once, when time is up, for its state.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#include "base/arg.h"
+#include "base/spi.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "command/await.h"
+#include "flow/instance/flow.h"
+#include "flow/run/instance_end.h"
+
+PG_FUNCTION_INFO_V1(taskq_await_workflow);
+
+/* An instance that is awaited, and what has become of it. */
+typedef struct AwaitedFlow
+{
+	TqAwait     await; /* first: looks get its address */
+	const char *state; /* NULL: not known */
+	Jsonb      *result;
+} AwaitedFlow;
+
+static TqStmt stmt_outcome = {
+	"SELECT state::integer, result FROM taskq.workflow WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+static bool look_at_flow(TqAwait *await);
+static bool look(AwaitedFlow *awaited, bool last);
+static bool read_flow(AwaitedFlow *awaited, TqFlow *flow);
+static bool read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole);
+
+Datum
+taskq_await_workflow(PG_FUNCTION_ARGS)
+{
+	AwaitedFlow awaited = {{0}};
+	Datum       values[2] = {0};
+	bool        nulls[2] = {true, true};
+	TupleDesc   desc;
+	int64       timeout;
+
+	awaited.await.id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	awaited.await.look = look_at_flow;
+	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
+	tq_wait_require_top_level(fcinfo, "taskq_await_workflow()");
+	if (!tq_await_end(&awaited.await, timeout))
+		(void) look(&awaited, true);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (awaited.state != NULL)
+	{
+		values[0] = CStringGetTextDatum(awaited.state);
+		nulls[0] = false;
+	}
+	if (awaited.result != NULL)
+	{
+		values[1] = JsonbPGetDatum(awaited.result);
+		nulls[1] = false;
+	}
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+static bool
+look_at_flow(TqAwait *await)
+{
+	return look((AwaitedFlow *) await, false);
+}
+
+/* The last look, when time is up, also tells the state of a live one. */
+static bool
+look(AwaitedFlow *awaited, bool last)
+{
+	TqTally tally = {0};
+	TqFlow  flow = {0};
+	bool    found;
+
+	/* for values that are stored out of line */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	found = read_flow(awaited, &flow);
+	if (!found)
+		flow.state = (TqFlowState) tq_waiter_ended();
+	else if (last && !tq_flow_has_ended(&flow))
+	{
+		TqMade *made;
+		int     count = tq_flow_steps(&flow, &made);
+
+		tq_judge_tally(&flow, made, count, &tally);
+	}
+	if (tq_flow_has_ended(&flow) || (found && last))
+		awaited->state = tq_judge_state(&flow, &tally);
+	PopActiveSnapshot();
+	return !found || tq_flow_has_ended(&flow);
+}
+
+/*
+ * False: it is gone.  TQ002 when it was never there, TQ002 or 42501 when it
+ * is not to be seen.
+ */
+static bool
+read_flow(AwaitedFlow *awaited, TqFlow *flow)
+{
+	int64 workflow_id = awaited->await.id;
+	int   sight;
+
+	tq_queue_refresh();
+	if (!tq_flow_read(workflow_id, flow))
+	{
+		if (!awaited->await.known)
+			tq_flow_missing(workflow_id);
+		return false;
+	}
+	sight = tq_flow_has_started(flow) ? 2 : tq_flow_sight(flow->template);
+	if (sight == 0)
+		tq_flow_require(flow, TQ_RIGHT_READ, false);
+	return read_outcome(awaited, flow, sight == 2);
+}
+
+/* State and result belong together, so they are read at once. */
+static bool
+read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
+{
+	Datum         arg = Int64GetDatum(awaited->await.id);
+	MemoryContext mine = MemoryContextSwitchTo(awaited->await.home);
+	bool          found;
+	TqSpi         spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_outcome, &arg, NULL, 1) > 0;
+	if (found)
+	{
+		flow->state = (TqFlowState) tq_spi_int4(0, 1, 0);
+		if (whole && tq_flow_has_ended(flow))
+			awaited->result = tq_spi_jsonb(&spi, 0, 2);
+	}
+	tq_spi_leave(&spi);
+	MemoryContextSwitchTo(mine);
+	return found;
+}

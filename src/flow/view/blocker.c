@@ -1,0 +1,326 @@
+/*
+ * blocker.c
+ *		What keeps the steps of an instance from being done, in words, with
+ *		the call that helps.
+ *
+ * An obstacle is a step that does not go on by a worker alone: it has failed,
+ * was put aside, waits for what no worker does, for its next attempt, or for
+ * others of its key.  Steps that only wait for others are none.
+ *
+ * States are told of those steps only whose queue may be read; names are
+ * those of the template, which is told with every one of its steps.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+
+#include "base/clock.h"
+#include "base/spi.h"
+#include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/wait_step.h"
+#include "flow/view/blocker.h"
+
+static TqStmt stmt_since = {
+	"SELECT suspended_at FROM taskq.task WHERE task_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+static void say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id);
+static bool has_no_queue(int64 task_id);
+static TimestampTz since_when(int64 task_id);
+static void        say_call(StringInfo text, const TqFlow *flow, int place,
+							int64 task_id);
+static void say_signal(StringInfo text, const TqStep *step, TimestampTz since);
+static void say_child(StringInfo text, int64 task_id);
+static bool find_child(int64 task_id, TqFlow *child);
+
+/* Its steps as they are, or were at the moment that is told of. */
+void
+tq_obstacle_look(TqSight *sight, TqFlow *flow)
+{
+	int    places = flow->template->step_count + 1;
+	int32 *left;
+
+	sight->flow = flow;
+	sight->count = tq_flow_steps(flow, &sight->made);
+	sight->exists = palloc0(sizeof(bool) * places);
+	sight->ended = palloc0(sizeof(bool) * places);
+	for (int i = 0; i < sight->count; i++)
+	{
+		const TqMade *step = &sight->made[i];
+		int           place = TQ_STEP_PLACE(step->step_id);
+		bool          ended = step->state == TQ_STATE_DONE ||
+					 step->state == TQ_STATE_FILTERED;
+
+		sight->ended[place] = ended &&
+							  (sight->ended[place] || !sight->exists[place]);
+		sight->exists[place] = true;
+	}
+	sight->undone_count = tq_flow_compensations(flow, &sight->undone);
+	sight->undone_left = 0;
+	if (sight->undone_count > 0)
+		sight->undone_left = tq_compensate_left(flow, &left);
+}
+
+/* What depends on it waits until it is repaired. */
+bool
+tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step)
+{
+	if (step->state == TQ_STATE_DEAD)
+		return TQ_STEP_COMPENSATES(step->step_id) ||
+			   !tq_judge_is_excused(flow->template, step->step_id);
+	return step->state == TQ_STATE_CANCELLED ||
+		   step->state == TQ_STATE_REDUNDANT ||
+		   step->state == TQ_STATE_RECREATED;
+}
+
+/*
+ * Of some steps, by places, the one that failed first: of those that may be
+ * seen, and not because another one had failed, if there is one.  NULL: none;
+ * hidden: one has failed that may not be seen.
+ */
+const TqMade *
+tq_obstacle_root(const TqSight *sight, const bool *places, bool *hidden)
+{
+	const TqMade *root = NULL;
+
+	*hidden = false;
+	for (int i = 0; i < sight->count; i++)
+	{
+		const TqMade *step = &sight->made[i];
+		int           place = TQ_STEP_PLACE(step->step_id);
+		bool          follows = step->state == TQ_STATE_CANCELLED &&
+					   step->reason == TQ_REASON_DEPENDENCY_FAILED;
+
+		if ((places != NULL && !places[place]) || follows ||
+			!tq_obstacle_has_failed(sight->flow, step))
+			continue;
+		if (!tq_flow_sees(
+				tq_template_at(sight->flow->template, step->step_id)))
+			*hidden = true;
+		else if (root == NULL || step->finished_at < root->finished_at)
+			root = step;
+	}
+	return root;
+}
+
+/* Does it not go on by a worker alone?  A compensation is asked likewise. */
+bool
+tq_obstacle_is(const TqFlow *flow, const TqMade *step)
+{
+	if (step->state == TQ_STATE_CANCELLED &&
+		step->reason == TQ_REASON_DEPENDENCY_FAILED)
+		return false;
+	return tq_obstacle_has_failed(flow, step) ||
+		   step->state == TQ_STATE_SUSPENDED || step->backoff ||
+		   step->in_line || (step->state == TQ_STATE_PENDING && !step->ready);
+}
+
+/* Of an obstacle: what it is, and what to do; without a full stop. */
+void
+tq_obstacle_say(StringInfo text, TqFlow *flow, const TqMade *step)
+{
+	StringInfoData advice;
+
+	initStringInfo(&advice);
+	tq_obstacle_why(text, flow, step);
+	tq_obstacle_do(&advice, flow, step);
+	if (advice.len > 0)
+		appendStringInfo(text, ": %s", advice.data);
+}
+
+/* What it is. */
+void
+tq_obstacle_why(StringInfo text, TqFlow *flow, const TqMade *step)
+{
+	if (tq_obstacle_waits(flow, step))
+		say_wait(text, flow, TQ_STEP_PLACE(step->step_id), step->task_id);
+	else if (step->state == TQ_STATE_PENDING)
+		appendStringInfo(text, "waits for its %s",
+						 step->backoff ? "next attempt" : "time");
+	else if (step->state == TQ_STATE_BLOCKED)
+		appendStringInfoString(text, "waits for others of its key");
+	else
+	{
+		appendStringInfo(text, "is %s", tq_state_name(step->state));
+		if (step->reason != TQ_REASON_NONE)
+			appendStringInfo(text, " (%s)", tq_reason_name(step->reason));
+	}
+}
+
+/* The call that helps, if there is one, and what it does. */
+void
+tq_obstacle_do(StringInfo text, TqFlow *flow, const TqMade *step)
+{
+	int64 task_id = step->task_id;
+
+	if (tq_obstacle_waits(flow, step))
+		say_call(text, flow, TQ_STEP_PLACE(step->step_id), task_id);
+	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
+		appendStringInfoString(text,
+							   "its queue was dropped, and nothing repairs "
+							   "it: start the workflow anew");
+	else if (step->state == TQ_STATE_DEAD)
+		appendStringInfo(text,
+						 "taskq_retry(" INT64_FORMAT
+						 ") runs it again, taskq_resolve(" INT64_FORMAT
+						 ") makes it done",
+						 task_id, task_id);
+	else if (step->state == TQ_STATE_CANCELLED)
+		appendStringInfo(
+			text, "taskq_retry(" INT64_FORMAT ") runs it after all", task_id);
+	else if (step->state == TQ_STATE_SUSPENDED)
+		appendStringInfo(text, "taskq_retry(" INT64_FORMAT ") resumes it",
+						 task_id);
+	else if (TQ_STATE_IS_LIVE(step->state))
+		appendStringInfo(text, "taskq_explain(" INT64_FORMAT ") tells more",
+						 task_id);
+}
+
+/* Tasks of a queue that was dropped can be managed no more. */
+static bool
+has_no_queue(int64 task_id)
+{
+	TqTask task;
+
+	return tq_row_find_archived(task_id, &task) &&
+		   tq_queue_by_id(task.f.queue_id) == NULL;
+}
+
+/* Has it been reached, and waits for what no worker does? */
+bool
+tq_obstacle_waits(const TqFlow *flow, const TqMade *step)
+{
+	return step->state == TQ_STATE_SUSPENDED &&
+		   step->reason == TQ_REASON_NONE &&
+		   !TQ_STEP_COMPENSATES(step->step_id) &&
+		   tq_step_waits(
+			   flow->template->steps[TQ_STEP_PLACE(step->step_id)].type);
+}
+
+/* For what, and how long. */
+static void
+say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
+{
+	const TqStep *step = &flow->template->steps[place];
+	TimestampTz   since = since_when(task_id);
+	TimestampTz   until = 0;
+
+	if (step->type == TQ_STEP_WORKFLOW)
+	{
+		say_child(text, task_id);
+		return;
+	}
+	if (since != 0)
+		until = tq_passive_until(task_id, since);
+	if (step->type == TQ_STEP_TIMER)
+	{
+		appendStringInfo(text, "waits until %s",
+						 until == 0 ? "its time has come"
+									: tq_explain_time(until));
+		return;
+	}
+	say_signal(text, step, since);
+	if (until != 0)
+		appendStringInfo(text, "; without it, it is %s at %s",
+						 step->wait->completes ? "done" : "dead",
+						 tq_explain_time(until));
+}
+
+/* What ends that, or who knows. */
+static void
+say_call(StringInfo text, const TqFlow *flow, int place, int64 task_id)
+{
+	const TqStep *step = &flow->template->steps[place];
+	TqFlow        child;
+
+	if (tq_passive_takes_signal(step))
+		appendStringInfo(
+			text, "taskq_signal(" INT64_FORMAT ", %s%s) gives it",
+			flow->workflow_id, quote_literal_cstr(step->wait->signal),
+			step->type == TQ_STEP_APPROVAL ? ", '{\"approved\": true}'" : "");
+	else if (step->type == TQ_STEP_TIMER)
+		appendStringInfo(text, "taskq_resolve(" INT64_FORMAT ") makes it done",
+						 task_id);
+	else if (find_child(task_id, &child))
+		appendStringInfo(text, "taskq_workflow(" INT64_FORMAT ") tells more",
+						 child.workflow_id);
+}
+
+static TimestampTz
+since_when(int64 task_id)
+{
+	Datum       arg = Int64GetDatum(task_id);
+	TimestampTz since = 0;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_since, &arg, NULL, 1) > 0)
+		since = tq_spi_time(0, 1, 0);
+	tq_spi_leave(&spi);
+	return since;
+}
+
+/* Which signal, and who may give it. */
+static void
+say_signal(StringInfo text, const TqStep *step, TimestampTz since)
+{
+	const TqPassive *wait = step->wait;
+
+	appendStringInfo(text, "waits for %s \"%s\"",
+					 step->type == TQ_STEP_APPROVAL ? "approval" : "signal",
+					 wait->signal);
+	if (wait->role == NULL)
+		return;
+	appendStringInfo(text, ", which members of role \"%s\" give", wait->role);
+	if (wait->escalate_to != NULL && since != 0)
+	{
+		TimestampTz later = since + wait->escalate_after;
+
+		appendStringInfo(text, ", and %s %s those of role \"%s\"",
+						 later <= tq_clock_wall() ? "since" : "from",
+						 tq_explain_time(later), wait->escalate_to);
+	}
+}
+
+/* Of the instance that was started for it only what may be seen. */
+static void
+say_child(StringInfo text, int64 task_id)
+{
+	TqFlow  child;
+	TqTally tally;
+	TqMade *made;
+	int     count;
+
+	if (!tq_child_find(task_id, &child))
+	{
+		appendStringInfoString(
+			text, "waits for a workflow to begin inside it, and another "
+				  "transaction was at one with the same identity, or made a "
+				  "queue of its steps");
+		return;
+	}
+	if (tq_flow_sight(child.template) == 0)
+	{
+		appendStringInfoString(text, "waits for a workflow inside it");
+		return;
+	}
+	count = tq_flow_steps(&child, &made);
+	tq_judge_tally(&child, made, count, &tally);
+	appendStringInfo(
+		text, "waits for workflow " INT64_FORMAT " (\"%s\"), which is %s",
+		child.workflow_id, child.template->name,
+		tq_judge_state(&child, &tally));
+}
+
+/* False: there is none that may be seen. */
+static bool
+find_child(int64 task_id, TqFlow *child)
+{
+	return tq_child_find(task_id, child) && tq_flow_sight(child->template) > 0;
+}

@@ -1,0 +1,463 @@
+/*
+ * describe_workflow.c
+ *		taskq_workflow: an instance in one document, and how it stands.
+ *
+ * Beside what the views tell there are the numbers of its steps by state, a
+ * verdict in words, what keeps it from its end, and the calls that help.
+ * Numbers and verdict are those of all steps; what is in the way is told of
+ * those only whose queue may be read.  What nobody knows is null.
+ *
+ * All of that is of one moment: what the statement sees that calls it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#include "base/arg.h"
+#include "base/clock.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "flow/run/instance_end.h"
+#include "flow/view/blocker.h"
+
+PG_FUNCTION_INFO_V1(taskq_workflow);
+
+#define MAX_OBSTACLES 20 /* that are told one by one */
+
+static TqStmt stmt_document = {
+	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
+	" 'namespace', w.namespace, 'name', w.name, 'version', w.version,"
+	" 'state', w.state, 'reason', w.reason, 'input', w.input,"
+	" 'result', w.result,"
+	" 'steps_total', w.steps_total, 'steps_done', w.steps_done,"
+	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
+	" 'percentage', CASE WHEN w.steps_total > 0"
+	"   THEN round(100.0 * w.steps_done / w.steps_total, 1) END,"
+	" 'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object("
+	"     'step', s.step, 'type', s.type, 'task_id', s.task_id,"
+	"     'state', s.state, 'reason', s.reason, 'attempt', s.attempt,"
+	"     'parents_left', s.parents_left, 'depends_on', s.depends_on)), '[]')"
+	"   FROM taskq.workflow_step_rows(w.workflow_id) s),"
+	" 'edges', (SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object("
+	"     'from', p.parent, 'to', s.step)), '[]')"
+	"   FROM taskq.workflow_step_rows(w.workflow_id) s"
+	"   CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent)))"
+	" || $2"
+	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
+	2,
+	{INT8OID, JSONBOID},
+	NULL};
+
+static TqStmt stmt_origin = {
+	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
+	1,
+	{INT8OID},
+	NULL};
+
+/* A document while it is written. */
+typedef struct Writing
+{
+	JsonbParseState *state;
+	JsonbValue      *whole;
+} Writing;
+
+static Jsonb *outlook(TqFlow *flow);
+static char  *origin(int64 workflow_id);
+static Jsonb *read_document(int64 workflow_id, Jsonb *outlook);
+static void   open_part(Writing *w, const char *name, bool array);
+static void   close_part(Writing *w, bool array);
+static void   put_key(Writing *w, const char *name);
+static void   put_words(Writing *w, JsonbIteratorToken as, const char *words);
+static void   put_number(Writing *w, const char *name, int64 number);
+static void   put_counts(Writing *w, const TqSight *sight);
+static const char *verdict(const TqSight *sight, const TqTally *tally);
+static const char *verdict_undone(const TqSight *sight, const char *steps);
+static int         count_failed(const TqSight *sight);
+static int         count_undone(const TqSight *sight);
+static void        put_obstacles(Writing *w, const TqSight *sight);
+static void        put_obstacle(Writing *w, TqFlow *flow, const TqMade *step);
+static void        put_next(Writing *w, const TqSight *sight);
+static bool        put_advice(Writing *w, TqFlow *flow, const TqMade *step);
+static const TqMade *step_at(const TqSight *sight, int i);
+static bool          is_in_the_way(const TqFlow *flow, const TqMade *step);
+
+Datum
+taskq_workflow(PG_FUNCTION_ARGS)
+{
+	int64  workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	Jsonb *document;
+	TqFlow flow;
+
+	tq_queue_refresh();
+	tq_flow_push_moment();
+	if (!tq_flow_see(workflow_id, &flow))
+		tq_flow_missing(workflow_id);
+	if (tq_flow_sight(flow.template) == 0)
+		tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	document = read_document(workflow_id, outlook(&flow));
+	PopActiveSnapshot();
+	if (document == NULL)
+		tq_flow_missing(workflow_id);
+	PG_RETURN_JSONB_P(document);
+}
+
+/* The views are the caller's to see, the functions pg_catalog's. */
+static Jsonb *
+read_document(int64 workflow_id, Jsonb *outlook)
+{
+	Datum  args[2] = {Int64GetDatum(workflow_id), JsonbPGetDatum(outlook)};
+	Jsonb *document = NULL;
+	int    path = tq_compat_path_enter();
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute_with_args(stmt_document.text, 2, stmt_document.types, args,
+							  NULL, true, 1) == SPI_OK_SELECT &&
+		SPI_processed > 0)
+	{
+		bool  isnull;
+		Datum value = SPI_getbinval(SPI_tuptable->vals[0],
+									SPI_tuptable->tupdesc, 1, &isnull);
+
+		document = DatumGetJsonbP(SPI_datumTransfer(value, false, -1));
+	}
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+	tq_compat_path_leave(path);
+	return document;
+}
+
+/*
+ * {"correlation_id", "parent_correlation_id", "counts", "verdict",
+ * "blocked_by", "blocked_by_more", "next"}
+ */
+static Jsonb *
+outlook(TqFlow *flow)
+{
+	Writing w = {0};
+	TqSight sight;
+	TqTally tally;
+
+	tq_obstacle_look(&sight, flow);
+	tq_judge_tally(flow, sight.made, sight.count, &tally);
+	open_part(&w, NULL, false);
+	put_key(&w, "correlation_id");
+	put_words(&w, WJB_VALUE, flow->correlation_id);
+	put_key(&w, "parent_correlation_id");
+	put_words(&w, WJB_VALUE, origin(flow->workflow_id));
+	put_counts(&w, &sight);
+	put_key(&w, "verdict");
+	put_words(&w, WJB_VALUE, verdict(&sight, &tally));
+	put_obstacles(&w, &sight);
+	put_next(&w, &sight);
+	close_part(&w, false);
+	return JsonbValueToJsonb(w.whole);
+}
+
+/* What it was started for; NULL: nobody has said that. */
+static char *
+origin(int64 workflow_id)
+{
+	Datum arg = Int64GetDatum(workflow_id);
+	char *id = NULL;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_read(&stmt_origin, &arg, NULL, 1) > 0)
+		id = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return id;
+}
+
+static void
+open_part(Writing *w, const char *name, bool array)
+{
+	if (name != NULL)
+		put_key(w, name);
+	(void) pushJsonbValue(&w->state,
+						  array ? WJB_BEGIN_ARRAY : WJB_BEGIN_OBJECT, NULL);
+}
+
+static void
+close_part(Writing *w, bool array)
+{
+	w->whole = pushJsonbValue(&w->state,
+							  array ? WJB_END_ARRAY : WJB_END_OBJECT, NULL);
+}
+
+static void
+put_key(Writing *w, const char *name)
+{
+	put_words(w, WJB_KEY, name);
+}
+
+/* NULL: null */
+static void
+put_words(Writing *w, JsonbIteratorToken as, const char *words)
+{
+	JsonbValue value;
+
+	value.type = words == NULL ? jbvNull : jbvString;
+	if (words != NULL)
+	{
+		value.val.string.val = (char *) words;
+		value.val.string.len = (int) strlen(words);
+	}
+	(void) pushJsonbValue(&w->state, as, &value);
+}
+
+static void
+put_number(Writing *w, const char *name, int64 number)
+{
+	JsonbValue value;
+
+	put_key(w, name);
+	value.type = jbvNumeric;
+	value.val.numeric = int64_to_numeric(number);
+	(void) pushJsonbValue(&w->state, WJB_VALUE, &value);
+}
+
+/* Of steps by their states, of those that are not there, of compensations. */
+static void
+put_counts(Writing *w, const TqSight *sight)
+{
+	static const TqState states[] = {
+		TQ_STATE_PENDING,   TQ_STATE_BLOCKED,   TQ_STATE_RUNNING,
+		TQ_STATE_SUSPENDED, TQ_STATE_DONE,      TQ_STATE_FILTERED,
+		TQ_STATE_DEAD,      TQ_STATE_CANCELLED, TQ_STATE_REDUNDANT};
+	const TqTemplate *template = sight->flow->template;
+	int skipped = 0;
+	int uncreated = tq_judge_uncreated(sight->flow, sight->made, sight->count);
+
+	for (int i = 0; i < template->step_count; i++)
+		skipped += !sight->exists[i];
+	open_part(w, "counts", false);
+	for (int i = 0; i < lengthof(states); i++)
+	{
+		int64 count = 0;
+
+		for (int j = 0; j < sight->count; j++)
+			count += sight->made[j].state == states[i];
+		put_number(w, tq_state_name(states[i]), count);
+	}
+	put_number(w, "not_created", uncreated);
+	put_number(w, "skipped", skipped - uncreated);
+	put_number(w, "compensated", count_undone(sight));
+	put_number(w, "to_compensate",
+			   sight->undone_count + sight->undone_left - count_undone(sight));
+	close_part(w, false);
+}
+
+/* How it stands. */
+static const char *
+verdict(const TqSight *sight, const TqTally *tally)
+{
+	int failed = count_failed(sight);
+	int goes = tally->ready + tally->running;
+	int waits = tally->backoff + tally->waiting + tally->awaiting +
+				tally->in_line + tally->suspended;
+
+	switch (sight->flow->state)
+	{
+		case TQ_FLOW_DONE:
+			return "it has ended well";
+		case TQ_FLOW_RESOLVED:
+			return "it has ended well, with steps that were resolved by hand";
+		case TQ_FLOW_CANCELLED:
+			return "it was cancelled";
+		default:
+			break;
+	}
+	if (failed > 0)
+	{
+		const char *steps =
+			psprintf("%d %s", failed, failed == 1 ? "step has" : "steps have");
+
+		if (sight->flow->template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+			return verdict_undone(sight, steps);
+		return psprintf("%s failed, and %s before that is repaired", steps,
+						goes + waits > 0 ? "it does not end"
+										 : "nothing goes on");
+	}
+	if (goes > 0)
+		return "it goes on";
+	if (waits > tally->suspended)
+		return "it goes on when that has come which it waits for";
+	if (waits > 0)
+		return "it goes on when somebody resumes what was put aside";
+	return NULL;
+}
+
+/* Of one that takes back what it has done. */
+static const char *
+verdict_undone(const TqSight *sight, const char *steps)
+{
+	int all = sight->undone_count + sight->undone_left;
+
+	if (sight->flow->state == TQ_FLOW_LIVE)
+		return psprintf("%s failed; what was done is taken back when nothing"
+						" goes on",
+						steps);
+	if (sight->flow->state == TQ_FLOW_COMPENSATING)
+		return psprintf("%s failed, and what was done is being taken back:"
+						" %d of %d",
+						steps, count_undone(sight), all);
+	if (sight->flow->reason == TQ_REASON_COMPENSATION_FAILED)
+		return psprintf("%s failed, and so has a compensation: %d of %d are"
+						" done, and nothing goes on before that is repaired",
+						steps, count_undone(sight), all);
+	return psprintf("%s failed, and %s", steps,
+					all > 0 ? "what was done has been taken back"
+							: "there was nothing to be taken back");
+}
+
+static int
+count_undone(const TqSight *sight)
+{
+	int count = 0;
+
+	for (int i = 0; i < sight->undone_count; i++)
+		count += sight->undone[i].state == TQ_STATE_DONE ||
+				 sight->undone[i].state == TQ_STATE_FILTERED;
+	return count;
+}
+
+/* Not those that were cancelled because of others. */
+static int
+count_failed(const TqSight *sight)
+{
+	int failed = 0;
+
+	for (int i = 0; i < sight->count; i++)
+		failed += tq_obstacle_is(sight->flow, &sight->made[i]) &&
+				  tq_obstacle_has_failed(sight->flow, &sight->made[i]);
+	return failed;
+}
+
+/* The first ones with their reasons, and how many more there are. */
+static void
+put_obstacles(Writing *w, const TqSight *sight)
+{
+	int told = 0;
+	int more = 0;
+
+	open_part(w, "blocked_by", true);
+	for (int i = 0; i < sight->count + sight->undone_count; i++)
+	{
+		const TqMade *step = step_at(sight, i);
+
+		if (!is_in_the_way(sight->flow, step))
+			continue;
+		if (told == MAX_OBSTACLES ||
+			!tq_flow_sees(
+				tq_template_at(sight->flow->template, step->step_id)))
+		{
+			more++;
+			continue;
+		}
+		told++;
+		put_obstacle(w, sight->flow, step);
+	}
+	close_part(w, true);
+	put_number(w, "blocked_by_more", more);
+}
+
+static void
+put_obstacle(Writing *w, TqFlow *flow, const TqMade *step)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	tq_obstacle_why(&text, flow, step);
+	open_part(w, NULL, false);
+	put_key(w, "step");
+	put_words(w, WJB_VALUE, tq_results_name(flow->template, step->step_id));
+	put_number(w, "task_id", step->task_id);
+	put_key(w, "state");
+	put_words(w, WJB_VALUE, tq_state_name(step->state));
+	put_key(w, "reason");
+	put_words(w, WJB_VALUE,
+			  step->reason == TQ_REASON_NONE ? NULL
+											 : tq_reason_name(step->reason));
+	put_key(w, "why");
+	put_words(w, WJB_VALUE, text.data);
+	close_part(w, false);
+}
+
+/* What there is to be done: calls, each with what it does. */
+static void
+put_next(Writing *w, const TqSight *sight)
+{
+	TqFlow *flow = sight->flow;
+	bool    ready = false;
+	int     told = 0;
+
+	open_part(w, "next", true);
+	for (int i = 0;
+		 i < sight->count + sight->undone_count && told < MAX_OBSTACLES; i++)
+	{
+		const TqMade *step = step_at(sight, i);
+
+		if ((!is_in_the_way(flow, step) && (ready || !step->ready)) ||
+			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
+			continue;
+		/* of those that workers can take, one is enough */
+		ready = ready || step->ready;
+		told += put_advice(w, flow, step);
+	}
+	if (!tq_flow_has_ended(flow))
+		put_words(w, WJB_ELEM,
+				  psprintf("CALL taskq_await_workflow(" INT64_FORMAT
+						   ") waits for its end",
+						   flow->workflow_id));
+	if (flow->state == TQ_FLOW_LIVE)
+		put_words(w, WJB_ELEM,
+				  psprintf("taskq_cancel_workflow(" INT64_FORMAT
+						   ") gives it up",
+						   flow->workflow_id));
+	close_part(w, true);
+}
+
+/* False: nothing can be done about it. */
+static bool
+put_advice(Writing *w, TqFlow *flow, const TqMade *step)
+{
+	StringInfoData text;
+	int            before;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "step \"%s\": ",
+					 tq_results_name(flow->template, step->step_id));
+	before = text.len;
+	tq_obstacle_do(&text, flow, step);
+	if (text.len > before)
+		put_words(w, WJB_ELEM, text.data);
+	return text.len > before;
+}
+
+/* The steps, then the compensations. */
+static const TqMade *
+step_at(const TqSight *sight, int i)
+{
+	return i < sight->count ? &sight->made[i]
+							: &sight->undone[i - sight->count];
+}
+
+/* Of one that has not ended, or can be repaired. */
+static bool
+is_in_the_way(const TqFlow *flow, const TqMade *step)
+{
+	if (!tq_obstacle_is(flow, step))
+		return false;
+	if (TQ_STEP_COMPENSATES(step->step_id))
+		return flow->state == TQ_FLOW_COMPENSATING ||
+			   flow->state == TQ_FLOW_ERROR;
+	return flow->state == TQ_FLOW_LIVE ||
+		   (flow->state == TQ_FLOW_ERROR &&
+			flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE);
+}

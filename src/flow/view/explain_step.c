@@ -1,0 +1,342 @@
+/*
+ * explain_step.c
+ *		What taskq_explain says of steps of workflows.
+ *
+ * Of one that waits for others: which of them have not ended, and then the
+ * first of these that applies: a step before it has failed, so that it stays
+ * as it is; a choice before it has not been made; else the first of those
+ * before it that wait for nothing of the instance.  Of one that waits for what
+ * no worker does: for what.  Of one that has ended: what there is to be done.
+ *
+ * It reads the rows of the instance's steps, as they are now.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+
+#include "base/spi.h"
+#include "engine/step.h"
+#include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
+#include "flow/run/wait_step.h"
+#include "flow/view/blocker.h"
+
+#define NAMED 3 /* parents that are told by name */
+
+static TqStmt stmt_missing = {
+	"SELECT parent FROM taskq.edge WHERE workflow_id = $1 AND child = $2"
+	" ORDER BY parent",
+	2,
+	{INT8OID, INT4OID},
+	NULL};
+
+static bool explain(TqExplain *e, const TqTask *task);
+static bool explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id);
+static int  read_missing(const TqFlow *flow, int32 step_id, int32 **missing);
+static void say_missing(TqExplain *e, const TqSight *sight,
+						const int32 *missing, int count);
+static const TqMade *find(const TqSight *sight, int32 step_id);
+static void          say_cause(TqExplain *e, const TqSight *sight, int place,
+							   const int32 *missing, int count);
+static int           find_choice(const TqSight *sight, const bool *places);
+static const TqMade *first_that_goes(const TqSight *sight, const bool *places);
+static void          explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id,
+									 int64 task_id);
+static bool explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task);
+static bool is_over(const TqFlow *flow, int32 step_id, TqState state);
+
+void
+tq_flow_explain_init(void)
+{
+	tq_step_hooks.explain = explain;
+}
+
+static bool
+explain(TqExplain *e, const TqTask *task)
+{
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqFlow        flow;
+	const TqStep *step = tq_flow_step_of(task, &flow);
+
+	if (step == NULL)
+		return false;
+	switch ((TqState) task->f.state)
+	{
+		case TQ_STATE_BLOCKED:
+			return explain_blocked(e, &flow, step_id);
+		case TQ_STATE_SUSPENDED:
+			if (step->wait == NULL || !tq_passive_waits(task))
+				return false;
+			explain_waiting(e, &flow, step_id, task->f.task_id);
+			return true;
+		default:
+			return explain_ended(e, &flow, task);
+	}
+}
+
+/* False: nothing is missing, as far as can be seen. */
+static bool
+explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
+{
+	TqSight sight;
+	int32  *missing;
+	int     count = read_missing(flow, step_id, &missing);
+
+	if (count == 0)
+		return false;
+	tq_obstacle_look(&sight, flow);
+	appendStringInfoString(&e->text, "is blocked: it waits for the end of ");
+	say_missing(e, &sight, missing, count);
+	say_cause(e, &sight, TQ_STEP_PLACE(step_id), missing, count);
+	return true;
+}
+
+/* Those that the step still waits for; how many. */
+static int
+read_missing(const TqFlow *flow, int32 step_id, int32 **missing)
+{
+	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(step_id)};
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_missing, args, NULL, 0);
+	*missing = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*missing)[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	return (int) rows;
+}
+
+/* A few by name, those that have failed before the others. */
+static void
+say_missing(TqExplain *e, const TqSight *sight, const int32 *missing,
+			int count)
+{
+	const TqTemplate *template = sight->flow->template;
+	int named = 0;
+
+	for (int failed = 1; failed >= 0; failed--)
+	{
+		for (int i = 0; i < count && named < NAMED; i++)
+		{
+			const TqMade *parent = find(sight, missing[i]);
+			bool seen = tq_flow_sees(tq_template_at(template, missing[i]));
+			bool has_failed = seen && parent != NULL &&
+							  tq_obstacle_has_failed(sight->flow, parent);
+
+			if (has_failed != (failed == 1))
+				continue;
+			appendStringInfo(&e->text, "%s\"%s\"", named++ > 0 ? ", " : "",
+							 tq_results_name(template, missing[i]));
+			if (seen)
+				appendStringInfo(&e->text, " (%s)",
+								 parent == NULL
+									 ? "not created yet"
+									 : tq_state_name(parent->state));
+		}
+	}
+	if (count > named)
+		appendStringInfo(&e->text, " and %d more", count - named);
+}
+
+/* NULL: it is not there. */
+static const TqMade *
+find(const TqSight *sight, int32 step_id)
+{
+	int low = 0;
+	int high = sight->count;
+
+	while (low < high)
+	{
+		int middle = low + (high - low) / 2;
+
+		if (sight->made[middle].step_id < step_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < sight->count && sight->made[low].step_id == step_id
+			   ? &sight->made[low]
+			   : NULL;
+}
+
+/* Why those that are missing are, and what to do. */
+static void
+say_cause(TqExplain *e, const TqSight *sight, int place, const int32 *missing,
+		  int count)
+{
+	const TqTemplate *template = sight->flow->template;
+	bool         *before = tq_plan_above(template, place);
+	StringInfo    text = &e->text;
+	int           choice = -1;
+	bool          hidden;
+	const TqMade *step = tq_obstacle_root(sight, before, &hidden);
+
+	if (step != NULL || hidden)
+	{
+		tq_explain_because(TQ_WHY_STEP_FAILED);
+		if (step == NULL)
+			appendStringInfoString(
+				text, "; a step before it has failed, and it stays blocked"
+					  " until that is repaired.");
+		else
+		{
+			appendStringInfo(text,
+							 "; it stays blocked as long as step \"%s\" ",
+							 tq_results_name(template, step->step_id));
+			tq_obstacle_say(text, sight->flow, step);
+			appendStringInfoChar(text, '.');
+		}
+		return;
+	}
+	for (int i = 0; i < count && choice < 0; i++)
+	{
+		if (find(sight, missing[i]) == NULL)
+			choice = find_choice(sight, before);
+	}
+	if (choice >= 0)
+	{
+		tq_explain_because(TQ_WHY_STEP_CHOICE);
+		appendStringInfo(text,
+						 "; which steps there will be is for \"%s\" to say,"
+						 " and that has not ended",
+						 template->steps[choice].name);
+	}
+	else
+	{
+		tq_explain_because(TQ_WHY_STEP_PARENTS);
+		appendStringInfoString(text, "; it goes on when nothing is missing");
+	}
+	step = first_that_goes(sight, before);
+	if (step != NULL)
+		appendStringInfo(
+			text, "; taskq_explain(" INT64_FORMAT ") tells about \"%s\"",
+			step->task_id, tq_results_name(template, step->step_id));
+	appendStringInfoChar(text, '.');
+}
+
+/* A decision or batch that has not ended; -1: none. */
+static int
+find_choice(const TqSight *sight, const bool *places)
+{
+	const TqTemplate *template = sight->flow->template;
+
+	for (int i = 0; i < template->step_count; i++)
+	{
+		int place = template->order[i];
+
+		if (places[place] && !sight->ended[place] &&
+			tq_step_chooses(template->steps[place].type))
+			return place;
+	}
+	return -1;
+}
+
+/* What may be seen, has not ended, and waits for no other step. */
+static const TqMade *
+first_that_goes(const TqSight *sight, const bool *places)
+{
+	for (int i = 0; i < sight->count; i++)
+	{
+		const TqMade *step = &sight->made[i];
+		int           place = TQ_STEP_PLACE(step->step_id);
+
+		if (places[place] && TQ_STATE_IS_LIVE(step->state) &&
+			(step->state != TQ_STATE_BLOCKED || step->in_line) &&
+			tq_flow_sees(tq_template_at(sight->flow->template, step->step_id)))
+			return step;
+	}
+	return NULL;
+}
+
+/* Of a step that no worker does. */
+static void
+explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
+{
+	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	TqStepType    type = step->type;
+	TqMade        made = {0};
+
+	made.step_id = step_id;
+	made.task_id = task_id;
+	made.state = TQ_STATE_SUSPENDED;
+	tq_explain_because(type == TQ_STEP_SIGNAL     ? TQ_WHY_STEP_SIGNAL
+					   : type == TQ_STEP_APPROVAL ? TQ_WHY_STEP_APPROVAL
+					   : type == TQ_STEP_TIMER    ? TQ_WHY_STEP_TIMER
+												  : TQ_WHY_STEP_WORKFLOW);
+	appendStringInfoString(&e->text, ": it ");
+	tq_obstacle_say(&e->text, flow, &made);
+	appendStringInfoChar(&e->text, '.');
+	if (step->wait->after != NULL || step->wait->at != NULL)
+		(void) tq_explain_upkeep(e, " No time ends it by itself: ");
+}
+
+/* What can be done with it now; false: what can be done with any task. */
+static bool
+explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
+{
+	TqState       state = (TqState) task->f.state;
+	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqSight       sight;
+	const TqMade *root;
+	bool          hidden;
+
+	if (is_over(flow, step_id, state))
+	{
+		TqTally none = {0};
+
+		tq_explain_because(TQ_WHY_STEP_OVER);
+		appendStringInfo(&e->text,
+						 " Its workflow is %s, and it does not run again.",
+						 tq_judge_state(flow, &none));
+		return true;
+	}
+	if (!tq_compensate_allows(flow, step_id, state))
+	{
+		tq_explain_because(TQ_WHY_STEP_OVER);
+		appendStringInfoString(&e->text,
+							   " Another step has failed, and before that is"
+							   " repaired it does not run again.");
+		return true;
+	}
+	if (state == TQ_STATE_DONE || state == TQ_STATE_FILTERED)
+	{
+		appendStringInfo(&e->text,
+						 " taskq_retry(" INT64_FORMAT
+						 ") runs it %s, unless a step that depends on it"
+						 " has begun.",
+						 task->f.task_id,
+						 state == TQ_STATE_DONE ? "again" : "after all");
+		return true;
+	}
+	if (state != TQ_STATE_CANCELLED ||
+		task->f.reason != TQ_REASON_DEPENDENCY_FAILED)
+		return false;
+	tq_explain_because(TQ_WHY_STEP_STOPPED);
+	tq_obstacle_look(&sight, flow);
+	root = tq_obstacle_root(&sight, NULL, &hidden);
+	appendStringInfoString(&e->text,
+						   " Nothing of its workflow begins after a failure");
+	if (root != NULL)
+	{
+		appendStringInfo(&e->text, ": step \"%s\" ",
+						 tq_results_name(flow->template, root->step_id));
+		tq_obstacle_say(&e->text, flow, root);
+	}
+	appendStringInfoString(&e->text, "; then it waits again.");
+	return true;
+}
+
+/* For good: nobody brings it back. */
+static bool
+is_over(const TqFlow *flow, int32 step_id, TqState state)
+{
+	if (flow->state == TQ_FLOW_LIVE)
+		return false;
+	return flow->state != TQ_FLOW_ERROR ||
+		   !tq_compensate_allows(flow, step_id, state);
+}

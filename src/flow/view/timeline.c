@@ -1,0 +1,306 @@
+/*
+ * timeline.c
+ *		taskq_timeline: what became of a task, of an instance, or of all that
+ *		has a correlation id.
+ *
+ * The rows are those of taskq.transition (engine/history.c), which are found by
+ * the ids of tasks alone; these come from the rows of the tasks, by their
+ * indexes.  So what is read are the changes of these tasks, whatever else the
+ * history keeps.  The numbers of changes rise with each change of a task, and
+ * they were drawn when the changes were made: they are the order.
+ *
+ * There may be more rows than memory for them, so they come from a cursor,
+ * and go into the result a few at a time.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "flow/instance/flow.h"
+#include "query/task_get.h"
+#include "query/task_info.h"
+
+#define ROWS_AT_ONCE 1000
+
+PG_FUNCTION_INFO_V1(taskq_timeline);
+
+/* Columns of the result, then those that only say what may be told. */
+typedef enum Column
+{
+	COLUMN_AT,
+	COLUMN_WORKFLOW_ID,
+	COLUMN_STEP,
+	COLUMN_TASK_ID,
+	COLUMN_FROM_STATE,
+	COLUMN_TO_STATE,
+	COLUMN_REASON,
+	COLUMN_ATTEMPT,
+	COLUMN_TOKEN,
+	COLUMN_WORKER,
+	COLUMN_ROLE,
+	COLUMN_MESSAGE,
+	RESULT_COLUMNS,
+	COLUMN_QUEUE_ID = RESULT_COLUMNS,
+	COLUMN_TEMPLATE_ID,
+	COLUMNS
+} Column;
+
+typedef struct Timeline
+{
+	ReturnSetInfo *result;
+	TqSight        sight;
+	int64          told; /* rows */
+} Timeline;
+
+/*
+ * OFFSET 0: task by task, so that the index of each leaf is used.  Names are
+ * looked up row by row, whatever the planner thinks of the number of rows.
+ */
+#define CHANGES_OF(tasks)                                                     \
+	"SELECT t.at, s.workflow_id, s.step_id, t.task_id,"                       \
+	" t.from_state::integer, t.to_state::integer, t.reason::integer,"         \
+	" t.attempt, t.token,"                                                    \
+	" (SELECT w.name FROM taskq.worker w"                                     \
+	"   WHERE w.worker_id = t.worker_id),"                                    \
+	" (SELECT r.name FROM taskq.role r WHERE r.role_id = t.role_id),"         \
+	" t.message, t.queue_id,"                                                 \
+	" (SELECT f.template_id FROM taskq.workflow f"                            \
+	"   WHERE f.workflow_id = s.workflow_id)"                                 \
+	"  FROM (" tasks ") s"                                                    \
+	" CROSS JOIN LATERAL (SELECT * FROM taskq.transition x"                   \
+	"                      WHERE x.task_id = s.task_id OFFSET 0) t"           \
+	" ORDER BY t.transition_id"
+
+static TqStmt stmt_of_task = {
+	CHANGES_OF("SELECT $1 AS task_id, $2 AS workflow_id, $3 AS step_id"),
+	3,
+	{INT8OID, INT8OID, INT4OID},
+	NULL};
+
+/* Steps stay as long as their instance. */
+static TqStmt stmt_of_workflow = {
+	CHANGES_OF("SELECT task_id, workflow_id, step_id FROM taskq.task"
+			   " WHERE workflow_id = $1"
+			   " UNION ALL"
+			   " SELECT task_id, workflow_id, step_id FROM taskq.archive_keep"
+			   " WHERE workflow_id = $1"),
+	1,
+	{INT8OID},
+	NULL};
+
+static TqStmt stmt_of_correlation = {
+	CHANGES_OF("SELECT task_id, workflow_id, step_id FROM taskq.task"
+			   " WHERE correlation_id = $1"
+			   " UNION ALL"
+			   " SELECT task_id, workflow_id, step_id FROM taskq.archive"
+			   " WHERE correlation_id = $1"),
+	1,
+	{TEXTOID},
+	NULL};
+
+static void  tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
+					   const char *correlation_id);
+static bool  find_task(int64 task_id, TqTask *task);
+static bool  fits(const TqTask *task, int64 workflow_id,
+				  const char *correlation_id);
+static void  tell(Timeline *timeline, TqStmt *stmt, Datum *args,
+				  const char *nulls);
+static void  tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc);
+static char *step_of(const Datum *values, const bool *nulls);
+static void  put_word(Datum *values, bool *nulls, Column column,
+					  const char *word);
+
+Datum
+taskq_timeline(PG_FUNCTION_ARGS)
+{
+	char    *correlation_id = NULL;
+	int64    workflow_id = 0;
+	Timeline timeline = {0};
+	TqFlow   flow;
+	Datum    arg;
+
+	tq_rows_begin(fcinfo);
+	timeline.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	if (PG_ARGISNULL(0) && PG_ARGISNULL(1) && PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("one of task_id, workflow_id and correlation_id must "
+						"be given")));
+	correlation_id = tq_arg_word(fcinfo, 2, "correlation_id", TQ_MAX_KEY);
+	tq_queue_refresh();
+	tq_sight_take(&timeline.sight);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (!PG_ARGISNULL(1))
+	{
+		workflow_id = PG_GETARG_INT64(1);
+		(void) tq_flow_look(workflow_id, &flow);
+	}
+	if (!PG_ARGISNULL(0))
+		tell_task(&timeline, PG_GETARG_INT64(0), workflow_id, correlation_id);
+	else if (workflow_id == 0)
+	{
+		arg = CStringGetTextDatum(correlation_id);
+		tell(&timeline, &stmt_of_correlation, &arg, NULL);
+	}
+	else if (correlation_id == NULL ||
+			 (flow.correlation_id != NULL &&
+			  strcmp(correlation_id, flow.correlation_id) == 0))
+	{
+		arg = Int64GetDatum(workflow_id);
+		tell(&timeline, &stmt_of_workflow, &arg, NULL);
+	}
+	PopActiveSnapshot();
+	return (Datum) 0;
+}
+
+/* The history may outlive a task; that one is of no workflow. */
+static void
+tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
+		  const char *correlation_id)
+{
+	Datum  args[3] = {Int64GetDatum(task_id)};
+	char   nulls[] = " nn";
+	bool   restricted = workflow_id != 0 || correlation_id != NULL;
+	TqTask task;
+
+	if (!find_task(task_id, &task))
+	{
+		if (!restricted)
+			tell(timeline, &stmt_of_task, args, nulls);
+		if (timeline->told == 0)
+			tq_error_no_such_task(task_id);
+		return;
+	}
+	if (!timeline->sight.all)
+		tq_look_require(tq_queue_by_id(task.f.queue_id), task_id,
+						TQ_RIGHT_READ);
+	if (restricted && !fits(&task, workflow_id, correlation_id))
+		return;
+	if (!task.isnull[TQ_COL_WORKFLOW_ID])
+	{
+		args[1] = task.value[TQ_COL_WORKFLOW_ID];
+		args[2] = task.value[TQ_COL_STEP_ID];
+		nulls[1] = nulls[2] = ' ';
+	}
+	tell(timeline, &stmt_of_task, args, nulls);
+}
+
+static bool
+find_task(int64 task_id, TqTask *task)
+{
+	TqFind  *find = tq_find_begin(GetActiveSnapshot());
+	TqFilter filter;
+	TqFound *found;
+	bool     there;
+
+	tq_filter_init(&filter);
+	filter.ids = &task_id;
+	filter.id_count = 1;
+	there = tq_find_page(find, &filter, 1, &found) > 0;
+	if (there)
+		tq_find_read(find, found, task);
+	tq_find_end(find);
+	return there;
+}
+
+/* Is the task what else was asked for?  0 and NULL: anything. */
+static bool
+fits(const TqTask *task, int64 workflow_id, const char *correlation_id)
+{
+	if (workflow_id != 0 &&
+		(task->isnull[TQ_COL_WORKFLOW_ID] ||
+		 DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]) != workflow_id))
+		return false;
+	return correlation_id == NULL ||
+		   (!task->isnull[TQ_COL_CORRELATION_ID] &&
+			strcmp(TextDatumGetCString(task->value[TQ_COL_CORRELATION_ID]),
+				   correlation_id) == 0);
+}
+
+/* Planned anew each time: leaves of the history grow and become empty. */
+static void
+tell(Timeline *timeline, TqStmt *stmt, Datum *args, const char *nulls)
+{
+	MemoryContext rows;
+	MemoryContext mine;
+	Portal        cursor;
+	TqSpi         spi;
+
+	tq_spi_enter(&spi);
+	rows = AllocSetContextCreate(CurrentMemoryContext, "taskq rows",
+								 ALLOCSET_DEFAULT_SIZES);
+	cursor = SPI_cursor_open_with_args(NULL, stmt->text, stmt->nargs,
+									   stmt->types, args, nulls, true,
+									   CURSOR_OPT_NO_SCROLL);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		SPI_cursor_fetch(cursor, true, ROWS_AT_ONCE);
+		mine = MemoryContextSwitchTo(rows);
+		for (uint64 i = 0; i < SPI_tuptable->numvals; i++)
+			tell_row(timeline, SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(rows);
+		SPI_freetuptable(SPI_tuptable);
+	} while (SPI_processed > 0);
+	SPI_cursor_close(cursor);
+	tq_spi_leave(&spi);
+}
+
+/* If the queue of the task at that time may be read. */
+static void
+tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
+{
+	Datum values[COLUMNS];
+	bool  nulls[COLUMNS];
+	bool  reads;
+
+	heap_deform_tuple(row, desc, values, nulls);
+	reads = tq_sight_reads(&timeline->sight,
+						   DatumGetInt32(values[COLUMN_QUEUE_ID]));
+	if (!reads && !timeline->sight.all)
+		return;
+	put_word(values, nulls, COLUMN_STEP, step_of(values, nulls));
+	put_word(
+		values, nulls, COLUMN_FROM_STATE,
+		tq_state_name((TqState) DatumGetInt32(values[COLUMN_FROM_STATE])));
+	put_word(values, nulls, COLUMN_TO_STATE,
+			 tq_state_name((TqState) DatumGetInt32(values[COLUMN_TO_STATE])));
+	put_word(values, nulls, COLUMN_REASON,
+			 tq_reason_name((TqReason) DatumGetInt32(values[COLUMN_REASON])));
+	if (!reads)
+		nulls[COLUMN_MESSAGE] = true;
+	tq_rows_add(timeline->result, values, nulls);
+	timeline->told++;
+}
+
+/* NULL: it is no step, or its instance is just being removed. */
+static char *
+step_of(const Datum *values, const bool *nulls)
+{
+	if (nulls[COLUMN_TEMPLATE_ID])
+		return NULL;
+	return tq_results_name(
+		tq_template_get(DatumGetInt32(values[COLUMN_TEMPLATE_ID])),
+		DatumGetInt32(values[COLUMN_STEP]));
+}
+
+/* NULL: there is none. */
+static void
+put_word(Datum *values, bool *nulls, Column column, const char *word)
+{
+	nulls[column] = word == NULL;
+	values[column] = word == NULL ? (Datum) 0 : CStringGetTextDatum(word);
+}

@@ -1,0 +1,408 @@
+/*
+ * key_insertion.c
+ *		What a submit does to earlier tasks of its key.
+ *
+ *	supersede	pending and blocked ones become redundant
+ *	replace		suspended ones, too, and finished ones that are done, dead or
+ *				filtered
+ *	delete		all but running ones are removed, from the archive too
+ *
+ * The caller has the key's lock, and has not drawn the new task's id yet: so
+ * every task of the key that is found here is an earlier one.  In a queue
+ * that orders tasks by their keys nobody else can be making one of the key.
+ * In the others an append takes no lock: one that is under way is waited for,
+ * since it may have come first, and one that begins now counts as later.
+ *
+ * Those that others are claiming or ending are waited for, and looked at
+ * again; who is running then stays.  So is who is taking, or giving away, the
+ * new task's reference: if a task that stays has it, nothing is moved.
+ *
+ * The tasks are taken from the end of the line, so that none of them is let
+ * go because the one before it is gone.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/xact.h"
+#include "catalog/pg_collation_d.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "engine/key.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "keyed/key_insertion.h"
+#include "store/large.h"
+
+#define IN(state) (1 << (state))
+#define WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))
+
+/* States of live tasks, and of finished ones, that are touched. */
+static const struct
+{
+	int live;
+	int finished;
+} touched[] = {[TQ_INSERTION_APPEND] = {0, 0},
+			   [TQ_INSERTION_SUPERSEDE] = {WAITING, 0},
+			   [TQ_INSERTION_REPLACE] = {WAITING | IN(TQ_STATE_SUSPENDED),
+										 IN(TQ_STATE_DONE) |
+											 IN(TQ_STATE_DEAD) |
+											 IN(TQ_STATE_FILTERED)},
+			   [TQ_INSERTION_DELETE] = {WAITING | IN(TQ_STATE_SUSPENDED), ~0}};
+
+typedef struct TaskIds
+{
+	int64 *ids;
+	int    count;
+	int    room;
+} TaskIds;
+
+typedef struct OpenScan
+{
+	Relation        index;
+	TupleTableSlot *slot;
+	SnapshotData    dirty;
+	IndexScanDesc   scan;
+} OpenScan;
+
+static TqStmt stmt_replaced = {
+	"SELECT task_id FROM taskq.archive"
+	" WHERE queue_id = $1 AND key = $2 AND state IN (5, 6, 8)"
+	"   AND workflow_id IS NULL"
+	" ORDER BY task_id",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_finished = {
+	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2"
+	"   AND workflow_id IS NULL",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static TqStmt stmt_delete = {
+	"WITH gone AS (DELETE FROM taskq.archive"
+	"               WHERE queue_id = $1 AND key = $2 AND workflow_id IS NULL"
+	"           RETURNING task_id, large),"
+	" parts AS (DELETE FROM taskq.large l USING gone g"
+	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
+	"SELECT count(*) FROM gone",
+	2,
+	{INT4OID, TEXTOID},
+	NULL};
+
+static bool inserting(TqCall *call, TqQueue *queue, Datum key,
+					  TqInsertion insertion, Datum reference, bool keeps_out,
+					  int64 *holder, TqState *holder_state);
+
+static TransactionId find_live(TqCall *call, const TqQueue *queue, Datum key,
+							   bool lifo, TaskIds *found);
+static TransactionId find_holder(TqCall *call, const TqQueue *queue,
+								 Datum reference, TqInsertion insertion,
+								 const TaskIds *found, int64 *holder,
+								 TqState *holder_state);
+static void          begin_scan(TqCall *call, const TqQueue *queue, Oid index,
+								Datum value, OpenScan *scan);
+static const TqTaskFixed *next_row(OpenScan *scan, ScanDirection direction,
+								   TransactionId *other);
+static void               end_scan(OpenScan *scan);
+static bool               is_among(const TaskIds *found, int64 task_id);
+static void               add_id(TaskIds *found, int64 task_id);
+static void touch_live(TqCall *call, TqQueue *queue, int64 task_id,
+					   TqInsertion insertion);
+static void require_all_seen(const TqQueue *queue, Datum key);
+static void replace_finished(TqCall *call, TqQueue *queue, Datum key);
+static void delete_finished(TqCall *call, TqQueue *queue, Datum key);
+
+void
+tq_insertion_init(void)
+{
+	tq_state_hooks.inserting = inserting;
+}
+
+/*
+ * What is waited for comes before what is moved: who has moved a task, and
+ * with it freed a reference, and then waits for another reference, could be
+ * waited for by who frees that one.
+ */
+static bool
+inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
+		  Datum reference, bool keeps_out, int64 *holder,
+		  TqState *holder_state)
+{
+	TqKeyRule     rule;
+	TaskIds       found = {0};
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
+
+	(void) tq_key_rule(queue, &rule);
+	tq_row_flush(call);
+	for (;;)
+	{
+		TransactionId other = find_live(call, queue, key, rule.lifo, &found);
+
+		*holder = 0;
+		if (!TransactionIdIsValid(other) && reference != (Datum) 0)
+			other = find_holder(call, queue, reference,
+								keeps_out ? TQ_INSERTION_APPEND : insertion,
+								&found, holder, holder_state);
+		if (!TransactionIdIsValid(other))
+			break;
+		XactLockTableWait(other, NULL, NULL, XLTW_None);
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (*holder != 0)
+		return false;
+	one = AllocSetContextCreate(caller, "taskq insertion",
+								ALLOCSET_DEFAULT_SIZES);
+	tq_call_push_latest();
+	for (int i = found.count - 1; i >= 0; i--)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		touch_live(call, queue, found.ids[i], insertion);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	if (touched[insertion].finished != 0 && IsolationUsesXactSnapshot())
+		require_all_seen(queue, key);
+	if (insertion == TQ_INSERTION_REPLACE)
+		replace_finished(call, queue, key);
+	if (insertion == TQ_INSERTION_DELETE)
+		delete_finished(call, queue, key);
+	tq_call_pop();
+	MemoryContextDelete(one);
+	return true;
+}
+
+/*
+ * The live tasks of the key, in the order of its line; or the transaction
+ * that is making one, or moving one.
+ */
+static TransactionId
+find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
+		  TaskIds *found)
+{
+	TransactionId      other = InvalidTransactionId;
+	const TqTaskFixed *row;
+	OpenScan           scan;
+
+	found->count = 0;
+	begin_scan(call, queue, tq_catalog()->task_key, key, &scan);
+	while ((row = next_row(&scan,
+						   lifo ? BackwardScanDirection : ForwardScanDirection,
+						   &other)) != NULL)
+		add_id(found, row->task_id);
+	end_scan(&scan);
+	return other;
+}
+
+/*
+ * The task that has the reference and stays with such an insertion, *holder;
+ * or the transaction that is giving it to one, or taking it away.
+ */
+static TransactionId
+find_holder(TqCall *call, const TqQueue *queue, Datum reference,
+			TqInsertion insertion, const TaskIds *found, int64 *holder,
+			TqState *holder_state)
+{
+	TransactionId      other = InvalidTransactionId;
+	const TqTaskFixed *row;
+	OpenScan           scan;
+
+	begin_scan(call, queue, tq_catalog()->task_reference, reference, &scan);
+	while ((row = next_row(&scan, ForwardScanDirection, &other)) != NULL)
+	{
+		if ((touched[insertion].live & IN(row->state)) != 0 &&
+			is_among(found, row->task_id))
+			continue;
+		if (IsolationUsesXactSnapshot() &&
+			!table_tuple_satisfies_snapshot(call->task.rel, scan.slot,
+											GetActiveSnapshot()))
+			tq_error_serialization();
+		*holder = row->task_id;
+		*holder_state = (TqState) row->state;
+	}
+	end_scan(&scan);
+	return other;
+}
+
+/* Rows as they are now, those of open transactions too. */
+static void
+begin_scan(TqCall *call, const TqQueue *queue, Oid index, Datum value,
+		   OpenScan *scan)
+{
+	ScanKeyData keys[2];
+
+	CommandCounterIncrement();
+	InitDirtySnapshot(scan->dirty);
+	scan->index = tq_catalog_open_index(index, AccessShareLock);
+	scan->slot = table_slot_create(call->task.rel, NULL);
+	scan->scan = tq_compat_index_beginscan(call->task.rel, scan->index,
+										   &scan->dirty, 2);
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(queue->queue_id));
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, value);
+	index_rescan(scan->scan, keys, 2, NULL, 0);
+}
+
+/* NULL: there are no more, or *other is at work on the next one. */
+static const TqTaskFixed *
+next_row(OpenScan *scan, ScanDirection direction, TransactionId *other)
+{
+	bool should_free;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!index_getnext_slot(scan->scan, direction, scan->slot))
+		return NULL;
+	if (TransactionIdIsValid(scan->dirty.xmin))
+		*other = scan->dirty.xmin;
+	else if (TransactionIdIsValid(scan->dirty.xmax))
+		*other = scan->dirty.xmax;
+	if (TransactionIdIsValid(*other))
+		return NULL;
+	return (const TqTaskFixed *) GETSTRUCT(
+		ExecFetchSlotHeapTuple(scan->slot, false, &should_free));
+}
+
+static void
+end_scan(OpenScan *scan)
+{
+	index_endscan(scan->scan);
+	ExecDropSingleTupleTableSlot(scan->slot);
+	index_close(scan->index, NoLock);
+}
+
+static bool
+is_among(const TaskIds *found, int64 task_id)
+{
+	for (int i = 0; i < found->count; i++)
+	{
+		if (found->ids[i] == task_id)
+			return true;
+	}
+	return false;
+}
+
+static void
+add_id(TaskIds *found, int64 task_id)
+{
+	if (found->count == found->room)
+	{
+		found->room = found->room == 0 ? 16 : found->room * 2;
+		found->ids =
+			found->ids == NULL
+				? palloc(sizeof(int64) * found->room)
+				: repalloc_huge(found->ids, sizeof(int64) * found->room);
+	}
+	found->ids[found->count++] = task_id;
+}
+
+/* Unless it is gone, or running, by now. */
+static void
+touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
+{
+	for (;;)
+	{
+		TqTask task;
+		TqMove move = {0};
+		bool   done;
+
+		if (!tq_row_find(call, task_id, &task) ||
+			(touched[insertion].live & IN(task.f.state)) == 0 ||
+			tq_step_is(&task))
+			return;
+		TQ_DEBUG_POINT("insertion_found");
+		move.to = TQ_STATE_REDUNDANT;
+		move.wanted = "superseded";
+		done = insertion == TQ_INSERTION_DELETE
+				   ? tq_state_remove(call, queue, &task)
+				   : tq_state_enter(call, queue, &task, &move);
+		tq_call_pop();
+		tq_call_push_latest();
+		if (done)
+			return;
+	}
+}
+
+/* 40001 when a task of the key has ended after the snapshot was taken. */
+static void
+require_all_seen(const TqQueue *queue, Datum key)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	int64 seen;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_finished, args, NULL, SPI_OK_SELECT, 0);
+	seen = tq_spi_int8(0, 1, 0);
+	(void) tq_spi_look(&stmt_finished, args, NULL, 0);
+	if (seen != tq_spi_int8(0, 1, 0))
+		tq_error_serialization();
+	tq_spi_leave(&spi);
+}
+
+static void
+replace_finished(TqCall *call, TqQueue *queue, Datum key)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "taskq insertion",
+											  ALLOCSET_DEFAULT_SIZES);
+	Datum         args[2] = {Int32GetDatum(queue->queue_id), key};
+	int64        *ids;
+	uint64        rows;
+	TqSpi         spi;
+
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_replaced, args, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqTask task;
+
+		MemoryContextSwitchTo(one);
+		/* somebody may be moving it, where that takes no lock of the key */
+		while (tq_row_find_archived(ids[i], &task) &&
+			   (touched[TQ_INSERTION_REPLACE].finished & IN(task.f.state)) !=
+				   0)
+		{
+			TqMove move = {0};
+
+			CHECK_FOR_INTERRUPTS();
+			move.to = TQ_STATE_REDUNDANT;
+			move.wanted = "replaced";
+			if (tq_row_take_archived(&task) &&
+				tq_state_enter(call, queue, &task, &move))
+				break;
+		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+	pfree(ids);
+}
+
+static void
+delete_finished(TqCall *call, TqQueue *queue, Datum key)
+{
+	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	TqSpi spi;
+
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_SELECT, 0);
+	tq_spi_leave(&spi);
+}

@@ -1,0 +1,12 @@
+/*
+ * key_insertion.h
+ *		What a submit does to earlier tasks of its key.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_KEY_INSERTION_H
+#define TQ_KEY_INSERTION_H
+
+extern void tq_insertion_init(void);
+
+#endif /* TQ_KEY_INSERTION_H */

@@ -1,0 +1,633 @@
+/*
+ * key_queue.c
+ *		The line of a key: who of its tasks is next.
+ *
+ * In a queue with a key_policy, or with max_running_per_key, the live tasks
+ * of a key stand in a line, by their ids: rising, or falling in a lifo queue.
+ * At most so many of them as the rule says are open, which is to say pending
+ * or running; the others wait, blocked, outside the claimable part of the
+ * dispatch index, so that ten thousand of them cost a claim nothing.  A claim
+ * takes no part in this: it makes an open task of an open task.
+ *
+ * Whoever makes a task pending asks here first, and it may become blocked
+ * (entering); whoever takes one out of the open ones lets the next one go, in
+ * the same transaction (entered).  Both have the key's lock (engine/key.c), so
+ * what they see of its tasks is all there is, but for a claim or its abort.
+ *
+ * In a line at rest
+ * - all open tasks stand before all blocked ones, but for those noted in the
+ *   key's row as astray;
+ * - when a task is blocked, then so many are open as may be, or the key is
+ *   held.
+ * How a line is looked at, key_queue_scan.c says.  Tasks go astray when one enters
+ * before an open one that cannot be moved back, because it runs or somebody is
+ * claiming it.
+ *
+ * A key can be held: by a dead task of it, unless it is poison, and by one
+ * that was suspended because its worker died (serial_hold_on_failure), and by
+ * any suspended one (serial_until_success).  Then none is let go, and who is
+ * pending is moved back.
+ *
+ * A call with a list decides about each key once, at its end (lines_later).
+ * Until then whoever is to become pending is blocked, and none is let go.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/memutils.h"
+
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "keyed/key_queue.h"
+#include "keyed/key_queue_scan.h"
+
+static TqStmt stmt_keys = {
+	"SELECT DISTINCT key FROM taskq.task"
+	" WHERE queue_id = $1 AND key IS NOT NULL ORDER BY key",
+	1,
+	{INT4OID},
+	NULL};
+
+/* Flag 8 is TQ_FLAG_IN_LINE. */
+static TqStmt stmt_waiting = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE queue_id = $1 AND key IS NOT NULL AND state = 2 AND flags & 8 <> 0"
+	" ORDER BY task_id",
+	1,
+	{INT4OID},
+	NULL};
+
+static TqStmt stmt_forget_astray = {
+	"UPDATE taskq.key SET astray = NULL"
+	" WHERE queue_id = $1 AND astray IS NOT NULL",
+	1,
+	{INT4OID},
+	NULL};
+
+static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+					const TqMove *move);
+static void left(TqCall *call, TqQueue *queue, Datum key);
+static void go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id);
+static void settle_all(TqCall *call);
+static void put_off(TqCall *call, TqKey *key);
+static void put_behind(TqLine *line, int64 task_id);
+static bool all_can_be_moved_back(TqLine *line, const TqTask *task);
+static bool has_place(TqLine *line, const TqTask *task, bool is_new);
+static void rearrange(TqCall *call, TqQueue *queue);
+static void let_go_all(TqCall *call, TqQueue *queue);
+static void arrange(TqLine *line);
+static bool may_be_open(TqLine *line, int64 task_id);
+static bool make_room(TqLine *line, int64 task_id);
+static void note_astray(TqLine *line, int64 blocked_id);
+static bool let_go(TqLine *line, int64 task_id);
+static bool move_back(TqLine *line, int64 task_id, bool wait);
+static void settle(TqLine *line);
+
+/* What else is to be done after each move. */
+static void (*entered_before)(TqCall *call, TqQueue *queue, TqTask *task,
+							  TqState from, const TqMove *move) = NULL;
+
+void
+tq_line_init(void)
+{
+	entered_before = tq_state_hooks.entered;
+	tq_state_hooks.entering = entering;
+	tq_state_hooks.entered = entered;
+	tq_state_hooks.left = left;
+	tq_state_hooks.rearrange = rearrange;
+}
+
+/* Who may be open is, and nobody else, as far as it can be helped. */
+void
+tq_line_settle(TqCall *call, TqQueue *queue, Datum key)
+{
+	left(call, queue, key);
+}
+
+/* The door is about to move a task, or (to 0) to take it away. */
+static void
+entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+{
+	TqLine line;
+	Datum  key = task->value[TQ_COL_KEY];
+
+	if (move->in_line || move->to == TQ_STATE_RUNNING ||
+		task->isnull[TQ_COL_KEY])
+		return;
+	if (!tq_line_lock(&line, call, queue, key))
+		return;
+	if (move->no_wait &&
+		(move->to == TQ_STATE_DEAD || move->to == TQ_STATE_SUSPENDED) &&
+		!all_can_be_moved_back(&line, task))
+	{
+		move->refused = true;
+		return;
+	}
+	move->cleared = move->no_wait;
+	if (move->to == TQ_STATE_PENDING && move->is_new && line.places > 0)
+		line.key->room = line.places - 1;
+	else if (move->to == TQ_STATE_PENDING &&
+			 !has_place(&line, task, move->is_new))
+	{
+		move->to = TQ_STATE_BLOCKED;
+		move->waits = true;
+	}
+
+	/*
+	 * A new one stands at the end, which is the head of a lifo queue.  Not
+	 * before the look, which does not see the task.
+	 */
+	if (move->to != 0 && TQ_STATE_IS_LIVE(move->to) &&
+		(!move->is_new || line.rule.lifo))
+		tq_line_lower_head(&line, task->f.task_id);
+}
+
+/*
+ * If the task is about to hold its key, the others that are open are moved
+ * back now, as long as that can be refused: afterwards one that somebody is
+ * claiming would have to be waited for.
+ */
+static bool
+all_can_be_moved_back(TqLine *line, const TqTask *task)
+{
+	bool done = true;
+
+	if (!line->rule.held_by_dead && !line->rule.held_by_suspended)
+		return true;
+	tq_line_see(line);
+	if (!tq_line_is_held(line, task->f.task_id))
+	{
+		tq_line_look(line, task->f.task_id, true);
+		for (int i = 0; i < line->count && done; i++)
+			done = line->open[i].state != TQ_STATE_PENDING ||
+				   move_back(line, line->open[i].task_id, false);
+		if (!done)
+			settle(line);
+	}
+	tq_line_end(line);
+	return done;
+}
+
+/* May the task be pending, as the line is now? */
+static bool
+has_place(TqLine *line, const TqTask *task, bool is_new)
+{
+	bool open;
+
+	if (is_new && line->key->full)
+		return false;
+	if (line->key->unsettled)
+	{
+		put_behind(line, task->f.task_id);
+		return false;
+	}
+	tq_line_see(line);
+	open = may_be_open(line, task->f.task_id);
+	/* the next ones of this call come behind it */
+	if (open && is_new && !line->rule.lifo && line->blocked_count == 0)
+		line->key->room = line->rule.open - line->count - 1;
+	tq_line_end(line);
+	return open;
+}
+
+/* The door has moved a task. */
+static void
+entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
+		const TqMove *move)
+{
+	bool was_open = TQ_LINE_IS_OPEN(from);
+	bool is_open = TQ_LINE_IS_OPEN(task->f.state);
+	bool was_stop = from == TQ_STATE_SUSPENDED || from == TQ_STATE_DEAD;
+	bool is_stop = task->f.state == TQ_STATE_SUSPENDED ||
+				   task->f.state == TQ_STATE_DEAD;
+
+	if (entered_before != NULL)
+		entered_before(call, queue, task, from, move);
+	if (move->in_line || move->to == TQ_STATE_RUNNING ||
+		task->isnull[TQ_COL_KEY])
+		return;
+	if ((was_open && !is_open) || was_stop || is_stop)
+		go_on(call, queue, task->value[TQ_COL_KEY],
+			  is_stop ? task->f.task_id : 0);
+}
+
+/* A task has left the line of that key. */
+static void
+left(TqCall *call, TqQueue *queue, Datum key)
+{
+	go_on(call, queue, key, 0);
+}
+
+/*
+ * Or what holds the key has changed: a task that holds it now, unless another
+ * one does so already, in which case there is nobody to be moved back.
+ */
+static void
+go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
+{
+	TqLine line;
+
+	if (!tq_line_lock(&line, call, queue, key))
+		return;
+	if (call->lines_later)
+	{
+		put_off(call, line.key);
+		return;
+	}
+	tq_line_see(&line);
+	if (stop_id == 0 || !tq_line_is_held(&line, stop_id))
+	{
+		line.key->full = false;
+		settle(&line);
+	}
+	tq_line_end(&line);
+}
+
+/*
+ * The task waits until it is decided who is next.  Those behind it that are
+ * open are noted now: who decides sees it first, and looks no further.
+ */
+static void
+put_behind(TqLine *line, int64 task_id)
+{
+	TqKey *key = line->key;
+
+	if (key->foremost != 0 && !tq_line_is_before(line, task_id, key->foremost))
+		return;
+	key->foremost = task_id;
+	tq_line_see(line);
+	tq_line_look_behind(line, task_id);
+	note_astray(line, task_id);
+	tq_line_end(line);
+}
+
+/* Who is next is decided at the end of the call: until then nobody is. */
+static void
+put_off(TqCall *call, TqKey *key)
+{
+	if (key->unsettled)
+		return;
+	key->unsettled = true;
+	key->next_unsettled = call->unsettled;
+	call->unsettled = key;
+	call->settle = settle_all;
+}
+
+/* The end of the call: decide about all keys that were put off. */
+static void
+settle_all(TqCall *call)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
+
+	while (call->unsettled != NULL)
+	{
+		TqKey   *key = call->unsettled;
+		TqQueue *queue = tq_queue_by_id(key->name.queue_id);
+
+		CHECK_FOR_INTERRUPTS();
+		call->unsettled = key->next_unsettled;
+		key->unsettled = false;
+		key->foremost = 0;
+		MemoryContextSwitchTo(one);
+		if (queue != NULL)
+			left(call, queue, PointerGetDatum(key->name.key));
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+}
+
+/* Bring all lines of a queue into the order of a new rule. */
+static void
+rearrange(TqCall *call, TqQueue *queue)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
+	Datum         arg = Int32GetDatum(queue->queue_id);
+	text        **keys;
+	uint64        rows;
+	TqSpi         spi;
+
+	if (!tq_key_is_ordered(queue))
+	{
+		let_go_all(call, queue);
+		return;
+	}
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_keys, &arg, NULL, 0);
+	MemoryContextSwitchTo(spi.caller);
+	keys = palloc_extended(sizeof(text *) * (rows + 1), MCXT_ALLOC_HUGE);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool isnull;
+
+		keys[i] = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
+	}
+	tq_spi_leave(&spi);
+	one = AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		TqLine line;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		if (tq_line_begin(&line, call, queue, PointerGetDatum(keys[i])))
+		{
+			arrange(&line);
+			tq_line_end(&line);
+		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+}
+
+/* There are no lines any more. */
+static void
+let_go_all(TqCall *call, TqQueue *queue)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
+	Datum         arg = Int32GetDatum(queue->queue_id);
+	int64        *ids;
+	uint64        rows;
+	TqLine        line = {0};
+	TqSpi         spi;
+
+	line.call = call;
+	line.queue = queue;
+	tq_row_flush(call);
+	tq_spi_enter(&spi);
+	(void) tq_spi_run(&stmt_forget_astray, &arg, NULL, SPI_OK_UPDATE, 0);
+	rows = tq_spi_look(&stmt_waiting, &arg, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	one = AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
+	tq_call_push_latest();
+	for (uint64 i = 0; i < rows; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		(void) let_go(&line, ids[i]);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	tq_call_pop();
+	MemoryContextDelete(one);
+}
+
+/* Every task of the key where it belongs, as far as it is not running. */
+static void
+arrange(TqLine *line)
+{
+	TqLineMember *members;
+	int           count = tq_line_read(line, &members);
+	int           room = tq_line_is_held(line, 0) ? 0 : line->rule.open;
+	bool          blocked = false;
+	TqKey        *key = line->key;
+	int           waiting = 0;
+
+	/* nobody has told of tasks that came while there was no rule */
+	if (count > 0)
+		tq_line_lower_head(line, members[0].task_id);
+	for (int i = 0; i < count; i++)
+	{
+		room -= members[i].state == TQ_STATE_RUNNING;
+		waiting += members[i].state != TQ_STATE_RUNNING;
+	}
+	/* from the end, so that who is moved back makes room for who is let go */
+	for (int i = count - 1; i >= 0; i--)
+	{
+		CHECK_FOR_INTERRUPTS();
+		waiting -= members[i].state != TQ_STATE_RUNNING;
+		if (members[i].state != TQ_STATE_PENDING || waiting < room)
+			continue;
+		if (move_back(line, members[i].task_id, false))
+			members[i].state = TQ_STATE_BLOCKED;
+		else
+		{
+			/* somebody is claiming it */
+			members[i].state = TQ_STATE_RUNNING;
+			room--;
+		}
+	}
+	key->astray = MemoryContextAllocHuge(line->call->context,
+										 sizeof(int64) * (count + 1));
+	key->astray_count = 0;
+	for (int i = 0; i < count; i++)
+	{
+		if (members[i].state != TQ_STATE_RUNNING && room-- > 0)
+		{
+			if (members[i].state == TQ_STATE_BLOCKED)
+				(void) let_go(line, members[i].task_id);
+		}
+		else if (members[i].state == TQ_STATE_BLOCKED)
+			blocked = true;
+		else if (blocked)
+			key->astray[key->astray_count++] = members[i].task_id;
+	}
+	tq_key_write_astray(line->call, key);
+}
+
+/*
+ * May a task that is to become pending do so?  If it comes before others that
+ * are pending, they are moved back.
+ */
+static bool
+may_be_open(TqLine *line, int64 task_id)
+{
+	int before = 0;
+
+	if (tq_line_is_held(line, task_id))
+	{
+		tq_line_look(line, task_id, true);
+		line->key->full = true;
+		note_astray(line, task_id);
+		return false;
+	}
+	/* all, since whoever is open behind it is to be noted */
+	tq_line_look(line, task_id, true);
+	for (int i = 0; i < line->count; i++)
+		before += tq_line_is_before(line, line->open[i].task_id, task_id);
+	if (before < line->rule.open &&
+		(line->blocked_count == 0 ||
+		 tq_line_is_before(line, task_id, line->blocked[0])) &&
+		make_room(line, task_id))
+		return true;
+	line->key->full = !line->rule.lifo;
+	note_astray(line, task_id);
+	return false;
+}
+
+/*
+ * Let one more be open, by moving back those that come last and after the
+ * task.  They must not be running, and nobody may be claiming them: then the
+ * task itself has to wait, which keeps their number right, and of their order
+ * nobody could say who was first.
+ */
+static bool
+make_room(TqLine *line, int64 task_id)
+{
+	int64 last_moved = 0;
+
+	while (line->count >= line->rule.open)
+	{
+		int last = -1;
+
+		for (int i = 0; i < line->count; i++)
+		{
+			if (line->open[i].state == TQ_STATE_PENDING &&
+				tq_line_is_before(line, task_id, line->open[i].task_id) &&
+				(last < 0 || tq_line_is_before(line, line->open[last].task_id,
+											   line->open[i].task_id)))
+				last = i;
+		}
+		if (last < 0)
+			break;
+		if (move_back(line, line->open[last].task_id, false))
+		{
+			last_moved = line->open[last].task_id;
+			line->open[last] = line->open[--line->count];
+		}
+		else
+			line->open[last].state = TQ_STATE_RUNNING; /* or will be */
+	}
+	if (last_moved != 0)
+		note_astray(line, last_moved);
+	return line->count < line->rule.open;
+}
+
+/* Those that are open behind one that is blocked now, or will be. */
+static void
+note_astray(TqLine *line, int64 blocked_id)
+{
+	TqKey *key = line->key;
+	int64 *ids = MemoryContextAlloc(line->call->context,
+									sizeof(int64) * (line->count + 1));
+	int    count = 0;
+	bool   is_new = false;
+
+	for (int i = 0; i < line->count; i++)
+	{
+		bool noted = tq_line_is_noted(line, line->open[i].task_id);
+
+		if (!noted &&
+			!tq_line_is_before(line, blocked_id, line->open[i].task_id))
+			continue;
+		ids[count++] = line->open[i].task_id;
+		is_new = is_new || !noted;
+	}
+	if (!is_new)
+		return;
+	key->astray = ids;
+	key->astray_count = count;
+	tq_key_write_astray(line->call, key);
+}
+
+/*
+ * Who may be open is.  Nobody is, but for those that run, while the key is
+ * held: then those who are being claimed are waited for, since a claim that
+ * is rolled back would leave them pending.
+ */
+static void
+settle(TqLine *line)
+{
+	if (tq_line_is_held(line, 0))
+	{
+		int i = 0;
+
+		tq_line_look(line, 0, true);
+		while (i < line->count)
+		{
+			if (line->open[i].state != TQ_STATE_PENDING ||
+				!move_back(line, line->open[i].task_id, true))
+				i++;
+			else
+			{
+				int64 moved = line->open[i].task_id;
+
+				line->open[i] = line->open[--line->count];
+				note_astray(line, moved);
+			}
+		}
+		return;
+	}
+	for (bool again = true; again;)
+	{
+		again = false;
+		tq_line_look(line, 0, false);
+		for (int i = 0;
+			 i < line->blocked_count && line->count < line->rule.open; i++)
+		{
+			if (let_go(line, line->blocked[i]))
+				line->count++;
+			else
+				again = true;
+		}
+	}
+	if (line->count == 0 && line->key->astray_count > 0)
+	{
+		line->key->astray_count = 0;
+		tq_key_write_astray(line->call, line->key);
+	}
+}
+
+/* From blocked to pending, due now if its time has come. */
+static bool
+let_go(TqLine *line, int64 task_id)
+{
+	TqTask      task;
+	TqMove      move = {0};
+	TimestampTz now = tq_clock_dispatch();
+	bool        done;
+
+	TQ_DEBUG_POINT("line_let_go");
+	if (!tq_row_find(line->call, task_id, &task) ||
+		task.f.state != TQ_STATE_BLOCKED)
+		done = false;
+	else
+	{
+		move.to = TQ_STATE_PENDING;
+		move.wanted = "released";
+		move.in_line = true;
+		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
+		done = tq_state_enter(line->call, line->queue, &task, &move);
+	}
+	tq_line_look_anew(line);
+	return done;
+}
+
+/*
+ * From pending to blocked; false when it is not pending any more or, without
+ * wait, when somebody is claiming it.
+ */
+static bool
+move_back(TqLine *line, int64 task_id, bool wait)
+{
+	for (;;)
+	{
+		TqTask task;
+		TqMove move = {0};
+		bool   done;
+
+		if (!tq_row_find(line->call, task_id, &task) ||
+			task.f.state != TQ_STATE_PENDING)
+			return false;
+		move.to = TQ_STATE_BLOCKED;
+		move.wanted = "blocked";
+		move.in_line = true;
+		move.waits = true;
+		move.no_wait = !wait;
+		move.due_at = task.f.run_at;
+		done = tq_state_enter(line->call, line->queue, &task, &move);
+		tq_line_look_anew(line);
+		if (done || !wait)
+			return done;
+	}
+}

@@ -1,0 +1,16 @@
+/*
+ * key_queue.h
+ *		The line of a key: who of its tasks is next.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_KEY_QUEUE_H
+#define TQ_KEY_QUEUE_H
+
+#include "engine/key.h"
+#include "engine/state.h"
+
+extern void tq_line_init(void);
+extern void tq_line_settle(TqCall *call, TqQueue *queue, Datum key);
+
+#endif /* TQ_KEY_QUEUE_H */

@@ -1,0 +1,551 @@
+/*
+ * key_queue_scan.c
+ *		The line of a key, as it is seen.
+ *
+ * Who has the key's lock sees all there is of its tasks, but for a claim or
+ * its abort.  key_queue.c says what is so in a line at rest: therefore a look
+ * begins at the head and ends at the first blocked task, or when enough open
+ * ones were seen.  It does not depend on how many wait.  Those that the key's
+ * row notes as astray are looked up by their ids, wherever they stand: the
+ * note may name tasks that are not open any more.
+ *
+ * Where the head is, memory knows (shared/key_floor.c): the entries of tasks that
+ * have ended are not walked over again and again.  Those that this transaction
+ * has ended, nobody else may pass over yet: own_heads knows of them.
+ *
+ * A scan of an index reads a whole page of it, all those that wait included.
+ * So a look asks for no more than twice as many ids as the last one of the
+ * line took, and a little more; when that was too few it goes on behind them.
+ *
+ * What may hold a key, two indexes have: one of suspended tasks, one of dead
+ * ones.
+ *
+ * Blocked tasks that wait for something else have not TQ_FLAG_IN_LINE, and
+ * are not seen here.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "catalog/pg_collation_d.h"
+#include "common/int.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "keyed/key_queue_scan.h"
+#include "xact/xact.h"
+
+typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
+
+/* Where a line begins, for this transaction, which has its key's lock. */
+typedef struct OwnHead
+{
+	uint64   epoch; /* it holds in that one */
+	TqHeadOf of;
+	int64    task_id;
+} OwnHead;
+
+#define OWN_HEADS 256 /* a power of two */
+
+static OwnHead own_heads[OWN_HEADS];
+
+/* How many ids the last look at a line went over. */
+typedef struct Reach
+{
+	TqHeadOf of;
+	int64    ids;
+} Reach;
+
+#define REACHES 256 /* a power of two */
+#define MORE_IDS 32
+
+static Reach reaches[REACHES];
+
+static void               look_at_astray(TqLine *line, int64 but);
+static bool               is_of_line(const TqLine *line, const TqTask *task);
+static int64              find_head(TqLine *line);
+static int64              first_id(const TqLine *line);
+static int64              last_id(const TqLine *line);
+static void               open_scan(TqLine *line, int64 task_id);
+static int64              guess_end(const TqLine *line, int64 task_id);
+static void               scan_from(TqLine *line, int64 task_id);
+static void               note_reach(const TqLine *line);
+static void               note_head(TqLine *line, int64 task_id);
+static OwnHead           *own_head(const TqHeadOf *of);
+static bool               is_same_head(const TqHeadOf *a, const TqHeadOf *b);
+static const TqTaskFixed *next_row(TqLine *line);
+static const TqTaskFixed *row_of(TupleTableSlot *slot);
+static void               key_of_scan(const TqLine *line, ScanKeyData *keys);
+static void               add_open(TqLine *line, int64 task_id, TqState state);
+static void               add_blocked(TqLine *line, int64 task_id);
+static bool               any_suspended(TqLine *line, int64 but);
+static bool               any_dead(TqLine *line, int64 but);
+static bool probe(TqLine *line, Relation rel, Oid relid, HoldTest holds,
+				  int64 but);
+static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
+static bool dead_holds(const TqKeyRule *rule, const TqTaskFixed *row);
+
+/* Lock the key and see its tasks as they are now; false: it has no line. */
+bool
+tq_line_begin(TqLine *line, TqCall *call, TqQueue *queue, Datum key)
+{
+	if (!tq_line_lock(line, call, queue, key))
+		return false;
+	tq_line_see(line);
+	return true;
+}
+
+bool
+tq_line_lock(TqLine *line, TqCall *call, TqQueue *queue, Datum key)
+{
+	memset(line, 0, sizeof(*line));
+	line->call = call;
+	line->queue = queue;
+	if (!tq_key_rule(queue, &line->rule))
+		return false;
+	line->key = tq_key_lock(call, queue->queue_id, key);
+	/* whoever comes now may change it */
+	line->places = line->key->unsettled ? 0 : line->key->room;
+	line->key->room = 0;
+	line->head.of.queue_id = queue->queue_id;
+	line->head.of.lifo = line->rule.lifo;
+	line->head.of.hash = tq_head_hash(VARDATA_ANY(line->key->name.key),
+									  VARSIZE_ANY_EXHDR(line->key->name.key));
+	return true;
+}
+
+void
+tq_line_see(TqLine *line)
+{
+	tq_row_flush(line->call);
+	tq_call_push_latest();
+}
+
+/* After a change of our own, or of others. */
+void
+tq_line_look_anew(TqLine *line)
+{
+	tq_call_pop();
+	tq_call_push_latest();
+}
+
+void
+tq_line_end(TqLine *line)
+{
+	if (line->scan != NULL)
+	{
+		index_endscan(line->scan);
+		ExecDropSingleTupleTableSlot(line->slot);
+		index_close(line->index, NoLock);
+	}
+	tq_call_pop();
+}
+
+/*
+ * Find the open tasks but one, and the blocked ones for which there is room,
+ * the first one in any case.  With at_all it goes on beyond those that may be
+ * open, for who wants to know them all, or to move them back.
+ */
+void
+tq_line_look(TqLine *line, int64 but, bool at_all)
+{
+	const TqTaskFixed *row;
+
+	line->count = 0;
+	line->blocked_count = 0;
+	look_at_astray(line, but);
+	open_scan(line, find_head(line));
+	while ((row = next_row(line)) != NULL)
+	{
+		note_head(line, row->task_id);
+		if (row->task_id == but)
+			continue;
+		if (row->state == TQ_STATE_BLOCKED &&
+			(row->flags & TQ_FLAG_IN_LINE) != 0)
+		{
+			add_blocked(line, row->task_id);
+			if (line->count + line->blocked_count >= line->rule.open)
+				break;
+			continue;
+		}
+		if (!TQ_LINE_IS_OPEN(row->state) ||
+			tq_line_is_noted(line, row->task_id))
+			continue;
+		add_open(line, row->task_id, (TqState) row->state);
+		if (!at_all && line->count >= line->rule.open)
+			break;
+	}
+	note_reach(line);
+}
+
+/*
+ * Find those astray but one, and those that are open behind it up to the
+ * first blocked one.
+ */
+void
+tq_line_look_behind(TqLine *line, int64 task_id)
+{
+	const TqTaskFixed *row;
+
+	look_at_astray(line, task_id);
+	open_scan(line, task_id);
+	while ((row = next_row(line)) != NULL &&
+		   (row->state != TQ_STATE_BLOCKED ||
+			(row->flags & TQ_FLAG_IN_LINE) == 0))
+	{
+		if (row->task_id != task_id && TQ_LINE_IS_OPEN(row->state) &&
+			!tq_line_is_noted(line, row->task_id))
+			add_open(line, row->task_id, (TqState) row->state);
+	}
+}
+
+/* Those that are noted, wherever they stand. */
+static void
+look_at_astray(TqLine *line, int64 but)
+{
+	for (int i = 0; i < line->key->astray_count; i++)
+	{
+		TqTask task;
+
+		if (line->key->astray[i] != but &&
+			tq_row_find(line->call, line->key->astray[i], &task) &&
+			TQ_LINE_IS_OPEN(task.f.state) && is_of_line(line, &task))
+			add_open(line, task.f.task_id, (TqState) task.f.state);
+	}
+}
+
+/* A task may have been given another key or queue since it was noted. */
+static bool
+is_of_line(const TqLine *line, const TqTask *task)
+{
+	text *key;
+
+	if (task->f.queue_id != line->queue->queue_id || task->isnull[TQ_COL_KEY])
+		return false;
+	key = DatumGetTextPP(task->value[TQ_COL_KEY]);
+	return VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(line->key->name.key) &&
+		   memcmp(VARDATA_ANY(key), VARDATA_ANY(line->key->name.key),
+				  VARSIZE_ANY_EXHDR(key)) == 0;
+}
+
+/* All tasks of the key that are open, or blocked by others of it. */
+int
+tq_line_read(TqLine *line, TqLineMember **members)
+{
+	const TqTaskFixed *row;
+	int                count = 0;
+	int                room = 16;
+
+	*members = palloc(sizeof(TqLineMember) * room);
+	open_scan(line, first_id(line));
+	while ((row = next_row(line)) != NULL)
+	{
+		if (!TQ_LINE_IS_OPEN(row->state) &&
+			(row->flags & TQ_FLAG_IN_LINE) == 0)
+			continue;
+		if (count == room)
+		{
+			room *= 2;
+			*members = repalloc_huge(*members, sizeof(TqLineMember) * room);
+		}
+		(*members)[count].task_id = row->task_id;
+		(*members)[count++].state = (TqState) row->state;
+	}
+	return count;
+}
+
+/* Where a look begins: at the head, as far as that is known. */
+static int64
+find_head(TqLine *line)
+{
+	OwnHead *own = own_head(&line->head.of);
+
+	line->head.task_id = first_id(line);
+	(void) tq_head_get(&line->head.of, &line->head.task_id,
+					   &line->head.moment);
+	if (own != NULL &&
+		tq_line_is_before(line, line->head.task_id, own->task_id))
+		line->head.task_id = own->task_id;
+	line->head_noted = false;
+	return line->head.task_id;
+}
+
+/* Before all tasks of the line. */
+static int64
+first_id(const TqLine *line)
+{
+	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
+}
+
+/* Behind all of them. */
+static int64
+last_id(const TqLine *line)
+{
+	return line->rule.lifo ? PG_INT64_MIN : PG_INT64_MAX;
+}
+
+/* Begin with that task, or where it would stand. */
+static void
+open_scan(TqLine *line, int64 task_id)
+{
+	if (line->scan == NULL)
+	{
+		line->index =
+			tq_catalog_open_index(tq_catalog()->task_key, AccessShareLock);
+		line->scan = tq_compat_index_beginscan(
+			line->call->task.rel, line->index, GetActiveSnapshot(), 4);
+		line->slot = table_slot_create(line->call->task.rel, NULL);
+	}
+	line->from = task_id;
+	line->reached = task_id;
+	line->upto = guess_end(line, task_id);
+	scan_from(line, task_id);
+}
+
+/* Up to where a look from that task will presumably go. */
+static int64
+guess_end(const TqLine *line, int64 task_id)
+{
+	const Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
+	int64        ids;
+	int64        end;
+
+	if (task_id == first_id(line) || !is_same_head(&reach->of, &line->head.of))
+		return last_id(line);
+	ids = Min(reach->ids, PG_INT32_MAX) * 2 + MORE_IDS;
+	if (line->rule.lifo ? pg_sub_s64_overflow(task_id, ids, &end)
+						: pg_add_s64_overflow(task_id, ids, &end))
+		return last_id(line);
+	return end;
+}
+
+/* From that task to the end of what is asked for. */
+static void
+scan_from(TqLine *line, int64 task_id)
+{
+	ScanKeyData keys[4];
+	bool        lifo = line->rule.lifo;
+
+	key_of_scan(line, keys);
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(lifo ? line->upto : task_id));
+	ScanKeyInit(&keys[3], 3, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(lifo ? task_id : line->upto));
+	line->scan->xs_snapshot = GetActiveSnapshot();
+	index_rescan(line->scan, keys, 4, NULL, 0);
+}
+
+/* For the next look at this line. */
+static void
+note_reach(const TqLine *line)
+{
+	Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
+
+	if (line->from == first_id(line))
+		return;
+	reach->of = line->head.of;
+	reach->ids = line->rule.lifo ? line->from - line->reached
+								 : line->reached - line->from;
+}
+
+/* The first task that the look has seen: none before it is live. */
+static void
+note_head(TqLine *line, int64 task_id)
+{
+	OwnHead *own;
+
+	if (line->head_noted)
+		return;
+	line->head_noted = true;
+	if (line->head.task_id == task_id)
+		return;
+	line->head.task_id = task_id;
+	tq_xact_head(&line->head);
+	own = &own_heads[line->head.of.hash & (OWN_HEADS - 1)];
+	own->epoch = tq_xact_epoch();
+	own->of = line->head.of;
+	own->task_id = task_id;
+}
+
+/* NULL: not known. */
+static OwnHead *
+own_head(const TqHeadOf *of)
+{
+	OwnHead *own = &own_heads[of->hash & (OWN_HEADS - 1)];
+
+	return own->epoch == tq_xact_epoch() && is_same_head(&own->of, of) ? own
+																	   : NULL;
+}
+
+static bool
+is_same_head(const TqHeadOf *a, const TqHeadOf *b)
+{
+	return a->hash == b->hash && a->queue_id == b->queue_id &&
+		   a->lifo == b->lifo;
+}
+
+/* The task is live, or will be, and comes before others. */
+void
+tq_line_lower_head(TqLine *line, int64 task_id)
+{
+	OwnHead *own = own_head(&line->head.of);
+
+	tq_head_lower(&line->head.of, task_id);
+	if (own != NULL && tq_line_is_before(line, task_id, own->task_id))
+		own->task_id = task_id;
+}
+
+static const TqTaskFixed *
+next_row(TqLine *line)
+{
+	const TqTaskFixed *row;
+
+	CHECK_FOR_INTERRUPTS();
+	while (!index_getnext_slot(line->scan,
+							   line->rule.lifo ? BackwardScanDirection
+											   : ForwardScanDirection,
+							   line->slot))
+	{
+		int64 next = line->upto + (line->rule.lifo ? -1 : 1);
+
+		if (line->upto == last_id(line))
+			return NULL;
+		line->upto = last_id(line);
+		scan_from(line, next);
+	}
+	row = row_of(line->slot);
+	line->reached = row->task_id;
+	return row;
+}
+
+static const TqTaskFixed *
+row_of(TupleTableSlot *slot)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+	return (const TqTaskFixed *) GETSTRUCT(tuple);
+}
+
+/* All of the key, in an index that begins with queue and key. */
+static void
+key_of_scan(const TqLine *line, ScanKeyData *keys)
+{
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(line->key->name.queue_id));
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ,
+						   PointerGetDatum(line->key->name.key));
+}
+
+static void
+add_open(TqLine *line, int64 task_id, TqState state)
+{
+	if (line->count == line->room)
+	{
+		line->room = line->room == 0 ? 8 : line->room * 2;
+		line->open =
+			line->open == NULL
+				? palloc(sizeof(TqLineMember) * line->room)
+				: repalloc_huge(line->open, sizeof(TqLineMember) * line->room);
+	}
+	line->open[line->count].task_id = task_id;
+	line->open[line->count++].state = state;
+}
+
+static void
+add_blocked(TqLine *line, int64 task_id)
+{
+	int count = line->blocked_count++;
+
+	/* powers of two */
+	if (line->blocked == NULL)
+		line->blocked = palloc(sizeof(int64));
+	else if (count > 0 && (count & (count - 1)) == 0)
+		line->blocked =
+			repalloc_huge(line->blocked, sizeof(int64) * (Size) count * 2);
+	line->blocked[count] = task_id;
+}
+
+bool
+tq_line_is_noted(const TqLine *line, int64 task_id)
+{
+	for (int i = 0; i < line->key->astray_count; i++)
+	{
+		if (line->key->astray[i] == task_id)
+			return true;
+	}
+	return false;
+}
+
+/* Must all of the key's tasks wait, because of one other than that? */
+bool
+tq_line_is_held(TqLine *line, int64 but)
+{
+	if (line->rule.held_by_dead && any_dead(line, but))
+		return true;
+	return (line->rule.held_by_dead || line->rule.held_by_suspended) &&
+		   any_suspended(line, but);
+}
+
+/* In a live row of the key, or in a dead one. */
+static bool
+any_suspended(TqLine *line, int64 but)
+{
+	return probe(line, line->call->task.rel, tq_catalog()->task_suspended,
+				 suspended_holds, but);
+}
+
+static bool
+any_dead(TqLine *line, int64 but)
+{
+	Relation keep = tq_catalog_open_table(tq_catalog()->leaf[TQ_LEAF_KEEP],
+										  AccessShareLock);
+	bool found = probe(line, keep, tq_catalog()->keep_dead, dead_holds, but);
+
+	table_close(keep, NoLock);
+	return found;
+}
+
+/* Is there a task of the key in the index, other than that, which holds it? */
+static bool
+probe(TqLine *line, Relation rel, Oid relid, HoldTest holds, int64 but)
+{
+	Relation        index = tq_catalog_open_index(relid, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	IndexScanDesc   scan =
+		tq_compat_index_beginscan(rel, index, GetActiveSnapshot(), 2);
+	ScanKeyData keys[2];
+	bool        found = false;
+
+	key_of_scan(line, keys);
+	index_rescan(scan, keys, 2, NULL, 0);
+	while (!found && index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		const TqTaskFixed *row = row_of(slot);
+
+		CHECK_FOR_INTERRUPTS();
+		found = row->task_id != but && holds(&line->rule, row);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	return found;
+}
+
+static bool
+suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row)
+{
+	return rule->held_by_suspended || row->reason == TQ_REASON_WORKER_DEAD;
+}
+
+static bool
+dead_holds(const TqKeyRule *rule, const TqTaskFixed *row)
+{
+	return row->reason != TQ_REASON_POISON;
+}

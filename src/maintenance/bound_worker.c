@@ -1,0 +1,194 @@
+/*
+ * bound_worker.c
+ *		Workers that are bound to a connection.
+ *
+ * A row of taskq.worker names the session that its worker is bound to
+ * (shared/session_end.c).  When that is gone the worker is declared dead, and what
+ * it held goes back like the tasks of any dead worker (maintenance/orphan.c).
+ *
+ * The duty reads the rows of bound workers that are alive, then looks which
+ * of their sessions are gone, in this order: whoever registers has an entry
+ * before the row can be seen.  Then it ends each row that still says what was
+ * read: one that was bound anew meanwhile, or registered anew, is not
+ * harmed.  A row that an open transaction is changing is passed over and
+ * looked at again after a pause, so that nobody's transaction keeps other
+ * workers' tasks from going back.
+ *
+ * A prepared transaction outlives its session, and would bind a worker to
+ * one that is gone: PREPARE TRANSACTION refuses (xact/xact.c).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "maintenance/bound_worker.h"
+#include "shared/session_end.h"
+#include "xact/metric_note.h"
+#include "xact/xact.h"
+
+#define RETRY_FIRST (50 * INT64CONST(1000)) /* us, after a locked row */
+#define RETRY_LAST USECS_PER_SEC
+
+typedef struct Bound
+{
+	int32 worker_id;
+	int64 instance;
+	int64 session;
+} Bound;
+
+static TqStmt stmt_bound = {
+	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
+	" WHERE state = 1 AND bound_session IS NOT NULL ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_end = {
+	"UPDATE taskq.worker SET state = 2, ended_at = $4"
+	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
+	"                     WHERE w.worker_id = $1 AND w.state = 1"
+	"                       AND w.bound_instance = $2"
+	"                       AND w.bound_session = $3"
+	"                       FOR UPDATE SKIP LOCKED)",
+	4,
+	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID},
+	NULL};
+
+/* In the background worker: sessions that had ended before the last look. */
+static uint64 ends_seen = 0;
+
+/* When to look again in any case (dispatch clock), and the pause after that */
+static TimestampTz look_at = 0;
+static int64       retry_pause = RETRY_FIRST;
+
+static uint64 read_gone(Bound **gone);
+static bool   end_bound(const Bound *bound);
+
+/*
+ * The worker that is being registered is bound to this session: what its row
+ * has to say.  The library must be preloaded.
+ */
+void
+tq_bound_tie(int64 *instance, int64 *session)
+{
+	*session = tq_bind_session();
+	*instance = tq_bind_instance();
+	tq_xact_bound();
+}
+
+/*
+ * Workers whose connection is gone are dead: at most limit of them, and how
+ * many there were.
+ */
+int64
+tq_bound_end_gone(int limit)
+{
+	uint64 ends = tq_bind_ends();
+	Bound *gone;
+	uint64 count;
+	uint64 looked_at = 0;
+	int64  acted = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	count = read_gone(&gone);
+	TQ_DEBUG_POINT("bound_looked");
+	for (; looked_at < count && acted < limit; looked_at++)
+	{
+		if (end_bound(&gone[looked_at]))
+			acted++;
+	}
+	PopActiveSnapshot();
+	pfree(gone);
+
+	ends_seen = ends;
+	if (acted > 0)
+		retry_pause = RETRY_FIRST;
+	if (looked_at < count)
+		look_at = tq_clock_dispatch();
+	else if (acted < count)
+	{
+		look_at = tq_clock_dispatch() + retry_pause;
+		retry_pause = Min(retry_pause * 2, RETRY_LAST);
+	}
+	else
+		look_at = DT_NOEND;
+	return acted;
+}
+
+/* Has a session ended since the last look, or is it time to look again? */
+bool
+tq_bound_is_due(void)
+{
+	return tq_bind_ends() != ends_seen || look_at <= tq_clock_dispatch();
+}
+
+/* When that will be, if no session ends before. */
+TimestampTz
+tq_bound_next(void)
+{
+	return look_at;
+}
+
+/* The last look came to nothing: what it saw to is to be seen to again. */
+void
+tq_bound_failed(void)
+{
+	look_at = tq_clock_dispatch() + RETRY_LAST;
+}
+
+/* The living workers whose sessions are gone, in the caller's memory. */
+static uint64
+read_gone(Bound **gone)
+{
+	uint64 rows;
+	uint64 count = 0;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_bound, NULL, NULL, 0);
+	*gone = MemoryContextAllocHuge(spi.caller, sizeof(Bound) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		Bound *bound = &(*gone)[count];
+
+		bound->worker_id = tq_spi_int4(i, 1, 0);
+		bound->instance = tq_spi_int8(i, 2, 0);
+		bound->session = tq_spi_int8(i, 3, 0);
+		if (tq_bind_gone(bound->instance, bound->session))
+			count++;
+	}
+	tq_spi_leave(&spi);
+	return count;
+}
+
+/* False when it is no longer so, or somebody is changing the row. */
+static bool
+end_bound(const Bound *bound)
+{
+	Datum args[4];
+	bool  ended;
+	TqSpi spi;
+
+	args[0] = Int32GetDatum(bound->worker_id);
+	args[1] = Int64GetDatum(bound->instance);
+	args[2] = Int64GetDatum(bound->session);
+	args[3] = TimestampTzGetDatum(tq_clock_wall());
+	tq_spi_enter(&spi);
+	ended = tq_spi_run(&stmt_end, args, NULL, SPI_OK_UPDATE, 0) > 0;
+	tq_spi_leave(&spi);
+	if (ended)
+	{
+		tq_xact_worker_gone(bound->worker_id);
+		tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
+		tq_catalog_announce_worker();
+	}
+	return ended;
+}

@@ -1,0 +1,24 @@
+/*
+ * bound_worker.h
+ *		Workers that are bound to a connection.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_BOUND_WORKER_H
+#define TQ_BOUND_WORKER_H
+
+#include "base/compat.h"
+
+#include "datatype/timestamp.h"
+
+extern void tq_bound_tie(int64 *instance, int64 *session);
+
+/* the duty, inside a transaction */
+extern int64 tq_bound_end_gone(int limit);
+
+/* for the background worker: when it is due */
+extern bool        tq_bound_is_due(void);
+extern TimestampTz tq_bound_next(void);
+extern void        tq_bound_failed(void);
+
+#endif /* TQ_BOUND_WORKER_H */

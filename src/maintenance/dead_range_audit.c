@@ -1,0 +1,269 @@
+/*
+ * dead_range_audit.c
+ *		Looking whether what is known to be dead is dead.
+ *
+ * Claims jump over dead ranges of the dispatch index (engine/lane_scan.c).  A task
+ * that could be claimed and stands in one is lost until somebody tells its
+ * place, so the background worker looks through the ranges of its database,
+ * again and again while claims are made: SLICE entries of the index at once,
+ * with a PAUSE between two slices, which is 10,000 entries in a second, and
+ * a longer one between two passes.  Nothing depends on that; what it finds
+ * is a defect of this extension, or comes from a row that somebody has
+ * changed by hand.
+ *
+ * A task that a snapshot sees pending in a range may have been put there by
+ * a transaction that has ended and is just telling so.  So it is a suspect at
+ * first.  It is judged when a moment has passed, for those who leave no mark
+ * (counter.c), and all transactions that are over have told: it was lost if
+ * even then its place has not been told since the range was read.  That moment
+ * is not waited for, since the process has other duties; all suspects of a
+ * slice, which ends when they are SUSPECTS, are judged together.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "engine/lane_scan.h"
+#include "maintenance/dead_range_audit.h"
+#include "shared/claim_activity.h"
+#include "shared/counter.h"
+#include "shared/dead_range.h"
+
+#define PAUSE (100 * 1000)             /* between slices */
+#define PASS_PAUSE (2 * USECS_PER_SEC) /* between passes */
+#define TELL_TIME USECS_PER_SEC
+#define SUSPECTS 64
+
+/* A task that claims may miss. */
+typedef struct Suspect
+{
+	int64         lane_id;
+	int16         priority;
+	TqPosition    position;
+	TqRangeMoment moment; /* when the range was read */
+} Suspect;
+
+/* Where this process is. */
+static struct
+{
+	bool          under_way;
+	bool          has_entry;
+	TqRangeCursor cursor;
+	TqRangeEntry  entry;
+	int           range; /* of the entry; from here on: */
+	TqPosition    from;
+} pass;
+
+/* Tasks that were found, and when they can be judged (monotonic clock). */
+static Suspect suspects[SUSPECTS];
+static int     suspect_count = 0;
+static int64   judge_at = 0;
+
+/* When the next slice is due; DT_NOEND: when claims are made. */
+static TimestampTz next_slice = DT_NOEND;
+
+static int64 judge(void);
+static void  look(int limit);
+static bool  next_range(TqRange *range);
+static void  look_through(TqScanWay *way, const TqRange *range);
+static void  suspect(TqScanWay *way, TqScan *scan);
+
+#ifdef TASKQ_DEBUG
+PG_FUNCTION_INFO_V1(taskq_debug_dead);
+#endif
+
+/* The background worker has started. */
+void
+tq_audit_start(void)
+{
+	memset(&pass, 0, sizeof(pass));
+	suspect_count = 0;
+	next_slice = DT_NOEND;
+}
+
+/* Is a slice due? */
+bool
+tq_audit_due(TimestampTz now)
+{
+	if (next_slice == DT_NOEND && tq_pulse_take())
+		next_slice = now;
+	return next_slice <= now;
+}
+
+/* When the next slice is due. */
+TimestampTz
+tq_audit_next(void)
+{
+	return next_slice;
+}
+
+/*
+ * Judge the suspects, if it is time, then look at so many entries; returns
+ * how many lost tasks were found.  In a transaction.
+ */
+int64
+tq_audit_slice(int limit)
+{
+	int64 left = judge_at - tq_clock_monotonic();
+	int64 lost = 0;
+
+	if (suspect_count > 0 && left <= 0)
+		lost = judge();
+	if (suspect_count == 0)
+	{
+		look(limit);
+		left = judge_at - tq_clock_monotonic();
+	}
+	if (suspect_count > 0)
+		next_slice = tq_clock_dispatch() + Max(left, 0) + 1;
+	return lost;
+}
+
+/* Which of the suspects are lost?  They can be claimed now. */
+static int64
+judge(void)
+{
+	int64 lost = 0;
+
+	tq_counter_wait_for_ended();
+	for (int i = 0; i < suspect_count; i++)
+	{
+		const Suspect *found = &suspects[i];
+
+		if (!tq_range_repaired(found->lane_id, found->priority,
+							   found->position, found->moment))
+			continue;
+		lost++;
+		ereport(LOG, (errcode(ERRCODE_INTERNAL_ERROR),
+					  errmsg("taskq: claims passed over task " INT64_FORMAT
+							 ", which could be claimed",
+							 found->position.task_id),
+					  errdetail("It can be claimed now.")));
+	}
+	suspect_count = 0;
+	return lost;
+}
+
+/* Look at so many entries, or until there are enough suspects. */
+static void
+look(int limit)
+{
+	TqCall    call;
+	TqScanWay way;
+	TqRange   range;
+
+	if (!pass.under_way)
+		memset(&pass, 0, sizeof(pass));
+	pass.under_way = true;
+	tq_call_begin_look(&call);
+	tq_scan_prepare(
+		&way, &call,
+		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock));
+	way.jumps = false;
+	way.bounded = true;
+	way.budget = limit;
+	while (!way.gave_up && next_range(&range))
+	{
+		/* ranges are older than the snapshot that looks at them */
+		tq_call_snapshot();
+		look_through(&way, &range);
+	}
+	tq_range_audited(limit - Max(way.budget, 0));
+	index_close(way.index, NoLock);
+	tq_call_end(&call);
+	if (way.gave_up)
+		next_slice = tq_clock_dispatch() + PAUSE;
+	else
+	{
+		pass.under_way = false;
+		next_slice = tq_pulse_take() ? tq_clock_dispatch() + PASS_PAUSE
+									 : DT_NOEND;
+	}
+}
+
+/* What is to be looked through next; false at the end of the pass. */
+static bool
+next_range(TqRange *range)
+{
+	while (!pass.has_entry || pass.range >= pass.entry.count)
+	{
+		pass.has_entry = tq_range_audit_next(&pass.cursor, &pass.entry);
+		if (!pass.has_entry)
+			return false;
+		pass.range = 0;
+		pass.from = TQ_RANGE_BEGIN;
+	}
+	*range = pass.entry.ranges[pass.range];
+	if (tq_scan_compare(range->lo, pass.from) < 0)
+		range->lo = pass.from;
+	/* what stands at infinity is not pending */
+	if (range->hi.at == DT_NOEND)
+		range->hi = (TqPosition){DT_NOEND - 1, PG_INT64_MAX};
+	return true;
+}
+
+/* Go through a range, as far as the slice allows. */
+static void
+look_through(TqScanWay *way, const TqRange *range)
+{
+	TqScan *scan = tq_scan_open_range(way, pass.entry.lane_id,
+									  pass.entry.priority, range);
+
+	while (!way->gave_up && tq_scan_next(scan))
+		suspect(way, scan);
+	if (way->gave_up)
+		pass.from = tq_scan_position(scan);
+	else
+		pass.range++;
+	tq_scan_close(scan);
+}
+
+/* May the task at which the scan stands be one that claims would miss? */
+static void
+suspect(TqScanWay *way, TqScan *scan)
+{
+	TqPosition position = tq_scan_position(scan);
+	Suspect   *found = &suspects[suspect_count];
+
+	/* it is another one's, who tells when it can be claimed again */
+	if (tq_row_is_others(way->call, &tq_scan_slot(scan)->tts_tid))
+		return;
+	/* most have been told of since the range was read */
+	if (!tq_range_still(pass.entry.lane_id, pass.entry.priority, position,
+						pass.entry.moment))
+		return;
+	found->lane_id = pass.entry.lane_id;
+	found->priority = pass.entry.priority;
+	found->position = position;
+	found->moment = pass.entry.moment;
+	judge_at = tq_clock_monotonic() + TELL_TIME;
+	if (++suspect_count == SUSPECTS)
+		way->gave_up = true;
+}
+
+#ifdef TASKQ_DEBUG
+/* Say of a pending task that it is dead, which is wrong. */
+Datum
+taskq_debug_dead(PG_FUNCTION_ARGS)
+{
+	TqCall     call;
+	TqTask     task;
+	TqPosition position;
+
+	tq_call_begin(&call, "taskq.debug_dead()");
+	if (tq_row_find(&call, PG_GETARG_INT64(0), &task))
+	{
+		position = (TqPosition){task.f.available_at, task.f.task_id};
+		tq_range_learn(task.f.lane_id, task.f.priority, position, position,
+					   tq_range_moment());
+	}
+	tq_call_end(&call);
+	PG_RETURN_VOID();
+}
+#endif

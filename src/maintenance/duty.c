@@ -1,0 +1,645 @@
+/*
+ * duty.c
+ *		What happens by itself: dead workers, ended leases and time limits,
+ *		deadlines.
+ *
+ * Retention is in retention.c and forget_worker.c, workers that are bound to a
+ * connection are in bound_worker.c, what sessions wait for is in wake_turn.c, how a task
+ * is taken back in reclaim.c.
+ *
+ * Each duty is a function that works in the current transaction on a
+ * bounded number of tasks and says how many it acted on.  The background
+ * worker calls tq_duty_turn, which runs those that are due, each batch in a
+ * transaction of its own, and says when it wants to be called again.
+ * taskq_run_reapers() runs one batch of each in the caller's transaction.
+ *
+ * Every task is read anew and goes through the door; one that has moved
+ * meanwhile is left alone.
+ *
+ * When a database's registry of running tasks is incomplete (after a start,
+ * a wipe, an overflow, the end of a prepared transaction) taskq.task is read
+ * from end to end, which also completes the registry.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "cache/role.h"
+#include "engine/key.h"
+#include "engine/liveness.h"
+#include "engine/reclaim.h"
+#include "engine/step.h"
+#include "engine/sweep.h"
+#include "engine/worker.h"
+#include "maintenance/batch_run.h"
+#include "maintenance/bound_worker.h"
+#include "maintenance/dead_range_audit.h"
+#include "maintenance/duty.h"
+#include "maintenance/forget_worker.h"
+#include "maintenance/orphan.h"
+#include "maintenance/retention.h"
+#include "maintenance/wake_turn.h"
+#include "query/finished_count.h"
+#include "shared/heartbeat.h"
+#include "shared/running.h"
+#include "shared/shmem.h"
+#include "xact/xact.h"
+
+#define BATCH 100                           /* tasks of one transaction */
+#define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
+#define AUDIT_BATCH 1000                    /* entries of the dispatch index */
+
+PG_FUNCTION_INFO_V1(taskq_run_reapers);
+
+/* In the background worker: when each duty is due, dispatch clock. */
+static TimestampTz liveness_due = 0;
+static TimestampTz deadline_due = 0;
+static TimestampTz retention_due = 0;
+static TimestampTz timers_due = 0;
+
+/* Where they are among what others are at. */
+static TqSweep sweep_ends;
+static TqSweep sweep_orphans;
+static TqSweep sweep_deadlines;
+
+/* A waiting task whose deadline has passed. */
+typedef struct Overdue
+{
+	int64 task_id;
+	bool  busy;
+} Overdue;
+
+/* The earliest end of a running task, as of the last look. */
+static TimestampTz next_end = 0;
+
+/* A duty of this turn met an error; how long to wait after it. */
+static bool  turn_failed = false;
+static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
+
+static TqStmt stmt_active = {
+	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
+
+static TqStmt stmt_deadline = {
+	"SELECT task_id FROM taskq.task"
+	" WHERE deadline <= $1 AND state IN (1, 2)"
+	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
+	3,
+	{TIMESTAMPTZOID, INT4OID, INT4OID},
+	NULL};
+
+static TqStmt stmt_newest = {
+	"SELECT greatest((SELECT created_at FROM taskq.task"
+	"                  ORDER BY task_id DESC LIMIT 1),"
+	"                (SELECT max(finished_at) FROM taskq.archive"
+	"                  WHERE finished_at > now() - interval '1 hour'))",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_wanted = {
+	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
+	1,
+	{OIDOID},
+	NULL};
+
+static TqStmt stmt_role_names = {
+	"UPDATE taskq.role r SET name = a.rolname"
+	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name",
+	0,
+	{0},
+	NULL};
+
+/* Not those that taskq_activate() did not find: they may come yet. */
+static TqStmt stmt_roles_gone = {
+	"UPDATE taskq.role r SET gone = true"
+	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
+	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)",
+	0,
+	{0},
+	NULL};
+
+static bool  turn_of(const char *what, TqDuty duty, int limit);
+static void  tend_bound(void);
+static bool  try_duty(const char *what, TqDuty duty, int limit);
+static int64 duty_silent(int limit);
+static int64 duty_silent_by_rows(int limit);
+static int64 duty_orphans(int limit);
+static int64 duty_ends(int limit);
+static int64 duty_deadline(int limit);
+static int64 duty_timers(int limit);
+static int64 duty_workflows(int limit);
+static int64 duty_role_names(int limit);
+static bool  is_settled(void);
+static bool  end_at_deadline(TqCall *call, void *arg);
+
+/* Once, when the background worker has started. */
+void
+tq_duty_start(void)
+{
+	TqSpi spi;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_newest, NULL, NULL, 1) > 0)
+	{
+		bool  isnull;
+		Datum value = tq_spi_get(0, 1, &isnull);
+
+		if (!isnull)
+			tq_clock_not_before(DatumGetTimestampTz(value));
+	}
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	liveness_due = deadline_due = retention_due = timers_due = 0;
+	next_end = 0;
+	tq_wakes_start();
+	tq_audit_start();
+}
+
+/*
+ * May duties run here?  The extension must exist, and the database must not
+ * be a copy that nobody has activated.
+ */
+bool
+tq_duty_wanted(void)
+{
+	TqSpi spi;
+	Datum arg = ObjectIdGetDatum(MyDatabaseId);
+	bool  wanted;
+
+	if (!tq_catalog_present())
+		return false;
+	tq_spi_enter(&spi);
+	tq_spi_look(&stmt_wanted, &arg, NULL, 1);
+	wanted = tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return wanted;
+}
+
+/*
+ * Do what is due, and say when to be called again (dispatch clock).  told is
+ * the earliest time at which, as others said since the last turn, something
+ * becomes due.
+ */
+TimestampTz
+tq_duty_turn(TimestampTz told)
+{
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz next;
+
+	turn_failed = false;
+	/* an interval that has become shorter counts from now on */
+	liveness_due =
+		Min(liveness_due, now + (int64) tq_guc_reaper_interval * 1000);
+	deadline_due =
+		Min(deadline_due, now + (int64) tq_guc_deadline_interval * 1000);
+	retention_due =
+		Min(retention_due,
+			now + (int64) tq_guc_retention_interval * USECS_PER_SEC);
+	next_end = Min(next_end, told);
+	timers_due = Min(timers_due, told);
+	if (tq_registry_asked(TQ_ASK_DEADLINES))
+		timers_due = deadline_due = now;
+	tq_wakes_turn(told);
+	tend_bound();
+	if (!tq_registry_complete() || next_end <= now)
+		while (turn_of("ends", duty_ends, BATCH))
+			;
+	if (now >= timers_due)
+	{
+		while (turn_of("timers", duty_timers, BATCH))
+			;
+		timers_due = Min(tq_step_hooks.next_timer(),
+						 now + (int64) tq_guc_deadline_interval * 1000);
+	}
+	if (now >= liveness_due || tq_registry_asked(TQ_ASK_WORKERS))
+	{
+		while (turn_of("bound workers", tq_bound_end_gone, BATCH))
+			;
+		while (turn_of("silent workers", duty_silent, BATCH))
+			;
+		do
+			(void) turn_of("orphans", duty_orphans, BATCH);
+		while (!turn_failed && sweep_orphans.more);
+		(void) turn_of("numbers", tq_finished_count, 1);
+		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
+	}
+	if (now >= deadline_due)
+	{
+		do
+			(void) turn_of("deadline", duty_deadline, BATCH);
+		while (!turn_failed && sweep_deadlines.more);
+		deadline_due = now + (int64) tq_guc_deadline_interval * 1000;
+	}
+	if (now >= retention_due)
+	{
+		(void) turn_of("role names", duty_role_names, 1);
+		while (turn_of("signs", tq_sign_clean, tq_guc_retention_batch))
+			;
+		if (tq_guc_retention > 0)
+		{
+			while (turn_of("retention", tq_retention_expired,
+						   tq_guc_retention_batch))
+				;
+			while (
+				turn_of("workflows", duty_workflows, tq_guc_retention_batch))
+				;
+			(void) turn_of("rotation", tq_retention_rotate, 1);
+			while (
+				turn_of("large", tq_retention_large, tq_guc_retention_batch))
+				;
+			do
+				(void) turn_of("keys", tq_retention_keys,
+							   tq_guc_retention_batch);
+			while (!turn_failed && tq_retention_more_keys());
+			do
+				(void) turn_of("workers", tq_forget_workers,
+							   tq_guc_retention_batch);
+			while (!turn_failed && tq_forget_more());
+		}
+		retention_due = now +
+						(int64) tq_guc_retention_interval * USECS_PER_SEC;
+	}
+
+	if (tq_audit_due(now))
+		(void) turn_of("audit", tq_audit_slice, AUDIT_BATCH);
+
+	tq_wakes_tend();
+	next = Min(Min(liveness_due, deadline_due), retention_due);
+	next = Min(next, Min(next_end, tq_bound_next()));
+	next = Min(next, Min(timers_due, tq_audit_next()));
+	if (turn_failed)
+	{
+		next = Max(next, tq_clock_dispatch() + failure_pause);
+		failure_pause = Min(failure_pause * 2, TQ_ATTEMPT_PAUSE_LAST);
+	}
+	else
+		failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
+	return Min(next, tq_wakes_next());
+}
+
+/*
+ * One batch of a duty; true when there may be more to do.  Batches are short
+ * (some 20 ms), and before each one comes what must not wait for them.
+ */
+static bool
+turn_of(const char *what, TqDuty duty, int limit)
+{
+	tq_wakes_tend();
+	tend_bound();
+	return try_duty(what, duty, limit);
+}
+
+/* Workers whose connection is gone, and at once the tasks that they held. */
+static void
+tend_bound(void)
+{
+	bool failed = turn_failed;
+
+	if (!tq_bound_is_due())
+		return;
+	turn_failed = false;
+	while (try_duty("bound workers", tq_bound_end_gone, BATCH))
+		;
+	/* after a start or a wipe the tasks are still to be found */
+	while (!tq_registry_complete() && try_duty("ends", duty_ends, BATCH))
+		;
+	do
+		(void) try_duty("orphans", duty_orphans, BATCH);
+	while (!turn_failed && sweep_orphans.more);
+	if (turn_failed)
+		tq_bound_failed();
+	turn_failed |= failed;
+}
+
+/* An error ends this duty's turn, not the others'. */
+static bool
+try_duty(const char *what, TqDuty duty, int limit)
+{
+	int64 acted;
+
+	turn_failed |= !tq_attempt_run(what, duty, limit, &acted);
+	return acted >= limit;
+}
+
+/*
+ * taskq_run_reapers(): one batch of each duty in this transaction.
+ */
+Datum
+taskq_run_reapers(PG_FUNCTION_ARGS)
+{
+	static const struct
+	{
+		const char *name;
+		TqDuty      duty;
+		int         limit;
+		bool        removes; /* finished tasks, and what belongs to them */
+	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
+				  {"bound", tq_bound_end_gone, 10 * BATCH, false},
+				  {"liveness", duty_silent, 10 * BATCH, false},
+				  {"orphans", duty_orphans, 10 * BATCH, false},
+				  {"deadline", duty_deadline, 10 * BATCH, false},
+				  {"timers", duty_timers, 10 * BATCH, false},
+				  {"roles", duty_role_names, 1, false},
+				  {"signs", tq_sign_clean, 10 * BATCH, false},
+				  {"retention", tq_retention_expired, 10 * BATCH, true},
+				  {"workflows", duty_workflows, 10 * BATCH, true},
+				  {"rotation", tq_retention_rotate, 1, true},
+				  {"large", tq_retention_large, 10 * BATCH, true},
+				  {"keys", tq_retention_keys, 10 * BATCH, true},
+				  {"workers", tq_forget_workers, 10 * BATCH, true}};
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	tq_rows_begin(fcinfo);
+	PreventCommandIfReadOnly("taskq_run_reapers()");
+	tq_queue_refresh();
+	tq_role_require_all(TQ_RIGHT_MANAGE);
+	for (int i = 0; i < lengthof(duties); i++)
+	{
+		Datum values[2];
+		bool  nulls[2] = {false, false};
+
+		if (duties[i].removes && tq_guc_retention == 0)
+			continue;
+		values[0] = CStringGetTextDatum(duties[i].name);
+		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
+		tq_rows_add(result, values, nulls);
+	}
+	(void) tq_finished_count(1);
+	return (Datum) 0;
+}
+
+/* Workers that were silent for too long are dead. */
+static int64
+duty_silent(int limit)
+{
+	TqSlot *slots;
+	int     slot_count;
+	int64   now = tq_clock_monotonic();
+	int64   threshold = (int64) tq_guc_dead_threshold * 1000;
+	uint64  rows;
+	int32  *active;
+	int64   acted = 0;
+	TqSpi   spi;
+
+	if (!tq_shmem_ready())
+		return duty_silent_by_rows(limit);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_active, NULL, NULL, 0);
+	active = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		active[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+
+	/* After a start or a wipe: a full threshold of time for everybody. */
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int64 last_seen;
+
+		if (!tq_slot_find(active[i], &last_seen))
+			(void) tq_sign_call(active[i]);
+	}
+	slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
+	slot_count = tq_slot_list(slots, tq_guc_max_workers);
+	for (int i = 0; i < slot_count && acted < limit; i++)
+	{
+		if (now - slots[i].last_seen < threshold)
+			continue;
+		if (tq_worker_end_free(slots[i].worker_id, TQ_WORKER_DEAD))
+			acted++;
+		/* else a transaction is changing it, which is not waited for */
+		else if (!tq_sign_is_registered(slots[i].worker_id))
+			tq_slot_remove(slots[i].worker_id);
+	}
+	PopActiveSnapshot();
+	pfree(slots);
+	return acted;
+}
+
+/* The same without shared memory. */
+static int64
+duty_silent_by_rows(int limit)
+{
+	int32 *silent = palloc(sizeof(int32) * limit);
+	int    count;
+	int64  acted = 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	count =
+		tq_sign_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
+	for (int i = 0; i < count; i++)
+	{
+		if (tq_worker_end_free(silent[i], TQ_WORKER_DEAD))
+			acted++;
+	}
+	PopActiveSnapshot();
+	pfree(silent);
+	return acted;
+}
+
+/* Tasks held by workers that are dead or have left go back. */
+static int64
+duty_orphans(int limit)
+{
+	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
+	TimestampTz now = tq_clock_dispatch();
+	bool        settled = is_settled();
+	int         count;
+	int         left = 0;
+	int64       acted = 0;
+	TqCall      call;
+
+	tq_call_begin(&call, "taskq duties");
+	TQ_DEBUG_POINT("orphans_begun");
+	count = tq_orphan_find(sweep_orphans.passed, found, limit);
+	tq_call_snapshot();
+	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
+	for (int i = 0; i < count; i++)
+	{
+		TqLoss loss = {&found[i], found[i].worker_id, now};
+
+		if (tq_lose_try(&call, &loss))
+			acted++;
+		else if (loss.busy || !settled)
+			left++;
+		else
+			tq_registry_drop(&found[i]);
+	}
+	tq_call_end(&call);
+	(void) tq_sweep_on(&sweep_orphans, count >= limit && acted + left > 0,
+					   left, false);
+	return acted;
+}
+
+/* Leases and time limits that are over. */
+static int64
+duty_ends(int limit)
+{
+	TqRunning  *found = palloc(sizeof(TqRunning) * limit);
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz next;
+	bool        settled = is_settled();
+	TqSweep    *sweep = &sweep_ends;
+	int         count;
+	int         left = 0;
+	bool        busy = false;
+	int64       acted = 0;
+	TqCall      call;
+
+	tq_call_begin(&call, "taskq duties");
+	TQ_DEBUG_POINT("ends_begun");
+	if (tq_registry_complete())
+		count = tq_registry_due(now, sweep->passed, found, limit, &next);
+	else
+		count = tq_lose_scan(now, settled, sweep->passed, found, limit, &next);
+	tq_call_snapshot();
+	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
+	for (int i = 0; i < count; i++)
+	{
+		TqLoss loss = {&found[i], 0, now};
+
+		TQ_FAULT_POINT("duty_ends");
+		if (tq_lose_try(&call, &loss))
+			acted++;
+		else if (loss.busy || !settled)
+		{
+			left++;
+			busy |= loss.busy;
+		}
+		else
+			tq_registry_drop(&found[i]);
+	}
+	tq_call_end(&call);
+	/* only now: after an error the same tasks are looked at again */
+	busy = tq_sweep_on(sweep, count >= limit && acted + left > 0, left, busy);
+	next_end = sweep->more ? now : next;
+	if (busy)
+		next_end = Min(next_end, tq_clock_dispatch() + BUSY_PAUSE);
+	return acted;
+}
+
+/* Waiting tasks past their deadline. */
+static int64
+duty_deadline(int limit)
+{
+	TqSpi  spi;
+	TqCall call;
+	Datum  args[3];
+	int64 *ids;
+	uint64 rows;
+	int    left = 0;
+	int64  acted = 0;
+
+	tq_call_begin(&call, "taskq duties");
+	args[0] = TimestampTzGetDatum(tq_clock_wall());
+	args[1] = Int32GetDatum(limit);
+	args[2] = Int32GetDatum(sweep_deadlines.passed);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_deadline, args, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		Overdue one = {ids[i]};
+		TqTask  task;
+
+		/* the end of the one before may have moved this one */
+		tq_call_snapshot();
+		if (tq_row_find(&call, ids[i], &task) &&
+			(tq_step_is(&task)
+				 ? tq_step_alone(end_at_deadline, &one, &one.busy)
+				 : end_at_deadline(&call, &one)))
+			acted++;
+		left += one.busy;
+	}
+	tq_call_end(&call);
+	(void) tq_sweep_on(&sweep_deadlines,
+					   (int) rows >= limit && acted + left > 0, left, false);
+	return acted;
+}
+
+static bool
+end_at_deadline(TqCall *call, void *arg)
+{
+	Overdue *one = arg;
+	TqMove   move = {0};
+	TqTask   task;
+	TqQueue *queue;
+
+	if (!tq_row_find(call, one->task_id, &task) ||
+		(task.f.state != TQ_STATE_PENDING &&
+		 task.f.state != TQ_STATE_BLOCKED) ||
+		TQ_TASK_TIME(&task, TQ_COL_DEADLINE, DT_NOEND) > tq_clock_wall())
+		return false;
+	queue = tq_queue_by_id(task.f.queue_id);
+	if (queue == NULL)
+		return false;
+	move.to = TQ_STATE_DEAD;
+	move.reason = TQ_REASON_DEADLINE;
+	move.wanted = "ended at its deadline";
+	move.no_wait = true;
+	one->busy = !tq_key_try_task(call, queue, &task) ||
+				!tq_state_enter(call, queue, &task, &move);
+	return !one->busy;
+}
+
+/* Steps of workflows whose time is up. */
+static int64
+duty_timers(int limit)
+{
+	return tq_step_hooks.ring_timers(limit);
+}
+
+/* Instances of workflows that have been kept for long enough. */
+static int64
+duty_workflows(int limit)
+{
+	return tq_step_hooks.remove_ended(limit);
+}
+
+/* Roles that were renamed. */
+static int64
+duty_role_names(int limit)
+{
+	TqSpi spi;
+	int64 changed;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	changed =
+		(int64) tq_spi_run(&stmt_role_names, NULL, NULL, SPI_OK_UPDATE, 0);
+	changed +=
+		(int64) tq_spi_run(&stmt_roles_gone, NULL, NULL, SPI_OK_UPDATE, 0);
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	return changed;
+}
+
+/*
+ * May memory, which no roll-back mends, be told what this transaction sees?
+ * It must see what was committed before memory was read, with a snapshot that
+ * is taken after that, and nothing that it has done itself.
+ */
+static bool
+is_settled(void)
+{
+	return !IsolationUsesXactSnapshot() &&
+		   !TransactionIdIsValid(GetTopTransactionIdIfAny());
+}

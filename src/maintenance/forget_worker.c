@@ -1,0 +1,195 @@
+/*
+ * forget_worker.c
+ *		Rows of workers that nothing refers to any more.
+ *
+ * Tasks and changes of states name their worker by its number.  A registration
+ * that has ended for as long as taskq.retention, and a label that was not used
+ * for two hours, go when none of these refers to them:
+ *
+ * - a live task: only running ones have a worker.
+ * - a task in archive_keep: there is an index on the worker.
+ * - a task in a rotating leaf, or a change of a state: there is none, since it
+ *	 would cost every finish.  But all that these leaves hold of a worker came
+ *	 before its end, or within two hours of the time in its label, and they are
+ *	 emptied in the order of time.  So nothing in them refers to a worker whose
+ *	 last use was two hours before the oldest row there.
+ * - a task or a change that cannot be seen yet: its transaction began before
+ *	 the worker's end, or found the label in use.  So the last use must be two
+ *	 hours before the oldest transaction began.
+ *
+ * A label's row tells, to the hour, when it was last used to claim
+ * (registration.c), and here of those that hold tasks that they are used.
+ *
+ * Rows are gone through in the order of their numbers, a batch at a time,
+ * going on where the last batch ended.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/guc.h"
+#include "base/spi.h"
+#include "engine/worker.h"
+#include "maintenance/forget_worker.h"
+#include "maintenance/orphan.h"
+#include "xact/metric_note.h"
+
+/* The oldest row of a rotating leaf, and the oldest prepared transaction. */
+static TqStmt stmt_oldest = {
+	"SELECT least((SELECT min(finished_at) FROM taskq.archive"
+	"               WHERE bucket < 16),"
+	"             (SELECT min(at) FROM taskq.transition),"
+	"             (SELECT min(p.prepared) FROM pg_prepared_xacts p"
+	"                JOIN pg_database d ON d.datname = p.database"
+	"               WHERE d.oid = $1))",
+	1,
+	{OIDOID},
+	NULL};
+
+#define USE_LABELS                                                            \
+	"UPDATE taskq.worker SET registered_at = $1"                              \
+	" WHERE worker_id IN (SELECT w.worker_id FROM taskq.worker w"             \
+	"                      WHERE w.state = 3 AND w.registered_at < $2"        \
+	"                        AND w.worker_id = ANY ("
+
+static TqStmt stmt_use_labels = {
+	USE_LABELS "$3) FOR UPDATE SKIP LOCKED)",
+	3,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID},
+	NULL};
+
+/* Where the registry may miss some. */
+static TqStmt stmt_use_labels_of_all = {
+	USE_LABELS "ARRAY(SELECT t.worker_id FROM taskq.task t"
+			   "       WHERE t.state = 3)) FOR UPDATE SKIP LOCKED)",
+	2,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID},
+	NULL};
+
+/* Who has locked a label uses it. */
+static TqStmt stmt_forget = {
+	"WITH old AS MATERIALIZED (SELECT w.worker_id FROM taskq.worker w"
+	"   WHERE w.worker_id > $1 AND w.state <> 1"
+	"     AND CASE WHEN w.state = 3 THEN w.registered_at < $2"
+	"              ELSE w.ended_at < $2 AND w.ended_at < $3 END"
+	"   ORDER BY w.worker_id LIMIT $4),"
+	" kept_by_none AS MATERIALIZED (SELECT o.worker_id FROM old o"
+	"   WHERE NOT EXISTS (SELECT FROM taskq.archive_keep k"
+	"                      WHERE k.worker_id = o.worker_id"
+	"                        AND k.worker_id <> 0)),"
+	" held_by_none AS MATERIALIZED (SELECT n.worker_id FROM kept_by_none n"
+	"   WHERE NOT EXISTS (SELECT FROM taskq.task t"
+	"                      WHERE t.worker_id = n.worker_id)),"
+	" locked AS MATERIALIZED (SELECT w.worker_id FROM taskq.worker w"
+	"   WHERE w.worker_id = ANY (ARRAY(SELECT n.worker_id"
+	"                                    FROM held_by_none n))"
+	"     AND coalesce(w.ended_at, w.registered_at) < $2"
+	"     FOR UPDATE SKIP LOCKED),"
+	" gone AS (DELETE FROM taskq.worker w USING locked l"
+	"   WHERE w.worker_id = l.worker_id RETURNING w.worker_id)"
+	"SELECT (SELECT count(*) FROM gone), (SELECT max(worker_id) FROM old),"
+	"       (SELECT count(*) FROM old)",
+	4,
+	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID},
+	NULL};
+
+/* The next batch begins behind this number. */
+static int32 forget_after = 0;
+
+static void        use_labels(TimestampTz now);
+static Datum       holders(void);
+static TimestampTz oldest_of_interest(TimestampTz now);
+
+int64
+tq_forget_workers(int limit)
+{
+	TimestampTz now = tq_clock_wall();
+	TqSpi       spi;
+	Datum       args[4];
+	int64       looked;
+	int64       removed;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	use_labels(now);
+	args[0] = Int32GetDatum(forget_after);
+	args[1] = TimestampTzGetDatum(oldest_of_interest(now) - TQ_LABEL_KEPT);
+	args[2] =
+		TimestampTzGetDatum(now - (int64) tq_guc_retention * USECS_PER_SEC);
+	args[3] = Int32GetDatum(limit);
+	tq_spi_run(&stmt_forget, args, NULL, SPI_OK_SELECT, 0);
+	removed = tq_spi_int8(0, 1, 0);
+	looked = tq_spi_int8(0, 3, 0);
+	forget_after = looked < limit ? 0 : tq_spi_int4(0, 2, 0);
+	tq_spi_leave(&spi);
+	if (removed > 0)
+	{
+		tq_metrics_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
+		tq_catalog_announce_worker();
+	}
+	PopActiveSnapshot();
+	return removed;
+}
+
+/* Did the last batch end before the last row? */
+bool
+tq_forget_more(void)
+{
+	return forget_after != 0;
+}
+
+/* Labels that hold tasks are in use. */
+static void
+use_labels(TimestampTz now)
+{
+	Datum args[3];
+
+	args[0] = TimestampTzGetDatum(now);
+	args[1] = TimestampTzGetDatum(now - USECS_PER_HOUR);
+	if (!tq_registry_complete())
+	{
+		tq_spi_run(&stmt_use_labels_of_all, args, NULL, SPI_OK_UPDATE, 0);
+		return;
+	}
+	args[2] = holders();
+	tq_spi_run(&stmt_use_labels, args, NULL, SPI_OK_UPDATE, 0);
+}
+
+/* The workers that the registry knows to hold tasks, as integer[]. */
+static Datum
+holders(void)
+{
+	int        count;
+	TqRunning *all = tq_registry_all(&count);
+	int32     *workers;
+	Datum     *numbers;
+
+	count = tq_orphan_holders(all, count, &workers);
+	numbers = palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < count; i++)
+		numbers[i] = Int32GetDatum(workers[i]);
+	pfree(workers);
+	pfree(all);
+	return PointerGetDatum(construct_array(numbers, count, INT4OID,
+										   sizeof(int32), true, TYPALIGN_INT));
+}
+
+static TimestampTz
+oldest_of_interest(TimestampTz now)
+{
+	TimestampTz oldest = tq_compat_oldest_transaction(MyDatabaseId, now);
+	Datum       arg = ObjectIdGetDatum(MyDatabaseId);
+	TimestampTz other;
+
+	tq_spi_look(&stmt_oldest, &arg, NULL, 1);
+	other = tq_spi_time(0, 1, oldest);
+	return Min(oldest, other);
+}

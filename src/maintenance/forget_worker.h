@@ -1,0 +1,16 @@
+/*
+ * forget_worker.h
+ *		Rows of workers that nothing refers to any more.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FORGET_WORKER_H
+#define TQ_FORGET_WORKER_H
+
+#include "base/compat.h"
+
+/* In the current transaction, up to limit rows; returns how many. */
+extern int64 tq_forget_workers(int limit);
+extern bool  tq_forget_more(void);
+
+#endif /* TQ_FORGET_WORKER_H */

@@ -1,0 +1,207 @@
+/*
+ * notify.c
+ *		NOTIFY for queues with option notify.
+ *
+ * Producers ring the queue's bell in shared memory (shared/notify_flag.c) when they
+ * have committed; the background worker sends the NOTIFY, in a transaction
+ * of its own, at most one for each queue in NOTIFY_PAUSE.  So a NOTIFY says
+ * that something became claimable since the last one, not how much, and no
+ * commit of a producer waits for the lock that orders commits with NOTIFY.
+ *
+ * A bell stays rung while the pause lasts: whoever rings it meanwhile need
+ * not wake the worker.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "commands/async.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "maintenance/notify.h"
+#include "shared/notify_flag.h"
+
+/* Between two NOTIFYs of a queue. */
+#define NOTIFY_PAUSE INT64CONST(50000)
+
+/* A queue with the option. */
+typedef struct Channel
+{
+	int32       queue_id;
+	bool        rung; /* to be sent */
+	bool        sent; /* in the transaction at work */
+	TimestampTz last; /* dispatch clock */
+	char        name[NAMEDATALEN];
+} Channel;
+
+/* In the background worker, sorted by queue; kept until it ends. */
+static Channel *channels = NULL;
+static int      channel_count = 0;
+static uint64   channels_generation = 0;
+
+/* All bells are hung. */
+static bool hung = false;
+
+/*
+ * What is longer than a channel's name may be is told by its hash.  An
+ * option of a queue counts before that of queue '*'.
+ */
+static TqStmt stmt_channels = {
+	"SELECT q.queue_id,"
+	"       CASE WHEN octet_length('taskq_' || q.name) < 64"
+	"            THEN 'taskq_' || q.name ELSE 'taskq_' || md5(q.name) END"
+	"  FROM taskq.queue q LEFT JOIN taskq.queue a ON a.queue_id = 0"
+	" WHERE q.queue_id <> 0"
+	"   AND coalesce(q.options -> 'notify', a.options -> 'notify')"
+	"       = 'true'::jsonb"
+	" ORDER BY q.queue_id",
+	0,
+	{0},
+	NULL};
+
+static bool     is_known(void);
+static void     read_channels(void);
+static Channel *find(Channel *among, int count, int32 queue_id);
+
+/* Once, when the worker has started. */
+void
+tq_notify_start(void)
+{
+	channels_generation = 0;
+	hung = false;
+}
+
+/* Is there something to send, or to read, now? */
+bool
+tq_notify_is_due(void)
+{
+	TimestampTz now = tq_clock_dispatch();
+
+	if (!is_known())
+		return true;
+	if (tq_bell_answer_all())
+	{
+		for (int i = 0; i < channel_count; i++)
+			channels[i].rung = true;
+	}
+	for (int i = 0; i < channel_count; i++)
+	{
+		Channel *channel = &channels[i];
+
+		if (channel->last + NOTIFY_PAUSE <= now &&
+			(channel->rung || tq_bell_rung(channel->queue_id)))
+			return true;
+	}
+	return false;
+}
+
+/* A duty: send what is due, in the current transaction. */
+int64
+tq_notify_send(int limit)
+{
+	TimestampTz now = tq_clock_dispatch();
+
+	if (!is_known())
+		read_channels();
+	for (int i = 0; i < channel_count; i++)
+	{
+		Channel *channel = &channels[i];
+
+		if (channel->last + NOTIFY_PAUSE > now)
+			continue;
+		channel->rung |= tq_bell_answer(channel->queue_id);
+		if (!channel->rung)
+			continue;
+		Async_Notify(channel->name, NULL);
+		channel->sent = true;
+		TQ_FAULT_POINT("notify_send");
+	}
+	return 0; /* nothing that would be worth a line in the log */
+}
+
+/*
+ * The transaction is over.  Returns when there is more to send (dispatch
+ * clock); what was not sent is sent then.
+ */
+TimestampTz
+tq_notify_sent(bool committed)
+{
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz next = DT_NOEND;
+
+	for (int i = 0; i < channel_count; i++)
+	{
+		Channel *channel = &channels[i];
+
+		if (channel->sent)
+		{
+			channel->last = now;
+			channel->rung = !committed;
+			channel->sent = false;
+		}
+		if (channel->rung || tq_bell_rung(channel->queue_id))
+			next = Min(next, channel->last + NOTIFY_PAUSE);
+	}
+	return next;
+}
+
+/* Are the queues known as they are now, and their bells where they were? */
+static bool
+is_known(void)
+{
+	return channels_generation == tq_catalog_queue_generation() &&
+		   (!hung || tq_bell_hangs());
+}
+
+static void
+read_channels(void)
+{
+	Channel *before = channels;
+	int      before_count = channel_count;
+	Channel *found;
+	int32   *queue_ids;
+	uint64   rows;
+	TqSpi    spi;
+	uint64   generation = tq_catalog_queue_generation();
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_channels, NULL, NULL, 0);
+	found =
+		MemoryContextAllocZero(TopMemoryContext, sizeof(Channel) * (rows + 1));
+	queue_ids = palloc(sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int32    queue_id = tq_spi_int4(i, 1, 0);
+		Channel *known = find(before, before_count, queue_id);
+
+		if (known != NULL)
+			found[i] = *known;
+		found[i].queue_id = queue_ids[i] = queue_id;
+		strlcpy(found[i].name, tq_spi_text(&spi, i, 2), NAMEDATALEN);
+	}
+	hung = tq_bell_hang(queue_ids, (int) rows);
+	tq_spi_leave(&spi);
+	PopActiveSnapshot();
+	channels = found;
+	channel_count = (int) rows;
+	channels_generation = generation;
+	if (before != NULL)
+		pfree(before);
+}
+
+/* A channel begins with the number that channels are sorted by. */
+static Channel *
+find(Channel *among, int count, int32 queue_id)
+{
+	if (count == 0)
+		return NULL;
+	return bsearch(&queue_id, among, count, sizeof(Channel), tq_order_int32);
+}

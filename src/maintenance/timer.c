@@ -1,0 +1,218 @@
+/*
+ * timer.c
+ *		What becomes due by itself: tasks, and the ends of pauses.
+ *
+ * The background worker sleeps until the first task becomes due (the first
+ * entry of the index on wake_at) or the first pause ends, and then tells
+ * those who wait, as many as there are tasks, and rings the bells.
+ *
+ * All that is due at told_until or before has been told; a turn tells what
+ * lies between that and now.  Nothing is missed: a task that this turn's
+ * snapshot does not show is committed later, when its time has come, and
+ * then its commit tells; or its time is still to come, and then its commit
+ * names it to the station (tq_station_due).  A time so named may lie before
+ * told_until, if the turn was faster than the commit: from there on
+ * everything is told again, which wakes somebody for nothing at worst.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "maintenance/timer.h"
+#include "shared/notify_flag.h"
+#include "shared/running.h"
+#include "shared/waiter.h"
+#include "shared/worker_directory.h"
+
+/* When more become due at once, everybody is woken. */
+#define TELL_AT_ONCE 1000
+
+/* In the background worker; dispatch clock. */
+static TimestampTz told_until = 0;
+static TimestampTz named = DT_NOEND; /* by sessions, and not seen to yet */
+static TimestampTz next_task = DT_NOBEGIN; /* DT_NOBEGIN: not known */
+static TimestampTz next_pause_end = DT_NOEND;
+
+/* What is known of pauses is as of this announcement. */
+static uint64 pauses_generation = 0;
+
+static TqStmt stmt_due = {
+	"SELECT lane_id, available_at, task_id, queue_id, priority::integer"
+	"  FROM taskq.task"
+	" WHERE wake_at > $1 AND wake_at <= $2 AND state = 1"
+	" ORDER BY wake_at LIMIT $3",
+	3,
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID},
+	NULL};
+
+static TqStmt stmt_next = {"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
+						   " ORDER BY wake_at LIMIT 1",
+						   1,
+						   {TIMESTAMPTZOID},
+						   NULL};
+
+static TqStmt stmt_pauses = {
+	"SELECT queue_id, paused_until FROM taskq.queue"
+	" WHERE paused_at IS NOT NULL AND paused_until > $1"
+	" ORDER BY paused_until",
+	1,
+	{TIMESTAMPTZOID},
+	NULL};
+
+static void        tell_tasks(TimestampTz from, TimestampTz now);
+static TimestampTz first_task(TimestampTz now);
+static void        tell_pauses(TimestampTz from, TimestampTz now);
+
+/*
+ * Once, when the worker has started: what became due while there was none,
+ * nobody has told.
+ */
+void
+tq_timer_start(void)
+{
+	told_until = tq_clock_dispatch();
+	named = next_pause_end = DT_NOEND;
+	next_task = DT_NOBEGIN;
+	pauses_generation = 0;
+	tq_waiter_wake_database();
+	tq_bell_ring_all();
+}
+
+/* Sessions have named this time. */
+void
+tq_timer_told(TimestampTz at)
+{
+	named = Min(named, at);
+}
+
+/* Is there something to tell now?  Also in the middle of a long turn. */
+bool
+tq_timer_is_due(void)
+{
+	tq_timer_told(tq_station_told());
+	return Min(tq_timer_next(), named) <= tq_clock_dispatch();
+}
+
+/* A duty: tell what has become due, and look when the next will. */
+int64
+tq_timer_tell(int limit)
+{
+	TimestampTz now = tq_clock_dispatch();
+	TimestampTz from = Min(told_until, named - 1);
+	bool        due = Min(next_task, named) <= now;
+	uint64      generation = tq_catalog_queue_generation();
+
+	TQ_FAULT_POINT("timer_tell");
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (next_task <= now && next_task != DT_NOBEGIN)
+		tq_registry_timer_fired();
+	if (due)
+		tell_tasks(from, now);
+	next_task = first_task(now);
+	if (due || next_pause_end <= now || pauses_generation != generation)
+		tell_pauses(from, now);
+	pauses_generation = generation; /* as it was before the look */
+	PopActiveSnapshot();
+	told_until = now;
+	named = DT_NOEND;
+	return 0; /* nothing that would be worth a line in the log */
+}
+
+/* When there will be something to tell. */
+TimestampTz
+tq_timer_next(void)
+{
+	return Min(next_task, next_pause_end);
+}
+
+/* Tasks that have become due. */
+static void
+tell_tasks(TimestampTz from, TimestampTz now)
+{
+	static TqPlace places[TELL_AT_ONCE];
+
+	Datum  args[3];
+	uint64 rows;
+	TqSpi  spi;
+
+	args[0] = TimestampTzGetDatum(from);
+	args[1] = TimestampTzGetDatum(now);
+	args[2] = Int32GetDatum(TELL_AT_ONCE);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_due, args, NULL, 0);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		places[i].lane_id = tq_spi_int8(i, 1, 0);
+		places[i].available_at = tq_spi_time(i, 2, DT_NOEND);
+		places[i].task_id = tq_spi_int8(i, 3, 0);
+		places[i].queue_id = tq_spi_int4(i, 4, 0);
+		places[i].priority = (int16) tq_spi_int4(i, 5, 0);
+	}
+	tq_spi_leave(&spi);
+	if (rows >= TELL_AT_ONCE)
+	{
+		tq_waiter_wake_database();
+		tq_bell_ring_all();
+		return;
+	}
+	tq_waiter_wake_places(places, (int) rows);
+	tq_bell_ring_places(places, (int) rows);
+}
+
+/* When the next task becomes due. */
+static TimestampTz
+first_task(TimestampTz now)
+{
+	TimestampTz first = DT_NOEND;
+	Datum       arg = TimestampTzGetDatum(now);
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_next, &arg, NULL, 1) > 0)
+		first = tq_spi_time(0, 1, DT_NOEND);
+	tq_spi_leave(&spi);
+	return first;
+}
+
+/*
+ * Pauses that have ended; and when the next one will.  After an error what
+ * was known is still what is to be told.
+ */
+static void
+tell_pauses(TimestampTz from, TimestampTz now)
+{
+	Datum       arg = TimestampTzGetDatum(from);
+	TimestampTz next = DT_NOEND;
+	uint64      rows;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_pauses, &arg, NULL, 0);
+	for (uint64 i = 0; i < rows && next == DT_NOEND; i++)
+	{
+		int32 queue_id = tq_spi_int4(i, 1, 0);
+
+		if (tq_spi_time(i, 2, DT_NOEND) > now)
+			next = tq_spi_time(i, 2, DT_NOEND);
+		else if (queue_id == 0)
+		{
+			tq_waiter_wake_database();
+			tq_bell_ring_all();
+		}
+		else
+		{
+			tq_waiter_wake_queue(queue_id);
+			tq_bell_ring(queue_id);
+		}
+	}
+	tq_spi_leave(&spi);
+	next_pause_end = next;
+}

@@ -1,0 +1,111 @@
+/*
+ * wake_turn.c
+ *		In the background worker: who waits or listens is told in time.
+ *
+ * Timers (timer.c) wake sessions that wait, NOTIFY (notify.c) those that
+ * listen.  Neither must be late because a turn takes long: both are seen to
+ * between any two batches of duties.  Nor because something else fails, a
+ * duty or the other of the two: each has a pause of its own after an error.
+ * Until that is over it is not tried, however often the worker is woken, and
+ * nothing is forgotten: what was not told stays to be told.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "maintenance/batch_run.h"
+#include "maintenance/notify.h"
+#include "maintenance/timer.h"
+#include "maintenance/wake_turn.h"
+
+typedef struct Teller
+{
+	const char *what;
+	TqDuty      tell;
+	int64       pause; /* after the next error */
+	TimestampTz again; /* after the last one: not before; dispatch clock */
+} Teller;
+
+static Teller timers = {"timers", tq_timer_tell};
+static Teller notify = {"notify", tq_notify_send};
+
+/* When there is more to NOTIFY. */
+static TimestampTz next_notify = DT_NOEND;
+
+static void reset(Teller *teller);
+static bool may_try(const Teller *teller);
+static bool try_to_tell(Teller *teller);
+
+/* Once, when the worker has started. */
+void
+tq_wakes_start(void)
+{
+	tq_timer_start();
+	tq_notify_start();
+	reset(&timers);
+	reset(&notify);
+	next_notify = DT_NOEND;
+}
+
+/*
+ * A turn begins; sessions have named this time.  Timers are looked at in any
+ * case: what they know of pauses may have changed.
+ */
+void
+tq_wakes_turn(TimestampTz told)
+{
+	tq_timer_told(told);
+	if (may_try(&timers))
+		(void) try_to_tell(&timers);
+}
+
+/* Tell what there is to tell now.  Also in the middle of a long turn. */
+void
+tq_wakes_tend(void)
+{
+	if (may_try(&timers) && tq_timer_is_due())
+		(void) try_to_tell(&timers);
+	if (may_try(&notify))
+		next_notify =
+			tq_notify_sent(!tq_notify_is_due() || try_to_tell(&notify));
+}
+
+/* When there will be something to tell. */
+TimestampTz
+tq_wakes_next(void)
+{
+	return Min(may_try(&timers) ? tq_timer_next() : timers.again,
+			   may_try(&notify) ? next_notify : notify.again);
+}
+
+static void
+reset(Teller *teller)
+{
+	teller->pause = TQ_ATTEMPT_PAUSE_FIRST;
+	teller->again = DT_NOBEGIN;
+}
+
+static bool
+may_try(const Teller *teller)
+{
+	return teller->again <= tq_clock_dispatch();
+}
+
+/* False: it met an error, and pauses. */
+static bool
+try_to_tell(Teller *teller)
+{
+	int64 acted;
+
+	if (tq_attempt_run(teller->what, teller->tell, 1, &acted))
+	{
+		reset(teller);
+		return true;
+	}
+	teller->again = tq_clock_dispatch() + teller->pause;
+	teller->pause = Min(teller->pause * 2, TQ_ATTEMPT_PAUSE_LAST);
+	return false;
+}

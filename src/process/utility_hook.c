@@ -1,0 +1,774 @@
+/*
+ * utility_hook.c
+ *		Commands that concern the background workers.
+ *
+ * DROP DATABASE, ALTER DATABASE ... RENAME and SET TABLESPACE, and CREATE
+ * DATABASE with the template, want nobody else in a database, and would wait
+ * five seconds for the background worker and then fail.  So before they
+ * start, the worker is asked to leave, and this session waits until it has.
+ * Likewise for commands that drop or update the extension: they lock its
+ * tables one after the other, and could deadlock with a worker at work.
+ *
+ * The database is kept clear until the transaction that asked for it has
+ * ended: before that its locks and its effects do not let a worker in.  When
+ * a command on a database fails, the worker is let in at once.  SET
+ * TABLESPACE commits halfway; that commit does not count.
+ *
+ * Only roles that may run the command get that far: somebody else's attempt
+ * disturbs no worker.  Which of its conditions fails is for the command
+ * itself to say.
+ *
+ * Other commands make a worker look, once they have committed: CREATE
+ * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
+ * extension, and a COPY that restores tables of it.
+ *
+ * COMMIT PREPARED and ROLLBACK PREPARED are reported to the core, also when
+ * they end by an error: they change the state of the transaction in their
+ * middle, and what comes after that, of the server or of others' hooks, can
+ * fail or end the session.
+ *
+ * All that happens when the transaction has released its locks, not earlier
+ * at its commit: only then other processes have been told that what they
+ * keep of the catalog is no longer valid.  Nothing may fail there; what it
+ * needs has been allocated before.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_namespace.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+#include "nodes/parsenodes.h"
+#include "pgstat.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/syscache.h"
+
+#include "base/clock.h"
+#include "base/debug.h"
+#include "command/activate.h"
+#include "process/utility_hook.h"
+#include "shared/counter.h"
+#include "shared/shmem.h"
+#include "shared/worker_directory.h"
+#include "xact/xact.h"
+
+#define LEAVE_CEILING 5000 /* ms, for a worker to leave */
+#define LEAVE_LOOK 10      /* ms between two looks whether it has */
+#define LEAVE_PATIENCE 100 /* ms until its work is cancelled, and again */
+
+/* OIDs of databases, in TopMemoryContext. */
+typedef struct Databases
+{
+	Oid *oids;
+	int  count;
+	int  room;
+} Databases;
+
+/* The extension in this database. */
+typedef struct Extension
+{
+	Oid owner;
+	Oid schema;
+	Oid schema_owner;
+} Extension;
+
+static ProcessUtility_hook_type previous_hook = NULL;
+
+/* Databases kept clear by this transaction, each as often as it is here. */
+static Databases held;
+
+/* Where a worker shall look when this transaction has committed. */
+static Databases visits;
+
+/* The transaction that is about to commit leaves no extension here. */
+static bool dropped_here = false;
+
+/* What this session is doing to a prepared transaction. */
+static enum {
+	ENDING_NOTHING,
+	ENDING_BY_COMMIT,
+	ENDING_BY_ROLLBACK
+} ending = ENDING_NOTHING;
+
+/* Commands on databases at work; a commit meanwhile is not the last one. */
+static int commands = 0;
+
+static void process_utility(PlannedStmt *pstmt, const char *query_string,
+							bool read_only_tree, ProcessUtilityContext context,
+							ParamListInfo params, QueryEnvironment *query_env,
+							DestReceiver *dest, QueryCompletion *qc);
+static void run(PlannedStmt *pstmt, const char *query_string,
+				bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc);
+static void run_prepared(PlannedStmt *pstmt, const char *query_string,
+						 bool read_only_tree, ProcessUtilityContext context,
+						 ParamListInfo params, QueryEnvironment *query_env,
+						 DestReceiver *dest, QueryCompletion *qc);
+static bool is_database_command(Node *command);
+static bool sets_tablespace(AlterDatabaseStmt *alter);
+static void before_command(Node *command);
+static void before_drop(DropStmt *drop);
+static void before_drop_owned(DropOwnedStmt *drop);
+static void before_create(CreatedbStmt *create);
+static void after_command(Node *command);
+static bool may_drop_extension(Node *command);
+static bool loads_rows(CopyStmt *copy);
+static void before_prepared(bool commits);
+static void after_prepared(void);
+static void prepared_failed(int code, Datum arg);
+static bool is_refusal(int code);
+static void before_extension(void);
+static bool is_database_owner(Oid dboid, bool *is_template);
+static bool may_create_databases(void);
+static bool read_extension(Extension *extension);
+static void keep_out(Oid dboid);
+static void wait_until_gone(Oid dboid);
+static void visit(Oid dboid);
+static void make_room(Databases *databases);
+static bool is_held(Oid dboid);
+static void release(int keep);
+static void command_failed(int code, Datum arg);
+static void at_end(XactEvent event, void *arg);
+static void resources_released(ResourceReleasePhase phase, bool is_commit,
+							   bool is_top_level, void *arg);
+
+/* While the library is preloaded. */
+void
+tq_utility_init(void)
+{
+	previous_hook = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+	RegisterXactCallback(at_end, NULL);
+	RegisterResourceReleaseCallback(resources_released, NULL);
+}
+
+static void
+process_utility(PlannedStmt *pstmt, const char *query_string,
+				bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *query_env,
+				DestReceiver *dest, QueryCompletion *qc)
+{
+	Node *command = pstmt->utilityStmt;
+	int   held_before = held.count;
+
+	/* The command may be gone when a transaction has ended. */
+	if (IsA(command, TransactionStmt))
+	{
+		TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
+
+		if (kind == TRANS_STMT_COMMIT_PREPARED ||
+			kind == TRANS_STMT_ROLLBACK_PREPARED)
+		{
+			before_prepared(kind == TRANS_STMT_COMMIT_PREPARED);
+			run_prepared(pstmt, query_string, read_only_tree, context, params,
+						 query_env, dest, qc);
+			after_prepared();
+		}
+		else
+			run(pstmt, query_string, read_only_tree, context, params,
+				query_env, dest, qc);
+		return;
+	}
+
+	if (!tq_shmem_ready() || RecoveryInProgress())
+	{
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+		return;
+	}
+
+	if (is_database_command(command))
+	{
+		commands++;
+		PG_ENSURE_ERROR_CLEANUP(command_failed, Int32GetDatum(held_before));
+		{
+			before_command(command);
+			run(pstmt, query_string, read_only_tree, context, params,
+				query_env, dest, qc);
+		}
+		PG_END_ENSURE_ERROR_CLEANUP(command_failed,
+									Int32GetDatum(held_before));
+		commands--;
+	}
+	else
+	{
+		before_command(command);
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+	}
+	after_command(command);
+}
+
+static void
+run(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+	ProcessUtilityContext context, ParamListInfo params,
+	QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (previous_hook)
+		previous_hook(pstmt, query_string, read_only_tree, context, params,
+					  query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+}
+
+/* The same for a command that ends a prepared transaction. */
+static void
+run_prepared(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *query_env, DestReceiver *dest,
+			 QueryCompletion *qc)
+{
+	PG_TRY();
+	{
+		run(pstmt, query_string, read_only_tree, context, params, query_env,
+			dest, qc);
+		TQ_FAULT_POINT("prepared_ended");
+	}
+	PG_CATCH();
+	{
+		if (!is_refusal(geterrcode()))
+			prepared_failed(0, (Datum) 0);
+		ending = ENDING_NOTHING;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * The commands that want nobody else in a database.  They are guarded by a
+ * callback at exit, too, which is not for commands that run others: what is
+ * registered inside must be gone at its end.
+ */
+static bool
+is_database_command(Node *command)
+{
+	switch (nodeTag(command))
+	{
+		case T_CreatedbStmt:
+		case T_DropdbStmt:
+			return true;
+		case T_RenameStmt:
+			return ((RenameStmt *) command)->renameType == OBJECT_DATABASE;
+		case T_AlterDatabaseStmt:
+			return sets_tablespace((AlterDatabaseStmt *) command);
+		default:
+			return false;
+	}
+}
+
+static bool
+sets_tablespace(AlterDatabaseStmt *alter)
+{
+	ListCell *cell;
+
+	foreach (cell, alter->options)
+	{
+		if (strcmp(((DefElem *) lfirst(cell))->defname, "tablespace") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Send away the worker that would be in the command's way. */
+static void
+before_command(Node *command)
+{
+	const char *name = NULL;
+	Oid         dboid;
+	bool        is_template;
+
+	switch (nodeTag(command))
+	{
+		case T_CreatedbStmt:
+			before_create((CreatedbStmt *) command);
+			break;
+		case T_DropdbStmt:
+			name = ((DropdbStmt *) command)->dbname;
+			break;
+		case T_RenameStmt:
+			if (((RenameStmt *) command)->renameType == OBJECT_DATABASE &&
+				may_create_databases())
+				name = ((RenameStmt *) command)->subname;
+			break;
+		case T_AlterDatabaseStmt:
+			if (sets_tablespace((AlterDatabaseStmt *) command))
+				name = ((AlterDatabaseStmt *) command)->dbname;
+			break;
+		case T_DropStmt:
+			before_drop((DropStmt *) command);
+			break;
+		case T_DropOwnedStmt:
+			before_drop_owned((DropOwnedStmt *) command);
+			break;
+		case T_AlterExtensionStmt:
+			if (strcmp(((AlterExtensionStmt *) command)->extname, "taskq") ==
+				0)
+				before_extension();
+			break;
+		default:
+			break;
+	}
+	if (name == NULL)
+		return;
+	dboid = get_database_oid(name, true);
+	if (OidIsValid(dboid) && is_database_owner(dboid, &is_template))
+		keep_out(dboid);
+}
+
+/* CREATE DATABASE: the template's worker. */
+static void
+before_create(CreatedbStmt *create)
+{
+	const char *name = "template1";
+	Oid         dboid;
+	bool        is_template = false;
+	ListCell   *cell;
+
+	foreach (cell, create->options)
+	{
+		DefElem *option = lfirst(cell);
+
+		if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+			name = defGetString(option);
+	}
+	dboid = get_database_oid(name, true);
+	if (OidIsValid(dboid) && may_create_databases() &&
+		(is_database_owner(dboid, &is_template) || is_template))
+		keep_out(dboid);
+}
+
+/* DROP EXTENSION taskq, and DROP SCHEMA ... CASCADE of the one it is in. */
+static void
+before_drop(DropStmt *drop)
+{
+	Extension extension;
+	ListCell *cell;
+
+	if (drop->removeType == OBJECT_EXTENSION)
+	{
+		foreach (cell, drop->objects)
+		{
+			if (strcmp(strVal(lfirst(cell)), "taskq") == 0)
+			{
+				before_extension();
+				return;
+			}
+		}
+	}
+	else if (drop->removeType == OBJECT_SCHEMA &&
+			 drop->behavior == DROP_CASCADE && read_extension(&extension) &&
+			 has_privs_of_role(GetUserId(), extension.schema_owner))
+	{
+		foreach (cell, drop->objects)
+		{
+			if (get_namespace_oid(strVal(lfirst(cell)), true) ==
+				extension.schema)
+			{
+				keep_out(MyDatabaseId);
+				return;
+			}
+		}
+	}
+}
+
+/* DROP OWNED BY the role that the extension or its schema belongs to. */
+static void
+before_drop_owned(DropOwnedStmt *drop)
+{
+	Extension extension;
+	ListCell *cell;
+
+	if (!read_extension(&extension))
+		return;
+	foreach (cell, drop->roles)
+	{
+		Oid role = get_rolespec_oid(lfirst(cell), true);
+
+		if (OidIsValid(role) &&
+			(role == extension.owner || role == extension.schema_owner) &&
+			has_privs_of_role(GetUserId(), role))
+		{
+			keep_out(MyDatabaseId);
+			return;
+		}
+	}
+}
+
+/* The extension is going to be dropped or changed. */
+static void
+before_extension(void)
+{
+	Extension extension;
+
+	if (read_extension(&extension) &&
+		has_privs_of_role(GetUserId(), extension.owner))
+		keep_out(MyDatabaseId);
+}
+
+/* Note where a worker shall look once this transaction has committed. */
+static void
+after_command(Node *command)
+{
+	Extension extension;
+
+	switch (nodeTag(command))
+	{
+		case T_CreateExtensionStmt:
+			/* Another extension may have brought it along. */
+			if (read_extension(&extension))
+				visit(MyDatabaseId);
+			break;
+		case T_CreatedbStmt:
+			visit(get_database_oid(((CreatedbStmt *) command)->dbname, true));
+			break;
+		case T_AlterDatabaseStmt:
+			visit(get_database_oid(((AlterDatabaseStmt *) command)->dbname,
+								   true));
+			break;
+		case T_DropStmt:
+		case T_DropOwnedStmt:
+			if (may_drop_extension(command) &&
+				tq_station_worker(MyDatabaseId, NULL))
+				visit(MyDatabaseId);
+			break;
+		case T_CopyStmt:
+			if (loads_rows((CopyStmt *) command) &&
+				read_extension(&extension) && tq_instance_rows_loaded())
+				visit(MyDatabaseId);
+			break;
+		default:
+			break;
+	}
+}
+
+static bool
+may_drop_extension(Node *command)
+{
+	DropStmt *drop = (DropStmt *) command;
+
+	return IsA(command, DropOwnedStmt) || drop->behavior == DROP_CASCADE ||
+		   drop->removeType == OBJECT_EXTENSION;
+}
+
+/* pg_restore: from now on this database is a copy that must be still. */
+static bool
+loads_rows(CopyStmt *copy)
+{
+	return copy->is_from && copy->relation != NULL &&
+		   copy->relation->schemaname != NULL &&
+		   strcmp(copy->relation->schemaname, "taskq") == 0;
+}
+
+/*
+ * A prepared transaction is going to be ended; the session may end with it.
+ * (What PG_ENSURE_ERROR_CLEANUP registers it could not take back: the server
+ * registers something inside.)
+ */
+static void
+before_prepared(bool commits)
+{
+	static bool registered = false;
+
+	if (!registered)
+		before_shmem_exit(prepared_failed, (Datum) 0);
+	registered = true;
+	ending = commits ? ENDING_BY_COMMIT : ENDING_BY_ROLLBACK;
+}
+
+/*
+ * A prepared transaction has ended.  It may have claimed tasks; and it may
+ * have created the extension.
+ */
+static void
+after_prepared(void)
+{
+	Extension extension;
+	bool      committed = ending == ENDING_BY_COMMIT;
+
+	tq_xact_prepared_ended();
+	ending = ENDING_NOTHING;
+	if (committed && !tq_station_worker(MyDatabaseId, NULL) &&
+		read_extension(&extension))
+		tq_station_visit(MyDatabaseId);
+}
+
+/*
+ * The command has ended by an error, or with the session, if it was at work;
+ * who knows whether the transaction had ended.  Nothing here may fail: whether
+ * the extension is there a worker finds out.
+ */
+static void
+prepared_failed(int code, Datum arg)
+{
+	if (ending == ENDING_NOTHING)
+		return;
+	tq_xact_prepared_ended();
+	if (ending == ENDING_BY_COMMIT && !tq_station_worker(MyDatabaseId, NULL))
+		tq_station_visit(MyDatabaseId);
+}
+
+/*
+ * Errors with which such a command refuses to begin: the transaction is
+ * unknown, another one's, being ended, of another database, or the command is
+ * in a transaction block or on a standby.  Whoever makes them must not make
+ * others forget what they know.
+ */
+static bool
+is_refusal(int code)
+{
+	return code == ERRCODE_UNDEFINED_OBJECT ||
+		   code == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		   code == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ||
+		   code == ERRCODE_FEATURE_NOT_SUPPORTED ||
+		   code == ERRCODE_ACTIVE_SQL_TRANSACTION ||
+		   code == ERRCODE_READ_ONLY_SQL_TRANSACTION;
+}
+
+/* Does the database belong to the current user? */
+static bool
+is_database_owner(Oid dboid, bool *is_template)
+{
+	HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	Form_pg_database form;
+	bool             is_owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_database) GETSTRUCT(tuple);
+	is_owner = has_privs_of_role(GetUserId(), form->datdba);
+	*is_template = form->datistemplate;
+	ReleaseSysCache(tuple);
+	return is_owner;
+}
+
+static bool
+may_create_databases(void)
+{
+	HeapTuple tuple;
+	bool      may = superuser();
+
+	if (may)
+		return true;
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		may = ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return may;
+}
+
+/* Where and whose the extension is; false when it is not here. */
+static bool
+read_extension(Extension *extension)
+{
+	Relation    rel = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple   tuple;
+	bool        found;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum("taskq"));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		Form_pg_extension form = (Form_pg_extension) GETSTRUCT(tuple);
+
+		extension->owner = form->extowner;
+		extension->schema = form->extnamespace;
+		extension->schema_owner = InvalidOid;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	if (!found)
+		return false;
+
+	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(extension->schema));
+	if (HeapTupleIsValid(tuple))
+	{
+		extension->schema_owner =
+			((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+		ReleaseSysCache(tuple);
+	}
+	return true;
+}
+
+/*
+ * Keep the database clear until this transaction ends, and wait until its
+ * worker has left.  After five seconds the command tries its luck.
+ */
+static void
+keep_out(Oid dboid)
+{
+	make_room(&held);
+	if (!tq_station_keep_out_begin(dboid))
+		return;
+	held.oids[held.count++] = dboid;
+	wait_until_gone(dboid);
+}
+
+/*
+ * Nobody tells when a process has left the list of those that the command
+ * will look at; it does so a moment after it has left its station.  Hence
+ * the short looks.
+ */
+static void
+wait_until_gone(Oid dboid)
+{
+	int64 start = tq_clock_monotonic();
+	int64 patience = LEAVE_PATIENCE;
+
+	for (;;)
+	{
+		int64 waited = (tq_clock_monotonic() - start) / 1000;
+		int   pid;
+
+		if (!tq_station_last_worker(dboid, &pid))
+		{
+			PGPROC *proc = BackendPidGetProc(pid);
+
+			if (proc == NULL || proc->databaseId != dboid)
+				return;
+		}
+		else if (waited >= patience)
+		{
+			tq_station_interrupt(dboid);
+			patience += LEAVE_PATIENCE;
+		}
+		if (waited >= LEAVE_CEILING)
+			return;
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LEAVE_LOOK, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* When this transaction has committed, a worker shall look there. */
+static void
+visit(Oid dboid)
+{
+	for (int i = 0; i < visits.count; i++)
+		if (visits.oids[i] == dboid)
+			return;
+	make_room(&visits);
+	visits.oids[visits.count++] = dboid;
+}
+
+/* Room for one more, for the rest of this session. */
+static void
+make_room(Databases *databases)
+{
+	if (databases->oids == NULL)
+	{
+		databases->oids =
+			MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * 8);
+		databases->room = 8;
+	}
+	else if (databases->count == databases->room)
+	{
+		databases->oids =
+			repalloc(databases->oids, sizeof(Oid) * databases->room * 2);
+		databases->room *= 2;
+	}
+}
+
+static bool
+is_held(Oid dboid)
+{
+	for (int i = 0; i < held.count; i++)
+		if (held.oids[i] == dboid)
+			return true;
+	return false;
+}
+
+/* Let workers back in, but for the first so many databases. */
+static void
+release(int keep)
+{
+	while (held.count > keep)
+		tq_station_keep_out_end(held.oids[--held.count]);
+}
+
+/* A command on a database has ended by an error, or with the session. */
+static void
+command_failed(int code, Datum arg)
+{
+	commands--;
+	release(DatumGetInt32(arg));
+}
+
+/*
+ * The transaction is about to end, or has.  What is to be seen elsewhere
+ * waits for resources_released.
+ */
+static void
+at_end(XactEvent event, void *arg)
+{
+	Extension extension;
+
+	if (commands > 0)
+		return;
+	if (event == XACT_EVENT_PRE_COMMIT)
+	{
+		dropped_here = is_held(MyDatabaseId) && !read_extension(&extension);
+		/* what others have done there must not be told after its end */
+		if (dropped_here)
+			tq_counter_wait_for_ended();
+	}
+	else if (event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
+	{
+		dropped_here = false;
+		visits.count = 0;
+	}
+}
+
+/*
+ * The transaction has ended, others have been told what is no longer valid
+ * in their caches, and its locks are free: now a worker that looks sees what
+ * it has done.  Nothing here may fail.
+ */
+static void
+resources_released(ResourceReleasePhase phase, bool is_commit,
+				   bool is_top_level, void *arg)
+{
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level ||
+		(is_commit && commands > 0))
+		return;
+	if (is_commit && dropped_here)
+	{
+		tq_shmem_forget_database(MyDatabaseId);
+		tq_station_dropped(MyDatabaseId);
+	}
+	dropped_here = false;
+	release(0);
+	for (int i = 0; is_commit && i < visits.count; i++)
+		tq_station_visit(visits.oids[i]);
+	visits.count = 0;
+}

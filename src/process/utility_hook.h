@@ -1,0 +1,14 @@
+/*
+ * utility_hook.h
+ *		Commands that concern the background workers.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_UTILITY_HOOK_H
+#define TQ_UTILITY_HOOK_H
+
+#include "base/compat.h"
+
+extern void tq_utility_init(void);
+
+#endif /* TQ_UTILITY_HOOK_H */

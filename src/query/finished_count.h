@@ -1,0 +1,26 @@
+/*
+ * finished_count.h
+ *		How many finished tasks there are.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FINISHED_COUNT_H
+#define TQ_FINISHED_COUNT_H
+
+#include "base/compat.h"
+
+#include "datatype/timestamp.h"
+
+typedef struct TqFinished
+{
+	int32 queue_id;
+	int64 done;
+	int64 dead;
+} TqFinished;
+
+extern int64       tq_finished_count(int limit);
+extern TqFinished *tq_finished_read(int *count, TimestampTz *as_of);
+extern bool        tq_finished_settle(int leaf);
+extern void        tq_finished_cleaned(int leaf);
+
+#endif /* TQ_FINISHED_COUNT_H */

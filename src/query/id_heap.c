@@ -1,0 +1,130 @@
+/*
+ * id_heap.c
+ *		The best few of many ids: a heap of bounded size.
+ *
+ * Tables and ranges of indexes are read one after the other; each is left as
+ * soon as its next id is worse than all that are kept already.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "query/id_heap.h"
+
+static bool is_worse(const TqPage *page, int64 a, int64 b);
+static void sift_up(TqPage *page, int i);
+static void sift_down(TqPage *page, int i);
+static void swap(TqPage *page, int i, int j);
+static int  compare_rising(const void *a, const void *b);
+static int  compare_falling(const void *a, const void *b);
+
+void
+tq_page_init(TqPage *page, int max, bool backward)
+{
+	memset(page, 0, sizeof(*page));
+	page->max = max;
+	page->backward = backward;
+	page->room = Min(max, 64);
+	page->rows = palloc(sizeof(TqFound) * page->room);
+}
+
+/* Would a task of this id be kept? */
+bool
+tq_page_wants(const TqPage *page, int64 task_id)
+{
+	return page->count < page->max ||
+		   is_worse(page, page->rows[0].task_id, task_id);
+}
+
+void
+tq_page_add(TqPage *page, const TqFound *found)
+{
+	if (page->count < page->max)
+	{
+		if (page->count == page->room)
+		{
+			page->room = Min(page->room * 2, page->max);
+			page->rows =
+				repalloc_huge(page->rows, sizeof(TqFound) * page->room);
+		}
+		page->rows[page->count] = *found;
+		sift_up(page, page->count++);
+		return;
+	}
+	page->dropped = true;
+	if (is_worse(page, page->rows[0].task_id, found->task_id))
+	{
+		page->rows[0] = *found;
+		sift_down(page, 0);
+	}
+}
+
+/* The best first; no heap any more. */
+void
+tq_page_sort(TqPage *page)
+{
+	qsort(page->rows, page->count, sizeof(TqFound),
+		  page->backward ? compare_falling : compare_rising);
+}
+
+static bool
+is_worse(const TqPage *page, int64 a, int64 b)
+{
+	return page->backward ? a < b : a > b;
+}
+
+static void
+sift_up(TqPage *page, int i)
+{
+	while (i > 0 && is_worse(page, page->rows[i].task_id,
+							 page->rows[(i - 1) / 2].task_id))
+	{
+		swap(page, i, (i - 1) / 2);
+		i = (i - 1) / 2;
+	}
+}
+
+static void
+sift_down(TqPage *page, int i)
+{
+	for (;;)
+	{
+		int worst = i;
+
+		for (int child = 2 * i + 1; child <= 2 * i + 2; child++)
+		{
+			if (child < page->count &&
+				is_worse(page, page->rows[child].task_id,
+						 page->rows[worst].task_id))
+				worst = child;
+		}
+		if (worst == i)
+			return;
+		swap(page, i, worst);
+		i = worst;
+	}
+}
+
+static void
+swap(TqPage *page, int i, int j)
+{
+	TqFound row = page->rows[i];
+
+	page->rows[i] = page->rows[j];
+	page->rows[j] = row;
+}
+
+static int
+compare_rising(const void *a, const void *b)
+{
+	int64 x = ((const TqFound *) a)->task_id;
+	int64 y = ((const TqFound *) b)->task_id;
+
+	return x < y ? -1 : x > y;
+}
+
+static int
+compare_falling(const void *a, const void *b)
+{
+	return compare_rising(b, a);
+}

@@ -1,0 +1,451 @@
+/*
+ * queue_counts.c
+ *		How many tasks a queue has, for the view of queues.
+ *
+ * Live tasks are counted in shared memory (shared/counter.c).  Where that is
+ * not there, or on a standby, rows are counted.  Finished ones are counted
+ * here while they are few, else by a duty (finished_count.c).
+ *
+ * What needs one reading for all queues is read at the first call of a
+ * statement and kept for its other calls.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "storage/lmgr.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/clock.h"
+#include "base/compare.h"
+#include "base/spi.h"
+#include "cache/role.h"
+#include "engine/dispatch.h"
+#include "engine/limit.h"
+#include "query/finished_count.h"
+#include "query/not_due.h"
+#include "query/task_get.h"
+#include "query/task_page.h"
+#include "shared/running.h"
+#include "shared/shmem.h"
+#include "shared/waiter.h"
+
+#define FEW 50 /* finished tasks of a state, which are counted at once */
+
+PG_FUNCTION_INFO_V1(taskq_queue_numbers);
+PG_FUNCTION_INFO_V1(taskq_worker_running);
+
+/* Results, in their order. */
+typedef enum NumberColumn
+{
+	RESULT_PENDING,
+	RESULT_READY,
+	RESULT_BLOCKED,
+	RESULT_RUNNING,
+	RESULT_SUSPENDED,
+	RESULT_DONE,
+	RESULT_DEAD,
+	RESULT_COUNTED_AT,
+	RESULT_OLDEST_READY_AGE,
+	RESULT_ACTIVE_WORKERS,
+	RESULT_RATES,
+	RESULT_WAITERS,
+	RESULTS
+} NumberColumn;
+
+/* A number of one queue, or of one worker. */
+typedef struct Number
+{
+	int32 id;
+	int64 count;
+} Number;
+
+typedef struct LiveNumber
+{
+	int32 queue_id;
+	int64 live[TQ_LIVE_STATES];
+} LiveNumber;
+
+/* What is kept from call to call of a statement; each sorted by queue. */
+typedef struct Known
+{
+	TqNotDue   *not_due; /* a due time is watched for pending tasks alone */
+	int         not_due_count;
+	Number     *workers;
+	int         workers_count;
+	LiveNumber *live; /* by rows; NULL: not needed yet */
+	int         live_count;
+	TqFinished *finished;
+	int         finished_count;
+	TimestampTz finished_as_of; /* 0: never */
+} Known;
+
+static TqStmt stmt_live = {
+	"SELECT queue_id, count(*) FILTER (WHERE state = 1),"
+	"       count(*) FILTER (WHERE state = 2),"
+	"       count(*) FILTER (WHERE state = 3),"
+	"       count(*) FILTER (WHERE state = 4)"
+	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_held = {
+	"SELECT worker_id, count(*) FROM taskq.task"
+	" WHERE state = 3 AND worker_id <> 0 GROUP BY worker_id"
+	" ORDER BY worker_id",
+	0,
+	{0},
+	NULL};
+
+static TqStmt stmt_workers = {
+	"SELECT queue_id, count(DISTINCT worker_id) FROM taskq.task"
+	" WHERE state = 3 AND worker_id <> 0 GROUP BY queue_id ORDER BY queue_id",
+	0,
+	{0},
+	NULL};
+
+static Known  *known_of(FunctionCallInfo fcinfo);
+static void    put_live(Known *known, int32 queue_id, Datum *values);
+static void    put_finished(Known *known, int32 queue_id, Datum *values,
+							bool *nulls);
+static int64   count_few(int32 queue_id, TqState state);
+static void    put_oldest(const TqQueue *queue, Datum *values, bool *nulls);
+static void    put_rates(const TqQueue *queue, Datum *values, bool *nulls);
+static void    read_live(Known *known);
+static void    count_workers(Known *known);
+static Number *read_numbers(TqStmt *stmt, const Datum *args, int *count);
+static int64   number_of(const Number *numbers, int count, int32 queue_id);
+static void   *entry_of(const void *entries, int count, Size width,
+						int32 queue_id);
+static int     compare_worker(const void *a, const void *b);
+static void    count_held(Known *known);
+static int     compare_running(const void *a, const void *b);
+
+/*
+ * The numbers of a queue that current_user may read, else nulls.
+ */
+Datum
+taskq_queue_numbers(PG_FUNCTION_ARGS)
+{
+	TupleDesc desc;
+	Datum     values[RESULTS] = {0};
+	bool      nulls[RESULTS];
+	TqQueue  *queue = NULL;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	memset(nulls, true, sizeof(nulls));
+	tq_queue_refresh();
+	if (!PG_ARGISNULL(0))
+		queue = tq_queue_by_id(PG_GETARG_INT32(0));
+	if (queue != NULL &&
+		(tq_role_is_monitor() || (tq_role_rights(queue) & TQ_RIGHT_READ) != 0))
+	{
+		Known *known = known_of(fcinfo);
+		int32  queue_id = queue->queue_id;
+
+		memset(nulls, false, sizeof(nulls));
+		put_live(known, queue_id, values);
+		put_finished(known, queue_id, values, nulls);
+		put_oldest(queue, values, nulls);
+		values[RESULT_ACTIVE_WORKERS] = Int64GetDatum(
+			number_of(known->workers, known->workers_count, queue_id));
+		put_rates(queue, values, nulls);
+		nulls[RESULT_WAITERS] = !tq_shmem_ready();
+		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id, 0));
+	}
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+static Known *
+known_of(FunctionCallInfo fcinfo)
+{
+	Known        *known = fcinfo->flinfo->fn_extra;
+	MemoryContext mine;
+
+	if (known != NULL)
+		return known;
+	mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+	known = palloc0(sizeof(Known));
+	known->not_due =
+		tq_not_due_count(tq_clock_dispatch(), &known->not_due_count);
+	if (tq_registry_complete())
+		count_workers(known);
+	else
+		known->workers =
+			read_numbers(&stmt_workers, NULL, &known->workers_count);
+	known->finished =
+		tq_finished_read(&known->finished_count, &known->finished_as_of);
+	MemoryContextSwitchTo(mine);
+	fcinfo->flinfo->fn_extra = known;
+	return known;
+}
+
+static void
+put_live(Known *known, int32 queue_id, Datum *values)
+{
+	int64     live[TQ_LIVE_STATES] = {0};
+	TqNotDue *not_due = entry_of(known->not_due, known->not_due_count,
+								 sizeof(TqNotDue), queue_id);
+
+	if (!tq_limit_live(queue_id, live))
+	{
+		LiveNumber *number;
+
+		if (known->live == NULL)
+			read_live(known);
+		number = entry_of(known->live, known->live_count, sizeof(LiveNumber),
+						  queue_id);
+		if (number != NULL)
+			memcpy(live, number->live, sizeof(live));
+	}
+	values[RESULT_PENDING] = Int64GetDatum(live[0]);
+	values[RESULT_READY] = Int64GetDatum(
+		Max(live[0] - (not_due == NULL ? 0 : not_due->count), 0));
+	values[RESULT_BLOCKED] = Int64GetDatum(live[1]);
+	values[RESULT_RUNNING] = Int64GetDatum(live[2]);
+	values[RESULT_SUSPENDED] = Int64GetDatum(live[3]);
+}
+
+/* Count while there are few; else what was counted last. */
+static void
+put_finished(Known *known, int32 queue_id, Datum *values, bool *nulls)
+{
+	static const TqState states[] = {TQ_STATE_DONE, TQ_STATE_DEAD};
+	TqFinished *last = entry_of(known->finished, known->finished_count,
+								sizeof(TqFinished), queue_id);
+	TimestampTz as_of = tq_clock_wall();
+
+	for (int i = 0; i < lengthof(states); i++)
+	{
+		int64 counted = last == NULL ? 0 : i == 0 ? last->done : last->dead;
+		int64 count = FEW + 1;
+
+		if (counted <= FEW)
+			count = count_few(queue_id, states[i]);
+		if (count > FEW)
+		{
+			count = counted;
+			as_of = known->finished_as_of;
+			nulls[RESULT_DONE + i] = as_of == 0;
+		}
+		values[RESULT_DONE + i] = Int64GetDatum(count);
+	}
+	nulls[RESULT_COUNTED_AT] = as_of == 0;
+	values[RESULT_COUNTED_AT] = TimestampTzGetDatum(as_of);
+}
+
+/* Up to one more than few. */
+static int64
+count_few(int32 queue_id, TqState state)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TqFind  *find = tq_find_begin(snapshot);
+	int64    count = tq_find_count(find, queue_id, state, FEW + 1);
+
+	tq_find_end(find);
+	UnregisterSnapshot(snapshot);
+	return count;
+}
+
+static void
+put_oldest(const TqQueue *queue, Datum *values, bool *nulls)
+{
+	TqCall      call = {{0}};
+	TimestampTz oldest;
+
+	call.task.rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
+	nulls[RESULT_OLDEST_READY_AGE] =
+		!tq_dispatch_oldest(&call, queue, &oldest);
+	table_close(call.task.rel, AccessShareLock);
+	if (!nulls[RESULT_OLDEST_READY_AGE])
+		values[RESULT_OLDEST_READY_AGE] = DirectFunctionCall2(
+			timestamp_mi, TimestampTzGetDatum(tq_clock_dispatch()),
+			TimestampTzGetDatum(oldest));
+}
+
+/* What the bucket of rate_limit holds; null without one, or not known. */
+static void
+put_rates(const TqQueue *queue, Datum *values, bool *nulls)
+{
+	double tokens;
+
+	nulls[RESULT_RATES] =
+		queue->options.rate.count <= 0 ||
+		!tq_counter_tokens(queue->queue_id, &queue->options.rate, &tokens);
+	if (!nulls[RESULT_RATES])
+		values[RESULT_RATES] = DirectFunctionCall1(
+			jsonb_in, CStringGetDatum(psprintf("{\"tokens\": %.3f}", tokens)));
+}
+
+/* Count rows, where numbers are not kept. */
+static void
+read_live(Known *known)
+{
+	MemoryContext home = GetMemoryChunkContext(known);
+	uint64        rows;
+	TqSpi         spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_live, NULL, NULL, 0);
+	known->live = MemoryContextAlloc(home, sizeof(LiveNumber) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		known->live[i].queue_id = tq_spi_int4(i, 1, 0);
+		for (int s = 0; s < TQ_LIVE_STATES; s++)
+			known->live[i].live[s] = tq_spi_int8(i, s + 2, 0);
+	}
+	known->live_count = (int) rows;
+	tq_spi_leave(&spi);
+}
+
+/* Workers that hold a task of each queue. */
+static void
+count_workers(Known *known)
+{
+	int        count;
+	TqRunning *running = tq_registry_all(&count);
+
+	qsort(running, count, sizeof(TqRunning), compare_running);
+	known->workers = palloc(sizeof(Number) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		Number *number = known->workers + known->workers_count - 1;
+
+		if (running[i].worker_id == 0 ||
+			(i > 0 && compare_running(&running[i], &running[i - 1]) == 0))
+			continue;
+		if (known->workers_count == 0 || number->id != running[i].queue_id)
+		{
+			number = &known->workers[known->workers_count++];
+			number->id = running[i].queue_id;
+			number->count = 0;
+		}
+		number->count++;
+	}
+	pfree(running);
+}
+
+/*
+ * How many tasks a worker holds, if current_user may see it; read for all
+ * workers at the first call.
+ */
+Datum
+taskq_worker_running(PG_FUNCTION_ARGS)
+{
+	Known *known = fcinfo->flinfo->fn_extra;
+
+	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)))
+		PG_RETURN_NULL();
+	if (known == NULL)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+
+		known = palloc0(sizeof(Known));
+		/* the registry does not know what this transaction has claimed */
+		if (tq_registry_complete() &&
+			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+			count_held(known);
+		else
+			known->workers =
+				read_numbers(&stmt_held, NULL, &known->workers_count);
+		MemoryContextSwitchTo(mine);
+		fcinfo->flinfo->fn_extra = known;
+	}
+	PG_RETURN_INT64(
+		number_of(known->workers, known->workers_count, PG_GETARG_INT32(0)));
+}
+
+/* Tasks that each worker holds. */
+static void
+count_held(Known *known)
+{
+	int        count;
+	TqRunning *running = tq_registry_all(&count);
+
+	qsort(running, count, sizeof(TqRunning), compare_worker);
+	known->workers = palloc(sizeof(Number) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		if (i == 0 || running[i].worker_id != running[i - 1].worker_id)
+		{
+			Number *number = &known->workers[known->workers_count++];
+
+			number->id = running[i].worker_id;
+			number->count = 0;
+		}
+		known->workers[known->workers_count - 1].count++;
+	}
+	pfree(running);
+}
+
+/* Rows of an id and a number, sorted by id. */
+static Number *
+read_numbers(TqStmt *stmt, const Datum *args, int *count)
+{
+	Number *numbers;
+	uint64  rows;
+	TqSpi   spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(stmt, args, NULL, 0);
+	numbers = MemoryContextAlloc(spi.caller, sizeof(Number) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		numbers[i].id = tq_spi_int4(i, 1, 0);
+		numbers[i].count = tq_spi_int8(i, 2, 0);
+	}
+	*count = (int) rows;
+	tq_spi_leave(&spi);
+	return numbers;
+}
+
+static int64
+number_of(const Number *numbers, int count, int32 queue_id)
+{
+	Number *number = entry_of(numbers, count, sizeof(Number), queue_id);
+
+	return number == NULL ? 0 : number->count;
+}
+
+/* All entries begin with the number that they are sorted by. */
+static void *
+entry_of(const void *entries, int count, Size width, int32 queue_id)
+{
+	if (count == 0)
+		return NULL;
+	return bsearch(&queue_id, entries, count, width, tq_order_int32);
+}
+
+static int
+compare_running(const void *a, const void *b)
+{
+	const TqRunning *x = a;
+	const TqRunning *y = b;
+
+	if (x->queue_id != y->queue_id)
+		return x->queue_id < y->queue_id ? -1 : 1;
+	return x->worker_id < y->worker_id ? -1 : x->worker_id > y->worker_id;
+}
+
+static int
+compare_worker(const void *a, const void *b)
+{
+	int32 x = ((const TqRunning *) a)->worker_id;
+	int32 y = ((const TqRunning *) b)->worker_id;
+
+	return x < y ? -1 : x > y;
+}

@@ -1,0 +1,79 @@
+/*
+ * task_filter.c
+ *		What is looked for, and whether a row of a task is that.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "base/compare.h"
+#include "query/task_page.h"
+
+static bool text_is(TupleTableSlot *slot, int column, const char *value);
+
+/* All tasks. */
+void
+tq_filter_init(TqFilter *filter)
+{
+	memset(filter, 0, sizeof(*filter));
+	filter->all_queues = true;
+	filter->first = PG_INT64_MIN;
+	filter->last = PG_INT64_MAX;
+}
+
+/* Go on behind a task; after the last id there is nothing. */
+void
+tq_filter_after(TqFilter *filter, int64 task_id)
+{
+	if (filter->backward)
+	{
+		if (task_id == PG_INT64_MIN)
+			filter->first = PG_INT64_MAX;
+		filter->last = Min(filter->last, task_id - (task_id != PG_INT64_MIN));
+	}
+	else
+	{
+		if (task_id == PG_INT64_MAX)
+			filter->last = PG_INT64_MIN;
+		filter->first =
+			Max(filter->first, task_id + (task_id != PG_INT64_MAX));
+	}
+}
+
+/* Does all of the filter but its bounds of ids apply? */
+bool
+tq_filter_fits(const TqFilter *filter, TupleTableSlot *slot,
+			   const TqTaskFixed *row)
+{
+	if (filter->state != 0 && row->state != filter->state)
+		return false;
+	if (!filter->all_queues &&
+		(filter->queue_count == 0 ||
+		 bsearch(&row->queue_id, filter->queues, filter->queue_count,
+				 sizeof(int32), tq_order_int32) == NULL))
+		return false;
+	return text_is(slot, TQ_COL_REFERENCE, filter->reference) &&
+		   text_is(slot, TQ_COL_KEY, filter->key) &&
+		   text_is(slot, TQ_COL_CORRELATION_ID, filter->correlation_id);
+}
+
+static bool
+text_is(TupleTableSlot *slot, int column, const char *value)
+{
+	bool  isnull;
+	Datum found;
+	text *word;
+	bool  same;
+
+	if (value == NULL)
+		return true;
+	found = slot_getattr(slot, column, &isnull);
+	if (isnull)
+		return false;
+	word = DatumGetTextPP(found);
+	same = VARSIZE_ANY_EXHDR(word) == strlen(value) &&
+		   memcmp(VARDATA_ANY(word), value, strlen(value)) == 0;
+	if ((Pointer) word != DatumGetPointer(found))
+		pfree(word);
+	return same;
+}

@@ -1,0 +1,450 @@
+/*
+ * task_get.c
+ *		Looking at tasks: taskq_get, taskq_get_many, taskq_list; what the
+ *		filtered views call.
+ *
+ * query/task_page.c finds the tasks, query/task_info.c makes their rows; rights are
+ * checked here.  A call looks at one snapshot, taken when it begins.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/spi.h"
+#include "base/srf.h"
+#include "engine/liveness.h"
+#include "query/task_get.h"
+#include "query/task_info.h"
+
+#define MAX_ROWS 10000 /* of one page of taskq_list */
+
+PG_FUNCTION_INFO_V1(taskq_get);
+PG_FUNCTION_INFO_V1(taskq_get_many);
+PG_FUNCTION_INFO_V1(taskq_list);
+PG_FUNCTION_INFO_V1(taskq_may_read);
+PG_FUNCTION_INFO_V1(taskq_may_read_payload);
+PG_FUNCTION_INFO_V1(taskq_may_see_worker);
+PG_FUNCTION_INFO_V1(taskq_task_progress);
+
+/* One call that looks. */
+typedef struct Look
+{
+	TqFind *find;
+	TqInfo  info;
+} Look;
+
+static TqStmt stmt_role_of_worker = {
+	"SELECT r.oid FROM taskq.worker w JOIN taskq.known_role r USING (role_id)"
+	" WHERE w.worker_id = $1",
+	1,
+	{INT4OID},
+	NULL};
+
+static void     look_begin(Look *look);
+static void     look_end(Look *look);
+static TqFound *find_one(Look *look, int64 task_id, TqTask *task);
+static bool     may_see(Look *look, const TqTask *task);
+static bool     has_submitted(const TqTask *task);
+static bool     may_see_progress(int64 task_id, bool *words);
+static bool     sees_workers(void);
+static bool     reads(int32 queue_id);
+static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
+								 TqFilter *filter);
+
+Datum
+taskq_get(PG_FUNCTION_ARGS)
+{
+	int64     task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	TupleDesc desc;
+	Datum     values[TQ_SCAN_COLUMNS];
+	bool      nulls[TQ_SCAN_COLUMNS];
+	HeapTuple tuple;
+	TqTask    task;
+	Look      look;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	look_begin(&look);
+	if (find_one(&look, task_id, &task) == NULL || !may_see(&look, &task))
+		tq_error_no_such_task(task_id);
+	tq_info_row(&look.info, &task, values, nulls);
+	tuple = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
+	look_end(&look);
+	return HeapTupleGetDatum(tuple);
+}
+
+/*
+ * What has become of a task, for those who wait for it: who may read it, and
+ * who submitted it and still may submit to its queue.  What has not finished
+ * has no result and no error yet, and what is done no error.  False when
+ * there is no such task; TQ002 or 42501 when it is not to be seen.
+ */
+bool
+tq_look_outcome(int64 task_id, TqOutcome *outcome)
+{
+	Datum  values[TQ_SCAN_COLUMNS];
+	bool   nulls[TQ_SCAN_COLUMNS];
+	TqTask task;
+	Look   look;
+	bool   found;
+
+	memset(outcome, 0, sizeof(*outcome));
+	look_begin(&look);
+	found = find_one(&look, task_id, &task) != NULL;
+	if (found)
+	{
+		if (has_submitted(&task))
+			look.info.sight.all_payload = true;
+		else if (!may_see(&look, &task))
+			tq_error_no_such_task(task_id);
+		outcome->state = (TqState) task.f.state;
+	}
+	if (found && !TQ_STATE_IS_LIVE(task.f.state))
+	{
+		memset(look.info.wanted, false, sizeof(look.info.wanted));
+		look.info.wanted[TQ_INFO_RESULT] = true;
+		look.info.wanted[TQ_INFO_ERROR] = task.f.state != TQ_STATE_DONE;
+		tq_info_row(&look.info, &task, values, nulls);
+		outcome->has_result = !nulls[TQ_INFO_RESULT];
+		if (outcome->has_result)
+			outcome->result =
+				PointerGetDatum(PG_DETOAST_DATUM_COPY(values[TQ_INFO_RESULT]));
+		outcome->has_error = !nulls[TQ_INFO_ERROR];
+		if (outcome->has_error)
+			outcome->error =
+				PointerGetDatum(PG_DETOAST_DATUM_COPY(values[TQ_INFO_ERROR]));
+	}
+	look_end(&look);
+	return found;
+}
+
+/* In the order of the ids; a row of nulls for each that is not to be seen. */
+Datum
+taskq_get_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext  row_context;
+	Datum         *ids;
+	int            count;
+	Look           look;
+
+	tq_rows_begin(fcinfo);
+	if (PG_ARGISNULL(0))
+		tq_error_required("task_ids");
+	ids = tq_arg_array(fcinfo, 0, "task_ids", INT8OID, &count);
+	look_begin(&look);
+	row_context = AllocSetContextCreate(CurrentMemoryContext, "taskq row",
+										ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < count; i++)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(row_context);
+		Datum         values[TQ_SCAN_COLUMNS];
+		bool          nulls[TQ_SCAN_COLUMNS];
+		TqTask        task;
+
+		CHECK_FOR_INTERRUPTS();
+		memset(nulls, true, sizeof(nulls));
+		if (find_one(&look, DatumGetInt64(ids[i]), &task) != NULL &&
+			may_see(&look, &task))
+			tq_info_row(&look.info, &task, values, nulls);
+		tq_rows_add(result, values, nulls);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(row_context);
+	}
+	look_end(&look);
+	return (Datum) 0;
+}
+
+Datum
+taskq_list(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int            max_rows = PG_ARGISNULL(3) ? 100 : PG_GETARG_INT32(3);
+	MemoryContext  row_context;
+	TqFound       *found;
+	int            count;
+	TqFilter       filter;
+	Look           look;
+
+	tq_rows_begin(fcinfo);
+	look_begin(&look);
+	read_list_filter(fcinfo, &look, &filter);
+	if (max_rows < 1 || max_rows > MAX_ROWS)
+		tq_error_invalid("max_rows",
+						 psprintf("must be from 1 to %d", MAX_ROWS), NULL);
+	if (!tq_arg_bool(fcinfo, 8, true))
+	{
+		look.info.wanted[TQ_INFO_PAYLOAD] = false;
+		look.info.wanted[TQ_INFO_DATA] = false;
+	}
+	row_context = AllocSetContextCreate(CurrentMemoryContext, "taskq row",
+										ALLOCSET_DEFAULT_SIZES);
+	count = tq_find_page(look.find, &filter, max_rows, &found);
+	for (int i = 0; i < count; i++)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(row_context);
+		Datum         values[TQ_SCAN_COLUMNS];
+		bool          nulls[TQ_SCAN_COLUMNS];
+		TqTask        task;
+
+		CHECK_FOR_INTERRUPTS();
+		tq_find_read(look.find, &found[i], &task);
+		tq_info_row(&look.info, &task, values, nulls);
+		tq_rows_add(result, values, nulls);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(row_context);
+	}
+	look_end(&look);
+	return (Datum) 0;
+}
+
+/* The arguments of taskq_list, and what the caller may see. */
+static void
+read_list_filter(FunctionCallInfo fcinfo, Look *look, TqFilter *filter)
+{
+	char   *state_word = tq_arg_keyword(fcinfo, 1, "state");
+	TqState state;
+
+	tq_filter_init(filter);
+	tq_sight_filter(&look->info.sight, filter);
+	filter->reference = tq_arg_word(fcinfo, 4, "reference", TQ_MAX_KEY);
+	filter->key = tq_arg_word(fcinfo, 5, "key", TQ_MAX_KEY);
+	filter->backward = tq_arg_bool(fcinfo, 6, false);
+	filter->correlation_id =
+		tq_arg_word(fcinfo, 7, "correlation_id", TQ_MAX_KEY);
+	if (!PG_ARGISNULL(2))
+		tq_filter_after(filter, PG_GETARG_INT64(2));
+	if (state_word != NULL)
+	{
+		if (!tq_state_parse(state_word, &state))
+			tq_error_invalid("state", "is unknown",
+							 psprintf("Allowed: %s.", tq_state_words()));
+		filter->state = state;
+	}
+	if (!PG_ARGISNULL(0))
+	{
+		char    *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+		TqQueue *queue = tq_queue_find(name);
+
+		if (queue == NULL)
+			tq_error_no_such_queue(name);
+		if (!look->info.sight.all)
+			tq_role_require(queue, TQ_RIGHT_READ);
+		filter->all_queues = false;
+		filter->queues = palloc(sizeof(int32));
+		filter->queues[0] = queue->queue_id;
+		filter->queue_count = 1;
+	}
+}
+
+/* For views: may current_user see tasks of the queue? */
+Datum
+taskq_may_read(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
+				   (reads(PG_GETARG_INT32(0)) || tq_role_is_monitor()));
+}
+
+/* For views: and what they carry? */
+Datum
+taskq_may_read_payload(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) && reads(PG_GETARG_INT32(0)));
+}
+
+/* Has current_user the right to read a queue, or (0) all? */
+static bool
+reads(int32 queue_id)
+{
+	TqQueue *queue;
+	int      rights = 0;
+
+	tq_queue_refresh();
+	queue = tq_queue_by_id(queue_id);
+	if (queue_id == 0)
+		rights = tq_role_rights_all();
+	else if (queue != NULL)
+		rights = tq_role_rights(queue);
+	return (rights & TQ_RIGHT_READ) != 0;
+}
+
+/*
+ * How far a running task is: (progress, message), nulls
+ * when nothing was told, or current_user may not see it.
+ */
+Datum
+taskq_task_progress(PG_FUNCTION_ARGS)
+{
+	TupleDesc desc;
+	Datum     values[2] = {0};
+	bool      nulls[2] = {true, true};
+	bool      words = false;
+	float4    progress;
+	char      message[TQ_PROGRESS_MESSAGE + 1];
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
+		may_see_progress(PG_GETARG_INT64(0), &words) &&
+		tq_sign_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
+							  &progress, message))
+	{
+		values[0] = Float4GetDatum(progress);
+		nulls[0] = progress < 0;
+		values[1] = CStringGetTextDatum(message);
+		nulls[1] = !words || message[0] == '\0';
+	}
+	return HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * For the view of workers: those of roles whose privileges current_user
+ * has; readers of all queues and pg_monitor see all.
+ */
+Datum
+taskq_may_see_worker(PG_FUNCTION_ARGS)
+{
+	Oid role;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	if (sees_workers())
+		PG_RETURN_BOOL(true);
+	role = tq_role_oid(PG_GETARG_INT32(0));
+	PG_RETURN_BOOL(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+/* The same by the number of the worker. */
+bool
+tq_look_sees_worker(int32 worker_id)
+{
+	Datum arg = Int32GetDatum(worker_id);
+	Oid   role = InvalidOid;
+	TqSpi spi;
+
+	if (sees_workers())
+		return true;
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_role_of_worker, &arg, NULL, 1) > 0)
+	{
+		bool isnull;
+
+		role = DatumGetObjectId(tq_spi_get(0, 1, &isnull));
+	}
+	tq_spi_leave(&spi);
+	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+}
+
+static bool
+sees_workers(void)
+{
+	return tq_role_is_monitor() ||
+		   (tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0;
+}
+
+/* May current_user see how far the task is?  words: also what was told? */
+static bool
+may_see_progress(int64 task_id, bool *words)
+{
+	Look   look;
+	TqTask task;
+	bool   may = false;
+
+	look_begin(&look);
+	if (find_one(&look, task_id, &task) != NULL)
+	{
+		*words = tq_sight_reads(&look.info.sight, task.f.queue_id);
+		may = *words || look.info.sight.all;
+	}
+	look_end(&look);
+	return may;
+}
+
+/*
+ * 42501 unless current_user has the right on the task's queue; for one
+ * without any right there the task does not exist (TQ002).
+ */
+void
+tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
+{
+	int rights = queue == NULL ? 0 : tq_role_rights(queue);
+
+	if (rights == 0)
+		tq_error_no_such_task(task_id);
+	if ((rights & right) == 0)
+		tq_error_task_right(right);
+}
+
+/* See what is committed now, and what this transaction did. */
+static void
+look_begin(Look *look)
+{
+	tq_queue_refresh();
+	tq_info_begin(&look->info);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	look->find = tq_find_begin(GetActiveSnapshot());
+}
+
+static void
+look_end(Look *look)
+{
+	tq_find_end(look->find);
+	PopActiveSnapshot();
+}
+
+/* Read a task, live or finished; NULL when there is none. */
+static TqFound *
+find_one(Look *look, int64 task_id, TqTask *task)
+{
+	TqFilter filter;
+	TqFound *found;
+
+	tq_filter_init(&filter);
+	filter.ids = &task_id;
+	filter.id_count = 1;
+	if (tq_find_page(look->find, &filter, 1, &found) == 0)
+		return NULL;
+	tq_find_read(look->find, found, task);
+	return found;
+}
+
+/* May current_user?  42501 for a role with another right on the queue. */
+static bool
+may_see(Look *look, const TqTask *task)
+{
+	TqQueue *queue = tq_queue_by_id(task->f.queue_id);
+
+	if (queue == NULL)
+		return false;
+	if (look->info.sight.all ||
+		tq_sight_reads(&look->info.sight, task->f.queue_id))
+		return true;
+	if (tq_role_rights(queue) != 0)
+		tq_error_task_right(TQ_RIGHT_READ);
+	return false;
+}
+
+/* Did current_user submit the task, to a queue it still may submit to? */
+static bool
+has_submitted(const TqTask *task)
+{
+	TqQueue *queue = tq_queue_by_id(task->f.queue_id);
+	Oid      role = tq_role_oid(task->f.submitted_by);
+
+	return queue != NULL && OidIsValid(role) &&
+		   has_privs_of_role(GetUserId(), role) &&
+		   (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) != 0;
+}

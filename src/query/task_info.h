@@ -1,0 +1,82 @@
+/*
+ * task_info.h
+ *		Tasks as those who look see them: rows of taskq.task_info.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TASK_INFO_H
+#define TQ_TASK_INFO_H
+
+#include "query/task_page.h"
+
+/* The columns of taskq.task_info, then those that only views use. */
+typedef enum TqInfoColumn
+{
+	TQ_INFO_TASK_ID,
+	TQ_INFO_QUEUE,
+	TQ_INFO_STATE,
+	TQ_INFO_REASON,
+	TQ_INFO_MESSAGE,
+	TQ_INFO_PRIORITY,
+	TQ_INFO_ATTEMPT,
+	TQ_INFO_MAX_ATTEMPTS,
+	TQ_INFO_TOKEN,
+	TQ_INFO_VERSION,
+	TQ_INFO_KEY,
+	TQ_INFO_REFERENCE,
+	TQ_INFO_TAGS,
+	TQ_INFO_PAYLOAD,
+	TQ_INFO_DATA,
+	TQ_INFO_HEADERS,
+	TQ_INFO_CORRELATION_ID,
+	TQ_INFO_RESULT,
+	TQ_INFO_ERROR,
+	TQ_INFO_ERRORS,
+	TQ_INFO_CHECKPOINT,
+	TQ_INFO_PROGRESS,
+	TQ_INFO_WORKER,
+	TQ_INFO_CREATED_AT,
+	TQ_INFO_RUN_AT,
+	TQ_INFO_DEADLINE,
+	TQ_INFO_CLAIMED_AT,
+	TQ_INFO_LEASE_UNTIL,
+	TQ_INFO_FINISHED_AT,
+	TQ_INFO_CANCEL_REQUESTED_AT,
+	TQ_INFO_SUBMITTED_BY,
+	TQ_INFO_RUN_AS,
+	TQ_INFO_DESCENT,
+	TQ_INFO_RECREATED_AS,
+	TQ_INFO_WORKFLOW_ID,
+	TQ_INFO_STEP,
+	TQ_INFO_WORKER_SEEN, /* of taskq.task_scan only */
+	TQ_INFO_PROGRESS_MESSAGE
+} TqInfoColumn;
+
+#define TQ_INFO_COLUMNS (TQ_INFO_STEP + 1)
+#define TQ_SCAN_COLUMNS (TQ_INFO_PROGRESS_MESSAGE + 1)
+
+/* Which queues' tasks current_user may see. */
+typedef struct TqSight
+{
+	bool   all;         /* every task */
+	bool   all_payload; /* and what it carries */
+	int32 *queues;      /* else those whose tasks it may read, sorted */
+	int    queue_count;
+} TqSight;
+
+/* What is kept from row to row. */
+typedef struct TqInfo
+{
+	TqSight sight;
+	bool    wanted[TQ_SCAN_COLUMNS];
+	HTAB   *names; /* of workers and roles */
+} TqInfo;
+
+extern void tq_sight_take(TqSight *sight);
+extern bool tq_sight_reads(const TqSight *sight, int32 queue_id);
+extern void tq_sight_filter(const TqSight *sight, TqFilter *filter);
+extern void tq_info_begin(TqInfo *info);
+extern void tq_info_row(TqInfo *info, TqTask *task, Datum *values,
+						bool *nulls);
+
+#endif /* TQ_TASK_INFO_H */

@@ -1,0 +1,63 @@
+/*
+ * claim_activity.c
+ *		Word for the background worker that claims are made.
+ *
+ * What is kept for claims is looked through only while there are some.  So
+ * a claim leaves a mark, and wakes the worker when it was the first since
+ * the worker took the mark away.  Databases share the marks by chance, which
+ * does no harm; nothing is lost by a wipe.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/shmem.h"
+
+#include "shared/claim_activity.h"
+#include "shared/worker_directory.h"
+
+#define MARKS 64
+
+static pg_atomic_uint32 *marks = NULL;
+
+static pg_atomic_uint32 *mine(void);
+
+Size
+tq_pulse_size(void)
+{
+	return MAXALIGN(sizeof(pg_atomic_uint32) * MARKS);
+}
+
+void
+tq_pulse_init(void)
+{
+	bool found;
+
+	marks = ShmemInitStruct("taskq pulse", tq_pulse_size(), &found);
+	for (int i = 0; !found && i < MARKS; i++)
+		pg_atomic_init_u32(&marks[i], 0);
+}
+
+/* A claim is made in this database. */
+void
+tq_pulse_beat(void)
+{
+	if (marks != NULL && pg_atomic_read_u32(mine()) == 0 &&
+		pg_atomic_exchange_u32(mine(), 1) == 0)
+		tq_station_wake();
+}
+
+/* Has one been made since the last call? */
+bool
+tq_pulse_take(void)
+{
+	return marks != NULL && pg_atomic_exchange_u32(mine(), 0) != 0;
+}
+
+static pg_atomic_uint32 *
+mine(void)
+{
+	return &marks[MyDatabaseId % MARKS];
+}

@@ -1,0 +1,43 @@
+/*
+ * claim_ring.h
+ *		The next tasks of a lane, found by one claim for others.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CLAIM_RING_H
+#define TQ_CLAIM_RING_H
+
+#include "base/compat.h"
+
+#include "storage/itemptr.h"
+
+#include "shared/dead_range.h"
+
+#define TQ_RING_SIZE 64
+
+/* An entry of the dispatch index. */
+typedef struct TqCandidate
+{
+	TqPosition      position;
+	ItemPointerData tid; /* where its row, or the chain of it, begins */
+} TqCandidate;
+
+extern Size tq_ring_size(void);
+extern void tq_ring_init(void);
+extern void tq_ring_wipe(void);
+
+/* for claims */
+extern uint64 tq_ring_moment(void);
+extern bool   tq_ring_look(int64 lane_id, int16 priority, TqPosition *first);
+extern bool tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
+						uint64 *moment);
+extern int  tq_ring_wanted(int64 lane_id, int16 priority);
+extern void tq_ring_fill(int64 lane_id, int16 priority,
+						 const TqCandidate *candidates, int count,
+						 uint64 moment);
+extern void tq_ring_empty(int64 lane_id, int16 priority);
+
+/* for those who make tasks claimable; cannot fail */
+extern void tq_ring_lower(const TqPlace *places, int count);
+
+#endif /* TQ_CLAIM_RING_H */

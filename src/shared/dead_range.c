@@ -1,0 +1,458 @@
+/*
+ * dead_range.c
+ *		What is known to be dead in the dispatch index, in shared memory.
+ *
+ * How it is kept right is told in dead_range_core.c; here are the memory, the
+ * locks and the numbers of lowers.  The rules for those who call:
+ *
+ * - tq_range_moment comes before the snapshot; what is learned with it was
+ *   seen by a snapshot that was taken for this very walk (READ COMMITTED).
+ * - The walk may jump over what tq_range_read says, and what it learns may
+ *   include what it jumped over: [where it began, the last entry passed].
+ *   The range ends before the first entry that is claimable and was not
+ *   taken, whatever the reason, and before the first that is not due.
+ *   Entries that are gone, running, uncommitted or locked are passed: whoever
+ *   makes them so lowers when they become claimable.  Positions come from
+ *   entries, never from a clock.
+ * - A walk that came to the end of the index learns twice: up to the last
+ *   entry, and from there to TQ_RANGE_END.  The second says that there is
+ *   nothing more; it is gone with the next task, and the first stays.
+ * - A priority is in the list when its task is told by tq_range_lower; a
+ *   transaction's own tasks, of which nobody was told, are in no list and
+ *   may stand inside of a dead range.
+ * - tq_range_lower comes after the end of the transaction or savepoint is
+ *   visible, for every place at which it has put a pending task, at commit,
+ *   and for every one that it has written or locked, at abort.
+ * - COMMIT PREPARED and ROLLBACK PREPARED call tq_range_forget: nobody knows
+ *   what they have ended.  Prepared transactions that have survived a start
+ *   need nothing more, since memory begins empty.
+ *
+ * What is known stands in PARTITIONS tables, a lane with all of its
+ * priorities in one of them, each guarded by an LWLock; it is held for a few
+ * dozen instructions, or as long as it takes to copy or forget a table.  No
+ * two of them are held at once.  A number is drawn under the lock, so that
+ * in each table numbers rise.
+ *
+ * Nothing here fails, waits for anything else, or allocates memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "shared/dead_range.h"
+
+#define TRANCHE "taskq ranges"
+#define PARTITIONS 16
+#define RUNS 4 /* lanes that one call of tq_range_lower may have mixed */
+
+typedef struct RangeShared
+{
+	pg_atomic_uint64 number; /* of the last lower */
+	pg_atomic_uint64 audited;
+	pg_atomic_uint64 repaired;
+	LWLockPadded    *locks; /* locks[i] guards tables[i] */
+	TqRangeTable     tables[PARTITIONS];
+} RangeShared;
+
+/* Places of a lane and priority that are near to each other. */
+typedef struct Run
+{
+	int64   lane_id;
+	int16   priority;
+	TqRange range;
+} Run;
+
+static RangeShared *shared = NULL;
+
+static int           partition_of(int64 lane_id);
+static TqRangeTable *lock_partition(int partition, LWLockMode mode);
+static void          unlock_partition(int partition);
+static TqRangeMoment next_number(void);
+static TqRangeKey    key_of(int64 lane_id, int16 priority);
+static Run          *run_for(Run *runs, int count, const TqPlace *place);
+static void          lower_run(const Run *run);
+static bool          has_ranges(const TqRangeCell *cell);
+
+Size
+tq_range_size(void)
+{
+	return MAXALIGN(sizeof(RangeShared));
+}
+
+void
+tq_range_request(void)
+{
+	RequestNamedLWLockTranche(TRANCHE, PARTITIONS);
+}
+
+void
+tq_range_init(void)
+{
+	bool found;
+
+	shared = ShmemInitStruct(TRANCHE, sizeof(RangeShared), &found);
+	if (found)
+		return;
+	memset(shared, 0, sizeof(RangeShared));
+	shared->locks = GetNamedLWLockTranche(TRANCHE);
+	/* 0 is the moment of who has no shared memory */
+	pg_atomic_init_u64(&shared->number, 1);
+	pg_atomic_init_u64(&shared->audited, 0);
+	pg_atomic_init_u64(&shared->repaired, 0);
+	for (int i = 0; i < PARTITIONS; i++)
+		tq_range_core_wipe(&shared->tables[i], 1);
+}
+
+/* Nothing is known, of any database. */
+void
+tq_range_wipe(void)
+{
+	if (shared == NULL)
+		return;
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		tq_range_core_wipe(lock_partition(i, LW_EXCLUSIVE), next_number());
+		unlock_partition(i);
+	}
+}
+
+/*
+ * Nothing is known of a database, and what somebody is about to learn of it
+ * comes too late.  Cannot fail.
+ */
+void
+tq_range_forget_database(Oid database)
+{
+	if (shared == NULL)
+		return;
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		tq_range_core_forget(lock_partition(i, LW_EXCLUSIVE), database,
+							 next_number());
+		unlock_partition(i);
+	}
+}
+
+/* The same of this database: nobody knows what can be claimed. */
+void
+tq_range_forget(void)
+{
+	tq_range_forget_database(MyDatabaseId);
+}
+
+/* To be taken before a snapshot. */
+TqRangeMoment
+tq_range_moment(void)
+{
+	TqRangeMoment moment;
+
+	if (shared == NULL)
+		return 0;
+	moment = pg_atomic_read_u64(&shared->number);
+	pg_memory_barrier();
+	return moment;
+}
+
+/*
+ * What is dead of a lane and priority, at most TQ_RANGES ranges, sorted and
+ * disjoint; returns how many.  0: begin at the beginning.
+ */
+int
+tq_range_read(int64 lane_id, int16 priority, TqRange *ranges)
+{
+	TqRangeKey key = key_of(lane_id, priority);
+	int        partition = partition_of(lane_id);
+	int        count;
+
+	if (shared == NULL)
+		return 0;
+	count =
+		tq_range_core_read(lock_partition(partition, LW_SHARED), &key, ranges);
+	unlock_partition(partition);
+	return count;
+}
+
+/*
+ * The priorities of which a lane has entries, at most TQ_RANGE_PRIORITIES,
+ * highest first; false when that is not known.
+ */
+bool
+tq_range_priorities(int64 lane_id, int16 *priorities, int *count)
+{
+	int  partition = partition_of(lane_id);
+	bool known;
+
+	if (shared == NULL)
+		return false;
+	known = tq_range_core_priorities(lock_partition(partition, LW_SHARED),
+									 MyDatabaseId, lane_id, priorities, count);
+	unlock_partition(partition);
+	return known;
+}
+
+/* There is nothing to claim from lo to hi, both included. */
+void
+tq_range_learn(int64 lane_id, int16 priority, TqPosition lo, TqPosition hi,
+			   TqRangeMoment moment)
+{
+	TqRangeKey key = key_of(lane_id, priority);
+	TqRange    range = {lo, hi};
+	int        partition = partition_of(lane_id);
+
+	if (shared == NULL || tq_range_core_before(&hi, &lo))
+		return;
+	(void) tq_range_core_learn(lock_partition(partition, LW_EXCLUSIVE), &key,
+							   &range, moment);
+	unlock_partition(partition);
+}
+
+/* A lane has entries of these priorities only. */
+void
+tq_range_learn_priorities(int64 lane_id, const int16 *priorities, int count,
+						  TqRangeMoment moment)
+{
+	int partition = partition_of(lane_id);
+
+	if (shared == NULL)
+		return;
+	(void) tq_range_core_learn_priorities(
+		lock_partition(partition, LW_EXCLUSIVE), MyDatabaseId, lane_id,
+		priorities, count, moment);
+	unlock_partition(partition);
+}
+
+/*
+ * There may be something to claim at these places again.  Places of one lane
+ * and priority that are near to each other count as one span.  Cannot fail.
+ */
+void
+tq_range_lower(const TqPlace *places, int count)
+{
+	Run runs[RUNS];
+	int run_count = 0;
+	int oldest = 0;
+
+	if (shared == NULL)
+		return;
+	for (int i = 0; i < count; i++)
+	{
+		TqPosition position = {places[i].available_at, places[i].task_id};
+		Run       *run = run_for(runs, run_count, &places[i]);
+
+		if (run == NULL && run_count < RUNS)
+			run = &runs[run_count++];
+		else if (run == NULL)
+		{
+			run = &runs[oldest];
+			oldest = (oldest + 1) % RUNS;
+			lower_run(run);
+		}
+		else
+		{
+			if (tq_range_core_before(&position, &run->range.lo))
+				run->range.lo = position;
+			if (tq_range_core_before(&run->range.hi, &position))
+				run->range.hi = position;
+			continue;
+		}
+		run->lane_id = places[i].lane_id;
+		run->priority = places[i].priority;
+		run->range = (TqRange){position, position};
+	}
+	for (int i = 0; i < run_count; i++)
+		lower_run(&runs[i]);
+}
+
+/*
+ * The next lane and priority of this database with something dead, and what
+ * of it; false after the last one.  Those that come, go or move while the
+ * cursor is on its way may be missed, or seen twice.
+ */
+bool
+tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry)
+{
+	bool found = false;
+
+	while (shared != NULL && !found && cursor->partition < PARTITIONS)
+	{
+		TqRangeTable *table = lock_partition(cursor->partition, LW_SHARED);
+
+		for (; !found && cursor->index < table->count; cursor->index++)
+		{
+			const TqRangeCell *cell = &table->cells[cursor->index];
+
+			if (cell->key.database != MyDatabaseId || !has_ranges(cell))
+				continue;
+			entry->lane_id = cell->key.lane_id;
+			entry->priority = (int16) cell->key.priority;
+			entry->count = tq_range_core_ranges(cell, entry->ranges);
+			entry->moment = pg_atomic_read_u64(&shared->number);
+			found = true;
+		}
+		unlock_partition(cursor->partition);
+		if (!found)
+		{
+			cursor->partition++;
+			cursor->index = 0;
+		}
+	}
+	return found;
+}
+
+/* So many entries of the index have been looked at. */
+void
+tq_range_audited(int64 entries)
+{
+	if (shared != NULL)
+		pg_atomic_fetch_add_u64(&shared->audited, entries);
+}
+
+/* Is the position dead, and has been all the time since the moment? */
+bool
+tq_range_still(int64 lane_id, int16 priority, TqPosition position,
+			   TqRangeMoment moment)
+{
+	TqRangeKey key = key_of(lane_id, priority);
+	int        partition = partition_of(lane_id);
+	bool       still;
+
+	if (shared == NULL)
+		return false;
+	still = tq_range_core_still(lock_partition(partition, LW_SHARED), &key,
+								&position, moment);
+	unlock_partition(partition);
+	return still;
+}
+
+/*
+ * A position that tq_range_audit_next told to be dead, at the moment that it
+ * told, could be claimed for a snapshot that was taken after that, and for
+ * another one when all transactions that had ended by then had told what
+ * they had to.  If it has been dead all the time, it was so by mistake: it
+ * is lowered and counted, and the result is true.
+ */
+bool
+tq_range_repaired(int64 lane_id, int16 priority, TqPosition position,
+				  TqRangeMoment moment)
+{
+	TqRangeKey    key = key_of(lane_id, priority);
+	TqRange       range = {position, position};
+	int           partition = partition_of(lane_id);
+	TqRangeTable *table;
+	bool          wrong;
+
+	if (shared == NULL)
+		return false;
+	table = lock_partition(partition, LW_EXCLUSIVE);
+	wrong = tq_range_core_still(table, &key, &position, moment);
+	if (wrong)
+		tq_range_core_lower(table, &key, &range, next_number());
+	unlock_partition(partition);
+	if (wrong)
+		pg_atomic_fetch_add_u64(&shared->repaired, 1);
+	return wrong;
+}
+
+/* false without shared memory */
+bool
+tq_range_numbers(TqRangeNumbers *numbers)
+{
+	memset(numbers, 0, sizeof(*numbers));
+	if (shared == NULL)
+		return false;
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		TqRangeTable *table = lock_partition(i, LW_SHARED);
+		TqRange       ranges[TQ_RANGES];
+
+		numbers->entries += table->count;
+		numbers->learned += table->learned;
+		numbers->refused += table->refused;
+		numbers->lowered += table->lowered;
+		numbers->evicted += table->evicted;
+		for (int cell = 0; cell < table->count; cell++)
+		{
+			if (table->cells[cell].key.priority != TQ_RANGE_LANE)
+				numbers->ranges +=
+					tq_range_core_ranges(&table->cells[cell], ranges);
+		}
+		unlock_partition(i);
+	}
+	numbers->audited = pg_atomic_read_u64(&shared->audited);
+	numbers->repaired = pg_atomic_read_u64(&shared->repaired);
+	return true;
+}
+
+/* Of this database; by bits that the table itself uses last */
+static int
+partition_of(int64 lane_id)
+{
+	return (int) (tq_range_core_hash(MyDatabaseId, lane_id) >> 48) %
+		   PARTITIONS;
+}
+
+static TqRangeTable *
+lock_partition(int partition, LWLockMode mode)
+{
+	LWLockAcquire(&shared->locks[partition].lock, mode);
+	return &shared->tables[partition];
+}
+
+static void
+unlock_partition(int partition)
+{
+	LWLockRelease(&shared->locks[partition].lock);
+}
+
+/* With the lock of the partition for which it is */
+static TqRangeMoment
+next_number(void)
+{
+	return pg_atomic_fetch_add_u64(&shared->number, 1) + 1;
+}
+
+static TqRangeKey
+key_of(int64 lane_id, int16 priority)
+{
+	return (TqRangeKey){MyDatabaseId, priority, lane_id};
+}
+
+/* The one to which a place can be added; NULL when there is none. */
+static Run *
+run_for(Run *runs, int count, const TqPlace *place)
+{
+	for (int i = 0; i < count; i++)
+	{
+		Run *run = &runs[i];
+
+		if (run->lane_id == place->lane_id &&
+			run->priority == place->priority &&
+			(uint64) Max(run->range.hi.at, place->available_at) -
+					(uint64) Min(run->range.lo.at, place->available_at) <=
+				TQ_RANGE_NEAR)
+			return run;
+	}
+	return NULL;
+}
+
+static void
+lower_run(const Run *run)
+{
+	TqRangeKey    key = key_of(run->lane_id, run->priority);
+	int           partition = partition_of(run->lane_id);
+	TqRangeTable *table = lock_partition(partition, LW_EXCLUSIVE);
+
+	tq_range_core_lower(table, &key, &run->range, next_number());
+	unlock_partition(partition);
+}
+
+static bool
+has_ranges(const TqRangeCell *cell)
+{
+	return cell->key.priority != TQ_RANGE_LANE &&
+		   (cell->u.dead.count > 0 || cell->u.dead.open);
+}

@@ -1,0 +1,73 @@
+/*
+ * dead_range.h
+ *		What is known to be dead in the dispatch index, in shared memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DEAD_RANGE_H
+#define TQ_DEAD_RANGE_H
+
+#include "base/compat.h"
+
+#include "shared/dead_range_core.h"
+#include "shared/position.h"
+
+/* What the audit looks at: one lane and priority at one moment. */
+typedef struct TqRangeEntry
+{
+	int64         lane_id;
+	int16         priority;
+	int           count;
+	TqRange       ranges[TQ_RANGES];
+	TqRangeMoment moment;
+} TqRangeEntry;
+
+/* Where the audit is; zeroed to begin with. */
+typedef struct TqRangeCursor
+{
+	int partition;
+	int index;
+} TqRangeCursor;
+
+/* Of all databases together; all but the first two since the start. */
+typedef struct TqRangeNumbers
+{
+	int64 entries; /* cells in use */
+	int64 ranges;
+	int64 learned; /* what was told by those who walked, and kept */
+	int64 refused; /* what came too late to be kept */
+	int64 lowered; /* what was told by those who made tasks claimable */
+	int64 evicted;
+	int64 audited;  /* entries of the index that the audit has read */
+	int64 repaired; /* and found to be dead by mistake */
+} TqRangeNumbers;
+
+extern Size tq_range_size(void);
+extern void tq_range_request(void);
+extern void tq_range_init(void);
+extern void tq_range_wipe(void);
+extern void tq_range_forget_database(Oid database);
+
+/* for those who walk over the index */
+extern TqRangeMoment tq_range_moment(void);
+extern int  tq_range_read(int64 lane_id, int16 priority, TqRange *ranges);
+extern bool tq_range_priorities(int64 lane_id, int16 *priorities, int *count);
+extern void tq_range_learn(int64 lane_id, int16 priority, TqPosition lo,
+						   TqPosition hi, TqRangeMoment moment);
+extern void tq_range_learn_priorities(int64 lane_id, const int16 *priorities,
+									  int count, TqRangeMoment moment);
+
+/* for those who make tasks claimable; cannot fail */
+extern void tq_range_lower(const TqPlace *places, int count);
+extern void tq_range_forget(void);
+
+/* for those who look whether all of that is right */
+extern bool tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry);
+extern void tq_range_audited(int64 entries);
+extern bool tq_range_still(int64 lane_id, int16 priority, TqPosition position,
+						   TqRangeMoment moment);
+extern bool tq_range_repaired(int64 lane_id, int16 priority,
+							  TqPosition position, TqRangeMoment moment);
+extern bool tq_range_numbers(TqRangeNumbers *numbers);
+
+#endif /* TQ_DEAD_RANGE_H */

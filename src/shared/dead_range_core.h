@@ -1,0 +1,137 @@
+/*
+ * dead_range_core.h
+ *		What is known to be dead in the dispatch index: the pure part.
+ *
+ * The model checker of test/model compiles the same code with smaller
+ * numbers, hence #ifndef.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_DEAD_RANGE_CORE_H
+#define TQ_DEAD_RANGE_CORE_H
+
+#include "datatype/timestamp.h"
+
+#ifndef TQ_RANGES
+#define TQ_RANGES 8 /* dead ranges of a lane and priority */
+#endif
+#ifndef TQ_RANGE_PRIORITIES
+#define TQ_RANGE_PRIORITIES 32 /* of a lane */
+#endif
+#ifndef TQ_RANGE_SPANS
+#define TQ_RANGE_SPANS 16 /* lowers that are remembered; 2 or more */
+#endif
+#ifndef TQ_RANGE_NEAR
+#define TQ_RANGE_NEAR 1000000 /* microseconds that one span may have */
+#endif
+#ifndef TQ_RANGE_CELLS
+#define TQ_RANGE_CELLS 256 /* of a table */
+#endif
+
+/* Of an entry in the dispatch index; ordered by at, then by task_id. */
+typedef struct TqPosition
+{
+	TimestampTz at;
+	int64       task_id;
+} TqPosition;
+
+/* Before and after every task of a lane and priority. */
+#define TQ_RANGE_BEGIN ((TqPosition){PG_INT64_MIN, PG_INT64_MIN})
+#define TQ_RANGE_END ((TqPosition){PG_INT64_MAX, PG_INT64_MAX})
+
+/* Entries at lo, at hi and between them are not claimable. */
+typedef struct TqRange
+{
+	TqPosition lo;
+	TqPosition hi;
+} TqRange;
+
+/* The number of a lower: they are numbered through, from 2 on. */
+typedef uint64 TqRangeMoment;
+
+/* priority of what is known of a lane itself */
+#define TQ_RANGE_LANE (PG_INT16_MAX + 1)
+
+typedef struct TqRangeKey
+{
+	Oid   database;
+	int32 priority;
+	int64 lane_id;
+} TqRangeKey;
+
+typedef struct TqRangeSpan
+{
+	TqRangeMoment number;
+	TqRange       range;
+} TqRangeSpan;
+
+/* Of a lane and priority. */
+typedef struct TqRangeDead
+{
+	int         count;
+	int         first_span; /* spans are a ring, the oldest first */
+	int         span_count;
+	bool        open;    /* there is nothing from open_lo to the end; may */
+	TqPosition  open_lo; /* overlap the last of the ranges */
+	TqRange     ranges[TQ_RANGES]; /* sorted, with something between them */
+	TqRangeSpan spans[TQ_RANGE_SPANS];
+} TqRangeDead;
+
+/* Of a lane: its priorities, those with newer numbers known to be in use. */
+typedef struct TqRangeLane
+{
+	bool          known; /* these are all */
+	int           count;
+	int16         priorities[TQ_RANGE_PRIORITIES]; /* highest first */
+	TqRangeMoment numbers[TQ_RANGE_PRIORITIES];    /* of the last lower */
+} TqRangeLane;
+
+typedef struct TqRangeCell
+{
+	TqRangeKey    key;
+	TqRangeMoment floor; /* lowers up to this one may not be remembered */
+	int32         next;  /* with the same hash; -1 ends */
+	bool          touched;
+	union
+	{
+		TqRangeDead dead;
+		TqRangeLane lane;
+	} u;
+} TqRangeCell;
+
+typedef struct TqRangeTable
+{
+	TqRangeMoment floor; /* lowers up to this one may have met no cell */
+	int           count; /* cells in use are the first ones */
+	int           hand;  /* of the clock that chooses whom to evict */
+	uint64        learned;
+	uint64        refused;
+	uint64        lowered;
+	uint64        evicted;
+	int32         heads[TQ_RANGE_CELLS];
+	TqRangeCell   cells[TQ_RANGE_CELLS];
+} TqRangeTable;
+
+extern uint64 tq_range_core_hash(Oid database, int64 lane_id);
+extern bool   tq_range_core_before(const TqPosition *a, const TqPosition *b);
+extern void   tq_range_core_wipe(TqRangeTable *table, TqRangeMoment number);
+extern void   tq_range_core_forget(TqRangeTable *table, Oid database,
+								   TqRangeMoment number);
+extern int    tq_range_core_read(TqRangeTable *table, const TqRangeKey *key,
+								 TqRange *ranges);
+extern int    tq_range_core_ranges(const TqRangeCell *cell, TqRange *ranges);
+extern bool   tq_range_core_priorities(TqRangeTable *table, Oid database,
+									   int64 lane_id, int16 *priorities,
+									   int *count);
+extern bool   tq_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
+								  const TqRange *range, TqRangeMoment moment);
+extern bool   tq_range_core_learn_priorities(TqRangeTable *table, Oid database,
+											 int64 lane_id, const int16 *list,
+											 int count, TqRangeMoment moment);
+extern void   tq_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
+								  const TqRange *range, TqRangeMoment number);
+extern bool   tq_range_core_still(TqRangeTable *table, const TqRangeKey *key,
+								  const TqPosition *position,
+								  TqRangeMoment     moment);
+
+#endif /* TQ_DEAD_RANGE_CORE_H */

@@ -1,0 +1,21 @@
+/*
+ * position.h
+ *		Where a pending task stands in the dispatch index, and whose it is.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_POSITION_H
+#define TQ_POSITION_H
+
+#include "datatype/timestamp.h"
+
+typedef struct TqPlace
+{
+	int64       lane_id;
+	TimestampTz available_at;
+	int64       task_id;
+	int32       queue_id;
+	int16       priority;
+} TqPlace;
+
+#endif /* TQ_POSITION_H */

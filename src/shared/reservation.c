@@ -1,0 +1,256 @@
+/*
+ * reservation.c
+ *		Claims that limits of running tasks have reserved.
+ *
+ * Each queue or worker with a limit has an entry in the table of counters
+ * (counter.c, which has the rules, and whose lock and spinlocks these
+ * functions take) with the number of its running tasks, open transactions
+ * included.  A claim is reserved before it is made, given back when it rolls
+ * back, and released when the commit that ends the run has happened.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "shared/counter_table.h"
+
+static TqCounter *lock_limited(TqOwner owner, int32 id);
+static void       unlock(TqCounter *counter);
+static void       unknow(TqCounter *counter);
+
+/*
+ * A limit is about to change.  While there is none, claims reserve nothing,
+ * so what is known now must not be believed when there is one again.
+ */
+void
+tq_counter_unknow(TqOwner owner, int32 id)
+{
+	TqCounter *counter = lock_limited(owner, id);
+
+	if (counter == NULL)
+		return;
+	unknow(counter);
+	unlock(counter);
+}
+
+/*
+ * Reserve one more running task, of at most max.  *epoch is to be given to
+ * tq_counter_undo; NULL: only look, and reserve nothing.
+ */
+TqReserve
+tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
+{
+	TqCounter *counter;
+	TqCounter *database;
+	TqReserve  answer = TQ_RESERVE_UNKNOWN;
+
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	counter = tq_counter_find(owner, id);
+	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
+	if (counter != NULL && database != NULL)
+	{
+		uint64 flagged = tq_counter_flagged(database);
+
+		SpinLockAcquire(&counter->mutex);
+		if (counter->limited && counter->used_seen == flagged)
+		{
+			answer = TQ_RESERVE_FULL;
+			if (counter->used < max)
+			{
+				counter->used += epoch != NULL ? 1 : 0;
+				answer = TQ_RESERVE_DONE;
+			}
+			if (epoch != NULL)
+				*epoch = counter->epoch;
+		}
+		SpinLockRelease(&counter->mutex);
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return answer;
+}
+
+/*
+ * A task does not run any more, or its claim was rolled back, by a
+ * transaction that is over.  Cannot fail.
+ */
+void
+tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
+{
+	TqCounter *counter = lock_limited(owner, id);
+
+	if (counter == NULL)
+		return;
+	if (tq_counter_table->instance != instance)
+		unknow(counter);
+	else if (!counter->recounting)
+		counter->used = Max(counter->used - 1, 0);
+	else if (counter->ended_count < TQ_COUNTER_ENDED)
+		counter->ended[counter->ended_count++] = task_id;
+	else
+		unknow(counter);
+	unlock(counter);
+}
+
+/*
+ * A claim was rolled back by a savepoint, or was not made.  Cannot fail.
+ */
+void
+tq_counter_undo(TqOwner owner, int32 id, uint64 epoch)
+{
+	TqCounter *counter = lock_limited(owner, id);
+
+	if (counter == NULL)
+		return;
+	if (counter->recounting || counter->epoch != epoch)
+		unknow(counter);
+	else
+		counter->used = Max(counter->used - 1, 0);
+	unlock(counter);
+}
+
+/*
+ * Around a recount of running tasks, which no claim of the queue or worker
+ * accompanies; 0 when there is no room.
+ */
+uint64
+tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance)
+{
+	TqCounter *database;
+	TqCounter *counter;
+	uint64     begun = 0;
+
+	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
+	database = tq_counter_make(TQ_OWNER_DATABASE, 0);
+	counter = tq_counter_make(owner, id);
+	*instance = tq_counter_table->instance;
+	if (database != NULL && counter != NULL)
+	{
+		begun = tq_counter_flagged(database);
+		counter->limited = true;
+		counter->used_seen = 0;
+		counter->recounting = true;
+		counter->again = false;
+		counter->ended_count = 0;
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return begun;
+}
+
+/*
+ * The tasks that were seen running, in the order of their numbers, and how
+ * many more; false when it must be done again.
+ */
+bool
+tq_counter_used_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
+					const int64 *task_ids, int count, int more)
+{
+	TqCounter *counter;
+	bool       done = false;
+
+	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
+	counter = tq_counter_find(owner, id);
+	if (counter != NULL && tq_counter_table->instance == instance &&
+		counter->recounting && !counter->again)
+	{
+		int64 used = count + more;
+
+		for (int i = 0; i < count; i++)
+		{
+			for (int e = 0; e < counter->ended_count; e++)
+			{
+				if (counter->ended[e] == task_ids[i])
+				{
+					used--;
+					break;
+				}
+			}
+		}
+		counter->used = used;
+		counter->used_seen = begun;
+		counter->epoch = tq_counter_new_number();
+		counter->recounting = false;
+		done = true;
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return done;
+}
+
+bool
+tq_counter_used_known(TqOwner owner, int32 id)
+{
+	TqCounter *counter;
+	TqCounter *database;
+	bool       known;
+
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	counter = tq_counter_find(owner, id);
+	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
+	known = counter != NULL && database != NULL && counter->limited &&
+			counter->used_seen == tq_counter_flagged(database);
+	LWLockRelease(tq_counter_table->lock);
+	return known;
+}
+
+/* How many claims are reserved; false when that is not known. */
+bool
+tq_counter_used(TqOwner owner, int32 id, int64 *used)
+{
+	TqCounter *counter;
+	TqCounter *database;
+	bool       known = false;
+
+	if (tq_counter_table == NULL)
+		return false;
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	counter = tq_counter_find(owner, id);
+	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
+	if (counter != NULL && database != NULL)
+	{
+		uint64 flagged = tq_counter_flagged(database);
+
+		SpinLockAcquire(&counter->mutex);
+		known = counter->limited && !counter->recounting &&
+				counter->used_seen == flagged;
+		*used = counter->used;
+		SpinLockRelease(&counter->mutex);
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return known;
+}
+
+/*
+ * The entry, locked, if claims of the queue or worker are counted; NULL, and
+ * nothing locked, if they are not.
+ */
+static TqCounter *
+lock_limited(TqOwner owner, int32 id)
+{
+	TqCounter *counter;
+
+	if (tq_counter_table == NULL)
+		return NULL;
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	counter = tq_counter_find(owner, id);
+	if (counter != NULL && counter->limited)
+	{
+		SpinLockAcquire(&counter->mutex);
+		return counter;
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return NULL;
+}
+
+static void
+unlock(TqCounter *counter)
+{
+	SpinLockRelease(&counter->mutex);
+	LWLockRelease(tq_counter_table->lock);
+}
+
+/* Under the entry's spinlock: a recount that is on its way begins again. */
+static void
+unknow(TqCounter *counter)
+{
+	counter->used_seen = 0;
+	counter->again = true;
+}

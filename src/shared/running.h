@@ -1,0 +1,63 @@
+/*
+ * running.h
+ *		The running tasks, in shared memory.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_RUNNING_H
+#define TQ_RUNNING_H
+
+#include "base/compat.h"
+
+#include "datatype/timestamp.h"
+#include "storage/itemptr.h"
+
+#define TQ_PROGRESS_MESSAGE 120
+
+/* Duties that can be asked to look now, as bits. */
+#define TQ_ASK_DEADLINES 1
+#define TQ_ASK_WORKERS 2
+
+typedef struct TqRunning
+{
+	int64           task_id;
+	int64           token;
+	int64           version; /* of the row that says so */
+	TimestampTz     due_at;  /* lease or time limit ends; DT_NOEND: never */
+	int32           worker_id;
+	int32           queue_id;
+	ItemPointerData tid; /* where that row is, or was */
+} TqRunning;
+
+extern Size tq_registry_size(void);
+extern void tq_registry_request(void);
+extern void tq_registry_init(void);
+extern void tq_registry_wipe(void);
+extern void tq_registry_forget_database(Oid database);
+
+extern void   tq_registry_put(const TqRunning *running);
+extern void   tq_registry_remove(int64 task_id, int64 version);
+extern void   tq_registry_drop(const TqRunning *seen);
+extern void   tq_registry_flag(void);
+extern bool   tq_registry_complete(void);
+extern uint64 tq_registry_rebuild_begin(void);
+extern void   tq_registry_rebuild_end(uint64 begun);
+extern int    tq_registry_due(TimestampTz now, int passed, TqRunning *found,
+							  int max, TimestampTz *next);
+extern int    tq_registry_of_workers(const int32 *workers, int count,
+									 TqRunning *found, int max);
+extern int    tq_registry_count(void);
+extern int    tq_registry_count_all(void);
+extern bool   tq_registry_find(int64 task_id, TqRunning *running);
+extern TqRunning *tq_registry_all(int *count);
+extern void       tq_registry_ask(int duty);
+extern bool       tq_registry_asked(int duty);
+extern void       tq_registry_timer_fired(void);
+extern uint64     tq_registry_timers(void);
+
+extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
+								 const char *message);
+extern bool tq_registry_read_progress(int64 task_id, int64 token,
+									  float4 *progress, char *message);
+
+#endif /* TQ_RUNNING_H */

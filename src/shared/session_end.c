@@ -1,0 +1,203 @@
+/*
+ * session_end.c
+ *		Which sessions have ended, for workers that are bound to one.
+ *
+ * What binds a worker is its row: the number of a session, and the number of
+ * the instance, which each start of shared memory draws at random.  So
+ * registering, rolling back, binding to another session and leaving are
+ * changes of a row like any other, and nothing here knows of workers.
+ *
+ * A session gets its number when it first binds a worker.  In its lowest bits
+ * is the number of its PGPROC, above them a count that rises: of two sessions
+ * that have used one PGPROC the later one has the greater number.  Each
+ * PGPROC has an entry with the number of the last session there that bound a
+ * worker; when that ends it marks the entry and wakes its database's
+ * background worker.  For a session s the entry can say:
+ *
+ *		s, in this database		it lives
+ *		s, in another one		this database is a copy: gone
+ *		s and ENDED				gone
+ *		a greater number		gone, since somebody else is there
+ *		a smaller number		lost by a wipe: nobody knows
+ *
+ * Nobody judges by what nobody knows: such a worker lives, like any other, by
+ * its signs of life.  When its session ends that is known again, so a wipe
+ * costs only those ends that the background worker had not seen to.
+ *
+ * An entry is marked when the session has aborted its transaction and let go
+ * of its locks (on_shmem_exit, not before_shmem_exit): whoever is woken can
+ * do something at once.  All of it is atomics: nothing waits, nothing fails.
+ *
+ * Without the library in shared_preload_libraries nothing can be bound, and
+ * whatever a row says is gone.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "common/pg_prng.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+
+#include "shared/session_end.h"
+#include "shared/worker_directory.h"
+
+#define PROC_BITS 18 /* enough for any PGPROC of a session */
+#define PROC_MASK ((UINT64CONST(1) << PROC_BITS) - 1)
+#define ENDED (UINT64CONST(1) << 63)
+
+typedef struct Entry
+{
+	pg_atomic_uint32 database; /* of that session; written before it */
+	pg_atomic_uint64 session;  /* a number, and perhaps ENDED; 0: none */
+} Entry;
+
+typedef struct Bind
+{
+	int64            instance; /* above 0; as of the start */
+	int              capacity; /* the same */
+	pg_atomic_uint64 last;     /* sessions that got a number */
+	pg_atomic_uint64 ends;     /* and those of them that have ended */
+	Entry            entry[FLEXIBLE_ARRAY_MEMBER];
+} Bind;
+
+static Bind *binding = NULL;
+
+/* This session's number; 0: it has bound nothing. */
+static int64 my_session = 0;
+
+static int64 draw_instance(void);
+static void  end_session(int code, Datum arg);
+
+Size
+tq_bind_size(void)
+{
+	return MAXALIGN(
+		add_size(offsetof(Bind, entry), mul_size(sizeof(Entry), MaxBackends)));
+}
+
+/* The caller holds AddinShmemInitLock. */
+void
+tq_bind_init(void)
+{
+	bool found;
+
+	binding = ShmemInitStruct("taskq bound sessions", tq_bind_size(), &found);
+	if (found)
+		return;
+	binding->instance = draw_instance();
+	binding->capacity = MaxBackends;
+	pg_atomic_init_u64(&binding->last, 0);
+	pg_atomic_init_u64(&binding->ends, 0);
+	for (int i = 0; i < binding->capacity; i++)
+	{
+		pg_atomic_init_u32(&binding->entry[i].database, InvalidOid);
+		pg_atomic_init_u64(&binding->entry[i].session, 0);
+	}
+}
+
+/* Lose all entries, while others work. */
+void
+tq_bind_wipe(void)
+{
+	if (binding == NULL)
+		return;
+	for (int i = 0; i < binding->capacity; i++)
+		pg_atomic_write_u64(&binding->entry[i].session, 0);
+}
+
+/* The number of this start of shared memory; 0 when there is none. */
+int64
+tq_bind_instance(void)
+{
+	return binding == NULL ? 0 : binding->instance;
+}
+
+/*
+ * The number of this session.  From the first call on its end is told.  The
+ * library must be preloaded.
+ */
+int64
+tq_bind_session(void)
+{
+	uint64 proc = (uint64) TQ_MY_PROC_NUMBER;
+
+	Assert(binding != NULL);
+	Assert(proc < (uint64) binding->capacity && proc <= PROC_MASK);
+	if (my_session == 0)
+	{
+		Entry *entry = &binding->entry[proc];
+		uint64 count;
+
+		/* may fail: before anybody relies on it */
+		on_shmem_exit(end_session, (Datum) 0);
+		count = pg_atomic_add_fetch_u64(&binding->last, 1);
+		my_session = (int64) (count << PROC_BITS | proc);
+		pg_atomic_write_u32(&entry->database, MyDatabaseId);
+		pg_write_barrier();
+		pg_atomic_write_u64(&entry->session, (uint64) my_session);
+	}
+	return my_session;
+}
+
+/*
+ * Has that session ended, or is it not one of this database's?  Call it after
+ * the row that names the session was read: then the session's entry had been
+ * written.
+ */
+bool
+tq_bind_gone(int64 instance, int64 session)
+{
+	uint64 proc = (uint64) session & PROC_MASK;
+	uint64 found;
+	Entry *entry;
+
+	if (binding == NULL || instance != binding->instance || session <= 0 ||
+		proc >= (uint64) binding->capacity)
+		return true;
+	entry = &binding->entry[proc];
+	found = pg_atomic_read_u64(&entry->session);
+	if ((found & ~ENDED) != (uint64) session)
+		return (found & ~ENDED) > (uint64) session;
+	if ((found & ENDED) != 0)
+		return true;
+	pg_read_barrier();
+	return pg_atomic_read_u32(&entry->database) != MyDatabaseId;
+}
+
+/*
+ * How many sessions that had bound a worker have ended, in all databases:
+ * another number than before means that there is something to look at.
+ */
+uint64
+tq_bind_ends(void)
+{
+	return binding == NULL ? 0 : pg_atomic_read_u64(&binding->ends);
+}
+
+static int64
+draw_instance(void)
+{
+	uint64 drawn;
+
+	if (!pg_strong_random(&drawn, sizeof(drawn)))
+		drawn = pg_prng_uint64(&pg_global_prng_state);
+	return (int64) (drawn >> 1) | 1;
+}
+
+/* on_shmem_exit: the session's transaction is over, its locks are free. */
+static void
+end_session(int code, Datum arg)
+{
+	uint64 proc = (uint64) my_session & PROC_MASK;
+
+	if (my_session == 0)
+		return;
+	pg_atomic_write_u64(&binding->entry[proc].session,
+						(uint64) my_session | ENDED);
+	/* a full barrier: who sees the count sees the mark */
+	pg_atomic_fetch_add_u64(&binding->ends, 1);
+	tq_station_wake();
+}

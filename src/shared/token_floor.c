@@ -1,0 +1,125 @@
+/*
+ * token_floor.c
+ *		The last tokens that this start of the server has given out.
+ *
+ * A claim that rolls back leaves no token in its task's row, but it may have
+ * shown one to a client, and the client may never learn that it has rolled
+ * back.  So the next claim of the task must not draw the same.  Each task has
+ * a cell here, which it shares with others whose ids are 4096 apart: a token
+ * is one more than the last one of its cell, and of its row.  Nothing is
+ * given back, so the end of a transaction has nothing to do with it.
+ *
+ * What is lost here, at a start or by a wipe, is made good by going on above
+ * all that was given out before (engine/id.c), which must be done once for each
+ * number that tq_token_start() tells.  A wipe changes that number before it
+ * empties a cell: a token was drawn in time if the number is still the same
+ * after it was drawn.
+ *
+ * Tasks that follow each other lie in different lines of the processor's
+ * cache, since they are claimed at the same time.  All of it is atomics:
+ * nothing waits, nothing fails.
+ *
+ * Without the library in shared_preload_libraries there are no cells, and the
+ * number of the start is 0.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/shmem.h"
+
+#include "shared/session_end.h"
+#include "shared/token_floor.h"
+
+#define CELL_BITS 12
+#define CELLS (1 << CELL_BITS)
+#define CELLS_OF_LINE_BITS 3 /* a line has 64 bytes */
+
+typedef struct Tokens
+{
+	pg_atomic_uint64 start; /* above 0 */
+	pg_atomic_uint64 last[CELLS];
+} Tokens;
+
+static Tokens *tokens = NULL;
+
+static pg_atomic_uint64 *cell_of(int64 task_id);
+
+Size
+tq_token_size(void)
+{
+	return MAXALIGN(sizeof(Tokens));
+}
+
+/* After tq_bind_init.  The caller holds AddinShmemInitLock. */
+void
+tq_token_init(void)
+{
+	bool found;
+
+	tokens = ShmemInitStruct("taskq tokens", tq_token_size(), &found);
+	if (found)
+		return;
+	/* with room above for any number of wipes */
+	pg_atomic_init_u64(&tokens->start, (uint64) tq_bind_instance() >> 1 | 1);
+	for (int i = 0; i < CELLS; i++)
+		pg_atomic_init_u64(&tokens->last[i], 0);
+}
+
+/* Lose all tokens, while others draw. */
+void
+tq_token_wipe(void)
+{
+	if (tokens == NULL)
+		return;
+	tq_token_renew();
+	for (int i = 0; i < CELLS; i++)
+		pg_atomic_write_u64(&tokens->last[i], 0);
+}
+
+/* From now on tokens are above all that were given out before. */
+void
+tq_token_renew(void)
+{
+	if (tokens != NULL)
+		pg_atomic_fetch_add_u64(&tokens->start, 1); /* a full barrier */
+}
+
+/* The number of this start, or of the last wipe; 0 when not preloaded. */
+uint64
+tq_token_start(void)
+{
+	return tokens == NULL ? 0 : pg_atomic_read_u64(&tokens->start);
+}
+
+/*
+ * A token for a claim of the task, above the one given, which is not
+ * negative, and above all that were drawn for it since this start.
+ */
+int64
+tq_token_draw(int64 task_id, int64 above)
+{
+	pg_atomic_uint64 *cell = cell_of(task_id);
+	uint64            last = pg_atomic_read_u64(cell);
+	uint64            token;
+
+	Assert(above >= 0);
+	do
+	{
+		token = Max(last, (uint64) above) + 1;
+	} while (!pg_atomic_compare_exchange_u64(cell, &last, token));
+	return (int64) token;
+}
+
+/* Databases begin at different places, since all count tasks from 1. */
+static pg_atomic_uint64 *
+cell_of(int64 task_id)
+{
+	uint32 n = (uint32) task_id + MyDatabaseId * 2654435761u;
+	uint32 lines = CELLS >> CELLS_OF_LINE_BITS;
+
+	n %= CELLS;
+	return &tokens->last[(n % lines) << CELLS_OF_LINE_BITS | n / lines];
+}

@@ -1,0 +1,19 @@
+/*
+ * token_floor.h
+ *		The last tokens that this start of the server has given out.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TOKEN_FLOOR_H
+#define TQ_TOKEN_FLOOR_H
+
+#include "base/compat.h"
+
+extern uint64 tq_token_start(void);
+extern int64  tq_token_draw(int64 task_id, int64 above);
+extern void   tq_token_renew(void);
+extern Size   tq_token_size(void);
+extern void   tq_token_init(void);
+extern void   tq_token_wipe(void);
+
+#endif /* TQ_TOKEN_FLOOR_H */

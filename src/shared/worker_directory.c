@@ -1,0 +1,776 @@
+/*
+ * worker_directory.c
+ *		Where a database's background worker can be found.
+ *
+ * A table with one entry for each database that has the extension, at most
+ * taskq.max_databases of them, and a few more for databases that are being
+ * looked at or kept clear.  Through it sessions wake their worker, commands
+ * on databases send it away, and the launcher learns what there is to do.
+ *
+ * Entries are made, freed and changed under one LWLock, held for a pass over
+ * the table at most.  What sessions touch when they commit needs no lock:
+ *
+ * - dboid and proc are atomic.  A session that reads them while the entry
+ *	 changes hands wakes the wrong process for nothing; a PGPROC and its latch
+ *	 exist as long as shared memory does.
+ * - woken says that the worker's latch is set or about to be; the worker
+ *	 clears it before it looks.  It may stay set while the worker pauses after
+ *	 an error, so what must reach it even then sets the latch regardless.
+ * - due_asked and sleeps_until are a handshake.  A session stores, then
+ *	 reads: it lowers due_asked, then compares with sleeps_until.  The worker
+ *	 does it the other way round: it stores sleeps_until, then reads
+ *	 due_asked.  With a full barrier between the two on each side, at least
+ *	 one of them sees the other's value.  While the worker works,
+ *	 sleeps_until is AWAKE, and nobody disturbs it: it will read due_asked.
+ *
+ * An entry is freed when nothing refers to it: no worker, no command that
+ * keeps out, no question, no end that the launcher has yet to take notice of.
+ *
+ * Without the library in shared_preload_libraries there is no table, and
+ * every function here does nothing.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include <signal.h>
+
+#include "port/atomics.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "base/guc.h"
+#include "shared/worker_directory.h"
+
+/* Entries beyond taskq.max_databases: visits, commands. */
+#define SPARE_ENTRIES 16
+
+/* sleeps_until of a worker that does not sleep: before any time. */
+#define AWAKE PG_INT64_MIN
+
+typedef struct Entry
+{
+	pg_atomic_uint32 dboid; /* InvalidOid: free; changed under lock */
+	pg_atomic_uint32 proc;  /* number of the worker's PGPROC, plus 1;
+								 * changed under lock */
+	pg_atomic_uint32 woken;
+	pg_atomic_uint32 asked;        /* somebody wants the worker to look whether
+								 * it is still wanted */
+	pg_atomic_uint32 keep_out;     /* commands at work; changed under lock */
+	pg_atomic_uint64 sleeps_until; /* TimestampTz of the dispatch clock */
+	pg_atomic_uint64 due_asked;    /* TimestampTz of the dispatch clock */
+	pg_atomic_uint64 turn_at;      /* when the last turn began; the same */
+
+	/* the rest is read and changed under lock */
+	int          pid;      /* attached worker, or 0 */
+	int          last_pid; /* that, or the one before */
+	uint32       ask_count;
+	bool         established;
+	TqStationEnd end;
+} Entry;
+
+typedef struct Station
+{
+	LWLock           lock;
+	int              tranche;
+	int              capacity;
+	pg_atomic_uint32 launcher;   /* number of its PGPROC, plus 1 */
+	pg_atomic_uint32 told;       /* the launcher has something to look at */
+	pg_atomic_uint32 lacks_slot; /* no background worker slot was free */
+
+	/* under lock */
+	bool rescan;  /* the launcher shall visit every database */
+	bool refused; /* a database got no entry of its own */
+
+	Entry entry[FLEXIBLE_ARRAY_MEMBER];
+} Station;
+
+static Station *station = NULL;
+
+/* In the worker: its own entry. */
+static Entry *attached = NULL;
+
+static Entry *find(Oid dboid);
+static Entry *find_mine(void);
+static Entry *find_or_make(Oid dboid);
+static void   give_up_place(Entry *entry);
+static void   free_if_idle(Entry *entry);
+static void   wake(Entry *entry);
+static void   wake_launcher(void);
+static void   wake_proc(pg_atomic_uint32 *proc);
+static uint32 my_proc_number(void);
+
+Size
+tq_station_size(void)
+{
+	return MAXALIGN(add_size(
+		offsetof(Station, entry),
+		mul_size(sizeof(Entry), tq_guc_max_databases + SPARE_ENTRIES)));
+}
+
+/* The caller holds AddinShmemInitLock. */
+void
+tq_station_init(void)
+{
+	bool found;
+
+	station = ShmemInitStruct("taskq station", tq_station_size(), &found);
+	if (!found)
+	{
+		memset(station, 0, tq_station_size());
+		station->tranche = LWLockNewTrancheId();
+		LWLockInitialize(&station->lock, station->tranche);
+		station->capacity = tq_guc_max_databases + SPARE_ENTRIES;
+		pg_atomic_init_u32(&station->launcher, 0);
+		pg_atomic_init_u32(&station->told, 0);
+		pg_atomic_init_u32(&station->lacks_slot, 0);
+		for (int i = 0; i < station->capacity; i++)
+		{
+			Entry *entry = &station->entry[i];
+
+			pg_atomic_init_u32(&entry->dboid, InvalidOid);
+			pg_atomic_init_u32(&entry->proc, 0);
+			pg_atomic_init_u32(&entry->woken, 0);
+			pg_atomic_init_u32(&entry->asked, 0);
+			pg_atomic_init_u32(&entry->keep_out, 0);
+			pg_atomic_init_u64(&entry->sleeps_until, (uint64) AWAKE);
+			pg_atomic_init_u64(&entry->due_asked, (uint64) DT_NOEND);
+			pg_atomic_init_u64(&entry->turn_at, 0);
+		}
+	}
+	LWLockRegisterTranche(station->tranche, "taskq_station");
+}
+
+/*
+ * Let this database's worker, if any, look.  For commit callbacks: does not
+ * fail, allocate or wait.
+ */
+void
+tq_station_wake(void)
+{
+	Entry *entry = find_mine();
+
+	if (entry != NULL)
+		wake(entry);
+}
+
+/*
+ * Something in this database becomes due at that time of the dispatch clock:
+ * wake the worker if it means to sleep longer.  What is due must be visible
+ * to the worker before this is called.  For commit callbacks.
+ */
+void
+tq_station_due(TimestampTz at)
+{
+	Entry *entry = find_mine();
+	uint64 asked;
+
+	if (entry == NULL)
+		return;
+	asked = pg_atomic_read_u64(&entry->due_asked);
+	while (at < (TimestampTz) asked &&
+		   !pg_atomic_compare_exchange_u64(&entry->due_asked, &asked,
+										   (uint64) at))
+		;
+	pg_memory_barrier();
+	if (at < (TimestampTz) pg_atomic_read_u64(&entry->sleeps_until))
+		wake(entry);
+}
+
+/*
+ * A worker shall look whether it is wanted in that database: the one that is
+ * there, or else one that the launcher starts.  Call it after the commit of
+ * what there is to see.
+ */
+void
+tq_station_visit(Oid dboid)
+{
+	Entry *entry;
+
+	if (station == NULL || !OidIsValid(dboid))
+		return;
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find_or_make(dboid);
+	if (entry == NULL)
+		station->rescan = true;
+	else
+	{
+		entry->ask_count++;
+		pg_atomic_write_u32(&entry->asked, 1);
+		pg_write_barrier();
+		wake_proc(&entry->proc);
+	}
+	LWLockRelease(&station->lock);
+	wake_launcher();
+}
+
+/* Is a worker in that database? */
+bool
+tq_station_worker(Oid dboid, int *pid)
+{
+	Entry *entry;
+	int    found = 0;
+
+	if (station == NULL)
+		return false;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	entry = find(dboid);
+	if (entry != NULL)
+		found = entry->pid;
+	LWLockRelease(&station->lock);
+	if (pid != NULL)
+		*pid = found;
+	return found != 0;
+}
+
+/* What can be seen of that database's worker; false: nothing is known. */
+bool
+tq_station_look(Oid dboid, TqStationView *view)
+{
+	Entry *entry;
+
+	memset(view, 0, sizeof(*view));
+	if (station == NULL)
+		return false;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	entry = find(dboid);
+	if (entry != NULL)
+	{
+		view->pid = entry->pid;
+		view->turn_at = (TimestampTz) pg_atomic_read_u64(&entry->turn_at);
+		view->working = pg_atomic_read_u64(&entry->sleeps_until) ==
+						(uint64) AWAKE;
+		view->keep_out = pg_atomic_read_u32(&entry->keep_out);
+	}
+	LWLockRelease(&station->lock);
+	return entry != NULL;
+}
+
+bool
+tq_station_has_launcher(void)
+{
+	return station != NULL && pg_atomic_read_u32(&station->launcher) != 0;
+}
+
+/* Databases that have one of the taskq.max_databases places. */
+int
+tq_station_places(void)
+{
+	int count = 0;
+
+	if (station == NULL)
+		return 0;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	for (int i = 0; i < station->capacity; i++)
+		count += station->entry[i].established ? 1 : 0;
+	LWLockRelease(&station->lock);
+	return count;
+}
+
+/* Does a database go without worker because of max_worker_processes? */
+bool
+tq_station_lacks_slot(void)
+{
+	return station != NULL && pg_atomic_read_u32(&station->lacks_slot) != 0;
+}
+
+/* Does a database go without worker because of taskq.max_databases? */
+bool
+tq_station_lacks_room(void)
+{
+	bool refused;
+
+	if (station == NULL)
+		return false;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	refused = station->refused;
+	LWLockRelease(&station->lock);
+	return refused;
+}
+
+/*
+ * Ask that database's worker to leave, and let none in until as many calls
+ * of tq_station_keep_out_end.  False, and nothing done, when the table is
+ * full.  The worker leaves by itself, a little later.
+ */
+bool
+tq_station_keep_out_begin(Oid dboid)
+{
+	Entry *entry;
+
+	if (station == NULL)
+		return false;
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find_or_make(dboid);
+	if (entry != NULL)
+	{
+		pg_atomic_fetch_add_u32(&entry->keep_out, 1);
+		wake_proc(&entry->proc);
+	}
+	LWLockRelease(&station->lock);
+	return entry != NULL;
+}
+
+/* The worker that had to leave may come back.  For commit callbacks. */
+void
+tq_station_keep_out_end(Oid dboid)
+{
+	Entry *entry;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find(dboid);
+	if (entry != NULL && pg_atomic_read_u32(&entry->keep_out) > 0)
+	{
+		pg_atomic_fetch_sub_u32(&entry->keep_out, 1);
+		free_if_idle(entry);
+	}
+	LWLockRelease(&station->lock);
+	wake_launcher();
+}
+
+/*
+ * The extension is no longer in that database, and its worker had to leave:
+ * it need not come back to see.  For commit callbacks.
+ */
+void
+tq_station_dropped(Oid dboid)
+{
+	Entry *entry;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find(dboid);
+	if (entry != NULL && entry->pid == 0)
+	{
+		give_up_place(entry);
+		pg_atomic_write_u32(&entry->asked, 0);
+		free_if_idle(entry);
+	}
+	/* it may be the one that got no place: see who lacks one now */
+	if (station->refused)
+	{
+		station->refused = false;
+		station->rescan = true;
+	}
+	LWLockRelease(&station->lock);
+	wake_launcher();
+}
+
+/*
+ * The process id of that database's worker, or else of the one that was
+ * there last and may still be ending.  True when one is attached.
+ */
+bool
+tq_station_last_worker(Oid dboid, int *pid)
+{
+	Entry *entry;
+	bool   is_there = false;
+
+	*pid = 0;
+	LWLockAcquire(&station->lock, LW_SHARED);
+	entry = find(dboid);
+	if (entry != NULL)
+	{
+		*pid = entry->last_pid;
+		is_there = entry->pid != 0;
+	}
+	LWLockRelease(&station->lock);
+	return is_there;
+}
+
+/* Cancel what that database's worker is at. */
+void
+tq_station_interrupt(Oid dboid)
+{
+	Entry *entry;
+
+	LWLockAcquire(&station->lock, LW_SHARED);
+	entry = find(dboid);
+
+	/* It cannot end, and its number be given away, while it is attached. */
+	if (entry != NULL && entry->pid != 0)
+		(void) kill(entry->pid, SIGINT);
+	LWLockRelease(&station->lock);
+}
+
+/* The calling process is that database's worker, if it may. */
+TqStationAttach
+tq_station_attach(Oid dboid)
+{
+	Entry          *entry;
+	TqStationAttach result = TQ_STATION_CLOSED;
+
+	Assert(attached == NULL);
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find(dboid);
+	if (entry != NULL && entry->pid != 0)
+		result = TQ_STATION_OCCUPIED;
+	else if (entry != NULL && pg_atomic_read_u32(&entry->keep_out) != 0)
+		entry->end = TQ_STATION_END_KEPT_OUT;
+	else if (entry != NULL)
+	{
+		entry->pid = entry->last_pid = MyProcPid;
+		entry->end = TQ_STATION_END_NONE;
+		pg_atomic_write_u64(&entry->sleeps_until, (uint64) AWAKE);
+		pg_atomic_write_u64(&entry->turn_at, (uint64) tq_clock_dispatch());
+		pg_atomic_write_u32(&entry->proc, my_proc_number());
+		attached = entry;
+		result = TQ_STATION_ATTACHED;
+	}
+	LWLockRelease(&station->lock);
+	return result;
+}
+
+/*
+ * The worker has found the extension: its database takes one of the
+ * taskq.max_databases places.  False when there is none; logs it once.
+ */
+bool
+tq_station_establish(void)
+{
+	int  count = 0;
+	bool established;
+	bool log;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < station->capacity; i++)
+		if (&station->entry[i] != attached && station->entry[i].established)
+			count++;
+	established = count < tq_guc_max_databases;
+	log = !established && !station->refused;
+	attached->established = established;
+	if (!established)
+		station->refused = true;
+	LWLockRelease(&station->lock);
+	wake_launcher();
+
+	if (log)
+		ereport(
+			LOG,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg(
+				 "taskq: more than %d databases have the extension, some get no background worker",
+				 tq_guc_max_databases),
+			 errhint("Increase taskq.max_databases and restart the server.")));
+	return established;
+}
+
+/* In the worker: does a command want it out? */
+bool
+tq_station_kept_out(void)
+{
+	return attached != NULL && pg_atomic_read_u32(&attached->keep_out) != 0;
+}
+
+/* In the worker: has somebody asked it to look whether it is wanted? */
+bool
+tq_station_asked(void)
+{
+	return attached != NULL && pg_atomic_read_u32(&attached->asked) != 0;
+}
+
+/*
+ * In the worker: the earliest time that somebody has named since the turn
+ * began.
+ */
+TimestampTz
+tq_station_told(void)
+{
+	return attached == NULL
+			   ? DT_NOEND
+			   : (TimestampTz) pg_atomic_read_u64(&attached->due_asked);
+}
+
+/*
+ * In the worker: whoever asks from now on asks for another turn.  Returns the
+ * earliest time that somebody named since the last one began.
+ */
+TimestampTz
+tq_station_turn_begin(void)
+{
+	pg_atomic_exchange_u32(&attached->woken, 0);
+	pg_atomic_exchange_u32(&attached->asked, 0);
+	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) AWAKE);
+	pg_atomic_write_u64(&attached->turn_at, (uint64) tq_clock_dispatch());
+	return (TimestampTz) pg_atomic_exchange_u64(&attached->due_asked,
+												(uint64) DT_NOEND);
+}
+
+/*
+ * In the worker: it means to sleep until then.  Returns that time, or an
+ * earlier one that somebody named meanwhile.
+ */
+TimestampTz
+tq_station_turn_end(TimestampTz next)
+{
+	TimestampTz asked;
+
+	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) next);
+	/* a wait of the turn's own work may have reset the latch */
+	if (pg_atomic_read_u32(&attached->woken) != 0)
+		SetLatch(MyLatch);
+	asked = (TimestampTz) pg_atomic_read_u64(&attached->due_asked);
+	if (asked >= next)
+		return next;
+	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) asked);
+	return asked;
+}
+
+/* In the worker: it leaves.  Does nothing when it is not attached. */
+void
+tq_station_detach(TqStationEnd end)
+{
+	Entry *entry = attached;
+
+	if (entry == NULL)
+		return;
+	attached = NULL;
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	pg_atomic_write_u32(&entry->proc, 0);
+	entry->pid = 0;
+	entry->end = end;
+	LWLockRelease(&station->lock);
+	wake_launcher();
+}
+
+/* In the launcher, when it starts: it has to visit every database. */
+void
+tq_station_launcher_attach(void)
+{
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	station->rescan = true;
+	pg_atomic_write_u32(&station->launcher, my_proc_number());
+	LWLockRelease(&station->lock);
+}
+
+void
+tq_station_launcher_detach(void)
+{
+	pg_atomic_write_u32(&station->launcher, 0);
+}
+
+/* In the launcher: whoever tells it something from now on asks for a round. */
+void
+tq_station_round_begin(void)
+{
+	pg_atomic_exchange_u32(&station->told, 0);
+}
+
+/*
+ * In the launcher: was it told something since the round began?  Its latch
+ * may be set no more: a wait for a lock in the round resets it.
+ */
+bool
+tq_station_told_launcher(void)
+{
+	return pg_atomic_read_u32(&station->told) != 0;
+}
+
+/* How many entries there can be. */
+int
+tq_station_capacity(void)
+{
+	return station->capacity;
+}
+
+/* Copies of all entries; returns how many. */
+int
+tq_station_list(TqStationItem *items, int max)
+{
+	int count = 0;
+
+	LWLockAcquire(&station->lock, LW_SHARED);
+	for (int i = 0; i < station->capacity && count < max; i++)
+	{
+		Entry *entry = &station->entry[i];
+		Oid    dboid = pg_atomic_read_u32(&entry->dboid);
+
+		if (!OidIsValid(dboid))
+			continue;
+		items[count].dboid = dboid;
+		items[count].pid = entry->pid;
+		items[count].established = entry->established;
+		items[count].asked = pg_atomic_read_u32(&entry->asked) != 0;
+		items[count].ask_count = entry->ask_count;
+		items[count].keep_out = pg_atomic_read_u32(&entry->keep_out);
+		items[count].end = entry->end;
+		count++;
+	}
+	LWLockRelease(&station->lock);
+	return count;
+}
+
+/*
+ * How that database's worker ended; NONE when it has not, or this was taken
+ * notice of before.
+ */
+TqStationEnd
+tq_station_take_end(Oid dboid)
+{
+	Entry       *entry;
+	TqStationEnd end = TQ_STATION_END_NONE;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find(dboid);
+	if (entry != NULL)
+	{
+		end = entry->end;
+		entry->end = TQ_STATION_END_NONE;
+		if (end == TQ_STATION_END_NOT_WANTED)
+			give_up_place(entry);
+		else if (end != TQ_STATION_END_NONE)
+		{
+			/* It may have ended before it had looked. */
+			pg_atomic_write_u32(&entry->asked, 1);
+		}
+		free_if_idle(entry);
+	}
+	LWLockRelease(&station->lock);
+	return end;
+}
+
+/*
+ * No worker is to be started in that database, as of the given number of
+ * questions: when somebody has asked since then, all stays as it is.
+ */
+void
+tq_station_forget(Oid dboid, uint32 ask_count)
+{
+	Entry *entry;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	entry = find(dboid);
+	if (entry != NULL && entry->pid == 0 && entry->ask_count == ask_count)
+	{
+		give_up_place(entry);
+		pg_atomic_write_u32(&entry->asked, 0);
+		free_if_idle(entry);
+	}
+	LWLockRelease(&station->lock);
+}
+
+/* Is every database to be visited?  Says so once. */
+bool
+tq_station_take_rescan(void)
+{
+	bool rescan;
+
+	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	rescan = station->rescan;
+	station->rescan = false;
+	LWLockRelease(&station->lock);
+	return rescan;
+}
+
+void
+tq_station_set_lacks_slot(bool lacks)
+{
+	pg_atomic_write_u32(&station->lacks_slot, lacks ? 1 : 0);
+}
+
+/* The lock is held, or the answer is a hint. */
+static Entry *
+find(Oid dboid)
+{
+	for (int i = 0; i < station->capacity; i++)
+		if (pg_atomic_read_u32(&station->entry[i].dboid) == dboid)
+			return &station->entry[i];
+	return NULL;
+}
+
+/* This database's entry, as a hint, without the lock. */
+static Entry *
+find_mine(void)
+{
+	static Entry *last = NULL;
+
+	if (station == NULL || !OidIsValid(MyDatabaseId))
+		return NULL;
+	if (last == NULL || pg_atomic_read_u32(&last->dboid) != MyDatabaseId)
+		last = find(MyDatabaseId);
+	return last;
+}
+
+/* NULL when the table is full.  The lock is held. */
+static Entry *
+find_or_make(Oid dboid)
+{
+	Entry *entry = find(dboid);
+
+	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
+	if (entry != NULL)
+		return entry;
+	entry = find(InvalidOid);
+	if (entry == NULL)
+		return NULL;
+	entry->pid = entry->last_pid = 0;
+	entry->ask_count = 0;
+	entry->established = false;
+	entry->end = TQ_STATION_END_NONE;
+	pg_atomic_write_u32(&entry->proc, 0);
+	pg_atomic_write_u32(&entry->woken, 0);
+	pg_atomic_write_u32(&entry->asked, 0);
+	pg_atomic_write_u32(&entry->keep_out, 0);
+	pg_atomic_write_u64(&entry->sleeps_until, (uint64) AWAKE);
+	pg_atomic_write_u64(&entry->due_asked, (uint64) DT_NOEND);
+	pg_write_barrier();
+	pg_atomic_write_u32(&entry->dboid, dboid);
+	return entry;
+}
+
+/* One that was refused for want of a place may have this one. */
+static void
+give_up_place(Entry *entry)
+{
+	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
+	if (entry->established && station->refused)
+	{
+		station->refused = false;
+		station->rescan = true;
+	}
+	entry->established = false;
+}
+
+static void
+free_if_idle(Entry *entry)
+{
+	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
+	if (entry->pid == 0 && !entry->established &&
+		entry->end == TQ_STATION_END_NONE &&
+		pg_atomic_read_u32(&entry->asked) == 0 &&
+		pg_atomic_read_u32(&entry->keep_out) == 0)
+		pg_atomic_write_u32(&entry->dboid, InvalidOid);
+}
+
+static void
+wake(Entry *entry)
+{
+	if (pg_atomic_exchange_u32(&entry->woken, 1) == 0)
+		wake_proc(&entry->proc);
+}
+
+static void
+wake_launcher(void)
+{
+	pg_atomic_exchange_u32(&station->told, 1);
+	wake_proc(&station->launcher);
+}
+
+static void
+wake_proc(pg_atomic_uint32 *proc)
+{
+	uint32 number = pg_atomic_read_u32(proc);
+
+	if (number != 0)
+		SetLatch(&ProcGlobal->allProcs[number - 1].procLatch);
+}
+
+/* Number of this process' PGPROC, plus 1. */
+static uint32
+my_proc_number(void)
+{
+	return (uint32) (MyProc - ProcGlobal->allProcs) + 1;
+}

@@ -1,0 +1,20 @@
+/*
+ * index_entry.h
+ *		Index entries of rows that were inserted.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_INDEX_ENTRY_H
+#define TQ_INDEX_ENTRY_H
+
+#include "store/row.h"
+
+extern void tq_entries_init(void);
+extern void tq_entries_insert(TqTable *table, TupleTableSlot **slots,
+							  int count);
+extern void tq_entries_update(TqTable *table, TupleTableSlot *slot,
+							  TqIndexUpdate indexes);
+extern void tq_entries_prepare(TqTable *table);
+extern void tq_entries_end(TqTable *table);
+
+#endif /* TQ_INDEX_ENTRY_H */

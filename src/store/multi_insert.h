@@ -1,0 +1,17 @@
+/*
+ * multi_insert.h
+ *		Rows that one call inserts together, and their index entries.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_MULTI_INSERT_H
+#define TQ_MULTI_INSERT_H
+
+#include "store/row.h"
+
+extern MemoryContext tq_batch_context(TqTable *table);
+extern void          tq_batch_add(TqTable *table, HeapTuple tuple);
+extern void          tq_batch_flush(TqTable *table);
+extern void          tq_batch_end(TqTable *table);
+
+#endif /* TQ_MULTI_INSERT_H */

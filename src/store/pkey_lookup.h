@@ -1,0 +1,16 @@
+/*
+ * pkey_lookup.h
+ *		Finding rows of taskq.task by their ids.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_PKEY_LOOKUP_H
+#define TQ_PKEY_LOOKUP_H
+
+#include "store/row.h"
+
+extern void tq_lookup_ahead(TqCall *call, int64 first, int64 last);
+extern bool tq_lookup_find(TqTable *table, int64 task_id);
+extern void tq_lookup_end(TqTable *table);
+
+#endif /* TQ_PKEY_LOOKUP_H */

@@ -1,0 +1,17 @@
+/*
+ * row_image.h
+ *		The row of a task, as the server has it, from and to its columns.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ROW_IMAGE_H
+#define TQ_ROW_IMAGE_H
+
+#include "store/task.h"
+
+#include "access/tupdesc.h"
+
+extern HeapTuple tq_image_form(const TqTask *task, TupleDesc desc);
+extern void      tq_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
+
+#endif /* TQ_ROW_IMAGE_H */

@@ -1,0 +1,182 @@
+/*
+ * task.h
+ *		A task in memory, and its columns.
+ *
+ * The fixed part of a row of taskq.task and taskq.archive has the image of
+ * TqTaskFixed; sql/parts/18_task.sql and 20_archive.sql have the same order.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TASK_H
+#define TQ_TASK_H
+
+#include "base/types.h"
+
+#include "access/htup.h"
+#include "datatype/timestamp.h"
+#include "storage/itemptr.h"
+
+#include "shared/position.h"
+
+typedef struct TqTaskFixed
+{
+	int64       task_id;
+	int64       lane_id;
+	TimestampTz available_at; /* DT_NOEND: blocked or suspended */
+	TimestampTz run_at;
+	TimestampTz created_at;
+	/* what a claim changes */
+	int64       token;
+	int64       version;
+	TimestampTz claimed_at;  /* DT_NOBEGIN: not claimed */
+	TimestampTz lease_until; /* DT_NOEND: none */
+	int32       worker_id;   /* 0: nobody */
+	int32       attempt;
+	int16       state;
+	/* to here */
+	int16 priority;
+	int32 queue_id;
+	int32 max_attempts;
+	int32 submitted_by;
+	int32 run_as;
+	int16 reason;
+	int16 descent;
+	int16 flags;
+	int16 large; /* bits of TqLargePart */
+} TqTaskFixed;
+
+/* Column numbers, from 1. */
+typedef enum TqColumn
+{
+	TQ_COL_TASK_ID = 1,
+	TQ_COL_LANE_ID,
+	TQ_COL_AVAILABLE_AT,
+	TQ_COL_RUN_AT,
+	TQ_COL_CREATED_AT,
+	TQ_COL_TOKEN,
+	TQ_COL_VERSION,
+	TQ_COL_CLAIMED_AT,
+	TQ_COL_LEASE_UNTIL,
+	TQ_COL_WORKER_ID,
+	TQ_COL_ATTEMPT,
+	TQ_COL_STATE,
+	TQ_COL_PRIORITY,
+	TQ_COL_QUEUE_ID,
+	TQ_COL_MAX_ATTEMPTS,
+	TQ_COL_SUBMITTED_BY,
+	TQ_COL_RUN_AS,
+	TQ_COL_REASON,
+	TQ_COL_DESCENT,
+	TQ_COL_FLAGS,
+	TQ_COL_LARGE,
+	TQ_COL_DEADLINE,
+	TQ_COL_WAKE_AT,
+	TQ_COL_CANCEL_REQUESTED_AT,
+	TQ_COL_SUSPENDED_AT,
+	TQ_COL_WORKFLOW_ID,
+	TQ_COL_STEP_ID,
+	TQ_COL_REFERENCE,
+	TQ_COL_KEY,
+	TQ_COL_CORRELATION_ID,
+	TQ_COL_TAGS,
+	TQ_COL_OPTIONS,
+	TQ_COL_PAYLOAD,
+	TQ_COL_DATA,
+	TQ_COL_HEADERS,
+	TQ_COL_RESULT,
+	TQ_COL_CHECKPOINT,
+	TQ_COL_ERRORS,
+	TQ_COL_MESSAGE,
+	TQ_COL_BUCKET, /* from here on only in the archive */
+	TQ_COL_FINISHED_AT,
+	TQ_COL_EXPIRES_AT,
+	TQ_COL_RECREATED_AS
+} TqColumn;
+
+#define TQ_TASK_COLUMNS TQ_COL_MESSAGE
+#define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
+#define TQ_FIRST_VAR TQ_COL_DEADLINE
+
+/* What the fixed part takes in a row: the struct may end in padding. */
+#define TQ_FIXED_SIZE (offsetof(TqTaskFixed, large) + sizeof(int16))
+
+/* Columns that may stand in taskq.large: part = column - TQ_COL_PAYLOAD. */
+#define TQ_FIRST_LARGE TQ_COL_PAYLOAD
+#define TQ_LAST_LARGE TQ_COL_MESSAGE
+#define TQ_LARGE_BIT(col) ((int16) (1 << ((col) -TQ_FIRST_LARGE)))
+
+#define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
+#define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
+#define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
+#define TQ_FLAG_IN_LINE 8     /* blocked by other tasks of its key */
+#define TQ_FLAG_INPUT 16      /* its payload is the workflow's input */
+#define TQ_FLAG_WANTED 32     /* a step: whatever its condition says */
+#define TQ_FLAG_PAYLOAD 64    /* a step: its payload was changed, and stays */
+#define TQ_FLAG_WAITED 128 /* a step: it has waited for what no worker does */
+/* above these: why a task was dead that is poison now */
+#define TQ_FLAG_REASON_SHIFT 8
+
+/*
+ * Columns after the fixed part are Datums, indexed by column; what they
+ * point to lives in the context in which the task was read.  For columns
+ * beyond TQ_FIRST_LARGE a bit of f.large says that the value is in
+ * taskq.large (and null here): read with tq_large_get.
+ *
+ * While the columns after the fixed part are as they were read, image is the
+ * row that they were read from, of which a write changes the fixed part only.
+ */
+typedef struct TqTask
+{
+	TqTaskFixed     f;
+	Datum           value[TQ_ARCHIVE_COLUMNS + 1];
+	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
+	int16           large_dropped; /* parts in taskq.large to be removed */
+	int16           large_moved;   /* parts to be written there: */
+	Datum           moved[TQ_LAST_LARGE - TQ_FIRST_LARGE + 1];
+	bool            archived;
+	bool            new_message; /* set since the row was read */
+	HeapTuple       image;       /* of a live one; NULL: to be formed */
+	ItemPointerData tid;         /* where a live one was read */
+	bool            stood;       /* it was pending when it was read, at */
+	TqPlace         place;
+	int32           queue_before; /* when it was read */
+	Datum           key_before;   /* the same; NULL for none */
+} TqTask;
+
+#define TQ_TASK_TIME(task, col, if_null)                                      \
+	((task)->isnull[col] ? (if_null) : DatumGetTimestampTz((task)->value[col]))
+
+/* Remember where the task stands. */
+static inline void
+tq_task_place(TqTask *task)
+{
+	task->stood = task->f.state == TQ_STATE_PENDING;
+	if (task->stood)
+	{
+		task->place.lane_id = task->f.lane_id;
+		task->place.available_at = task->f.available_at;
+		task->place.task_id = task->f.task_id;
+		task->place.queue_id = task->f.queue_id;
+		task->place.priority = task->f.priority;
+	}
+}
+
+static inline void
+tq_task_set(TqTask *task, TqColumn col, Datum value)
+{
+	task->value[col] = value;
+	task->isnull[col] = false;
+	task->image = NULL;
+}
+
+static inline void
+tq_task_clear(TqTask *task, TqColumn col)
+{
+	if (task->isnull[col])
+		return;
+	task->value[col] = (Datum) 0;
+	task->isnull[col] = true;
+	task->image = NULL;
+}
+
+#endif /* TQ_TASK_H */

@@ -1,0 +1,203 @@
+/*
+ * tuple_lock.c
+ *		Who else is at the row of a task.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "executor/tuptable.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/rel.h"
+
+#include "base/debug.h"
+#include "store/tuple_lock.h"
+
+static bool      is_ours(Relation rel, ItemPointer tid);
+static bool      is_busy(Relation rel, ItemPointer tid);
+static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
+
+/*
+ * Was another transaction, still in progress, writing or locking the row when
+ * it was read?  Then there is no need to go there and lock its page, as all
+ * others do who are after the same row.
+ */
+bool
+tq_busy_was(const TqTask *task)
+{
+	HeapTupleHeader header;
+	TransactionId   xmax;
+
+	if (task->image == NULL)
+		return false;
+	header = task->image->t_data;
+	if (header->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI))
+		return false;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	return !TransactionIdIsCurrentTransactionId(xmax) &&
+		   TransactionIdIsInProgress(xmax);
+}
+
+/*
+ * Begin to write over a row; false, and nothing is held, when another
+ * transaction is changing or locking it and wait is not wanted.
+ *
+ * The server's own write sees that itself, unless it is a server with
+ * assertions (TQ_WRITE_CAN_REFUSE).  There, who must not wait looks first, and
+ * the lock of the row keeps others from beginning between that look and the
+ * write.  It is in memory only and let go of after the write; the row itself
+ * tells who is changing it.  A row that this transaction has locked before
+ * tells that already, and whoever waits for it there has the lock in memory.
+ */
+bool
+tq_busy_reserve(Relation rel, ItemPointer tid, bool wait, bool *locked)
+{
+	*locked = false;
+	if (TQ_WRITE_CAN_REFUSE || (wait && is_ours(rel, tid)))
+		return true;
+	if (wait)
+		LockTuple(rel, tid, ExclusiveLock);
+	else if (!tq_compat_try_lock_tuple(rel, tid, ExclusiveLock))
+		return false;
+	*locked = wait || !is_busy(rel, tid);
+	if (!*locked)
+		UnlockTuple(rel, tid, ExclusiveLock);
+	return *locked;
+}
+
+/* Has this transaction locked the row? */
+static bool
+is_ours(Relation rel, ItemPointer tid)
+{
+	Buffer buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
+	ItemId item;
+	bool   ours = false;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	item =
+		PageGetItemId(BufferGetPage(buffer), ItemPointerGetOffsetNumber(tid));
+	if (ItemIdIsNormal(item))
+	{
+		HeapTupleHeader header =
+			(HeapTupleHeader) PageGetItem(BufferGetPage(buffer), item);
+
+		ours = (header->t_infomask &
+				(HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
+			   TransactionIdIsCurrentTransactionId(
+				   HeapTupleHeaderGetRawXmax(header));
+	}
+	UnlockReleaseBuffer(buffer);
+	return ours;
+}
+
+void
+tq_busy_let_go(Relation rel, ItemPointer tid, bool locked)
+{
+	if (locked)
+		UnlockTuple(rel, tid, ExclusiveLock);
+}
+
+/* Is another transaction changing a live task that was read? */
+bool
+tq_row_is_busy(TqCall *call, TqTask *task)
+{
+	return is_busy(call->task.rel, &task->tid);
+}
+
+/*
+ * Is the row, which was pending, not to be claimed any more, or not until a
+ * transaction in progress ends that is writing it?  Whoever writes a row
+ * tells it when that is over; who only locks it does not, and of somebody
+ * who is about to write it nothing is known yet.
+ */
+bool
+tq_row_is_others(TqCall *call, ItemPointer tid)
+{
+	bool      written;
+	TM_Result fate = row_fate(call->task.rel, tid, &written);
+
+	return fate == TM_Updated || fate == TM_Deleted ||
+		   (fate == TM_BeingModified && written);
+}
+
+/*
+ * Was another transaction, still in progress, writing the row when it was
+ * read?  *writer is the last one that was met, which is not asked about
+ * again: when it has ended meanwhile, it has told what has come back.
+ */
+bool
+tq_row_is_written(TupleTableSlot *slot, TransactionId *writer)
+{
+	bool            should_free;
+	HeapTupleHeader header =
+		ExecFetchSlotHeapTuple(slot, false, &should_free)->t_data;
+	TransactionId xmax;
+
+	if ((header->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+		return false;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	if (TransactionIdIsValid(*writer) && xmax == *writer)
+		return true;
+	if (TransactionIdIsCurrentTransactionId(xmax) ||
+		!TransactionIdIsInProgress(xmax))
+		return false;
+	*writer = xmax;
+	return true;
+}
+
+/* Is a transaction in progress changing or locking the row? */
+static bool
+is_busy(Relation rel, ItemPointer tid)
+{
+	bool written;
+
+	return row_fate(rel, tid, &written) == TM_BeingModified;
+}
+
+/*
+ * What an attempt to write the row would come to; of one that is being
+ * modified, whether it is written and not just locked.  A row that is not
+ * there any more counts as locked.
+ */
+static TM_Result
+row_fate(Relation rel, ItemPointer tid, bool *written)
+{
+	Buffer        buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
+	Page          page;
+	ItemId        item;
+	HeapTupleData tuple;
+	TransactionId writer = InvalidTransactionId;
+	TM_Result     fate = TM_BeingModified;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
+	if (ItemIdIsNormal(item))
+	{
+		tuple.t_tableOid = RelationGetRelid(rel);
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_self = *tid;
+		fate = HeapTupleSatisfiesUpdate(&tuple, GetCurrentCommandId(true),
+										buffer);
+		if (fate == TM_BeingModified &&
+			!HEAP_XMAX_IS_LOCKED_ONLY(tuple.t_data->t_infomask))
+			writer = HeapTupleHeaderGetUpdateXid(tuple.t_data);
+	}
+	UnlockReleaseBuffer(buffer);
+	TQ_DEBUG_POINT("row_fate");
+	*written = TransactionIdIsValid(writer) &&
+			   TransactionIdIsInProgress(writer);
+	/* it may just have ended */
+	if (TransactionIdIsValid(writer) && !*written &&
+		TransactionIdDidCommit(writer))
+		fate = TM_Updated;
+	return fate;
+}

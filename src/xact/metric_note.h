@@ -1,0 +1,25 @@
+/*
+ * metric_note.h
+ *		What a transaction counts for the metrics.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_METRIC_NOTE_H
+#define TQ_METRIC_NOTE_H
+
+#include "shared/metric.h"
+#include "store/task.h"
+
+/* what has happened; queue 0: what belongs to no queue */
+extern void tq_metrics_count(int32 queue_id, TqMetric metric, int64 number);
+extern void tq_metrics_moved(const TqTask *task, TqState from, TqEnd end,
+							 TimestampTz claimed_at);
+
+/* for xact.c, at the ends of transactions and savepoints; cannot fail */
+extern void tq_metrics_commit(void);
+extern void tq_metrics_sub_commit(SubTransactionId mine,
+								  SubTransactionId parent);
+extern void tq_metrics_sub_abort(SubTransactionId mine);
+extern void tq_metrics_forget(void);
+
+#endif /* TQ_METRIC_NOTE_H */

@@ -1,0 +1,282 @@
+/*
+ * position_note.c
+ *		Where a transaction takes pending tasks away, and where it puts them.
+ *
+ * Whoever changes a pending task, or makes a task pending, has to tell
+ * others when it is over: at its commit that there is something to claim at
+ * the new places, at its abort, or a savepoint's, that the tasks it had
+ * taken are claimable again at the old ones.  Until then others have passed
+ * these rows, and may have remembered that there is nothing.
+ *
+ * So a note is made before a row is written (tq_places_taking): an error
+ * between the write and a later note would be the end of it.  The note gets
+ * the new place after the write (tq_places_put), or is taken back when the
+ * row was not written (tq_places_not_taken).  Telling comes after the
+ * transaction's end is visible, and cannot fail.
+ *
+ * A task that one transaction changes twice has two notes; at commit the
+ * later one counts.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+
+#include "base/compare.h"
+#include "xact/position_note.h"
+#include "shared/notify_flag.h"
+#include "shared/waiter.h"
+#include "shared/dead_range.h"
+#include "shared/claim_ring.h"
+
+#define TELL_AT_ONCE 64
+
+typedef struct Note
+{
+	SubTransactionId subid;
+	int64            task_id; /* 0 with all */
+	int32            number;  /* among the notes, in the order of making */
+	bool             taken;   /* a pending task stood at before */
+	bool             put;     /* one stands at after */
+	bool             all;     /* many were taken, who knows where */
+	TqPlace          before;
+	TqPlace          after;
+} Note;
+
+/* In the top transaction's memory; gone with it. */
+static Note *notes = NULL;
+static int   note_count = 0;
+static int   note_room = 0;
+static int   offered_count = 0; /* notes with put */
+
+static Note *add_note(void);
+static void  drop_notes(SubTransactionId from);
+static int   compare_notes(const void *a, const void *b);
+static bool  same_task(const Note *note, const Note *next);
+static void  tell(const TqPlace *places, int count);
+static void  tell_all(void);
+
+/* The task was read, and its row is written next. */
+void
+tq_places_taking(const TqTask *task)
+{
+	Note *note = add_note();
+
+	note->task_id = task->f.task_id;
+	note->taken = task->stood;
+	note->before = task->place;
+}
+
+/* The row was not written. */
+void
+tq_places_not_taken(const TqTask *task)
+{
+	Assert(note_count > 0 && !notes[note_count - 1].put);
+	note_count--;
+}
+
+/* The row was written: the task stands where it says, or nowhere. */
+void
+tq_places_put(TqTask *task)
+{
+	Note *note = &notes[note_count - 1];
+
+	Assert(note_count > 0 && !note->put);
+	tq_task_place(task);
+	note->put = task->stood;
+	note->after = task->place;
+	if (note->put)
+		offered_count++;
+	else if (!note->taken)
+		note_count--;
+}
+
+/* Pending tasks were taken away by a statement. */
+void
+tq_places_all_taken(void)
+{
+	add_note()->all = true;
+}
+
+/* How many times this transaction has put a task somewhere. */
+int
+tq_places_offered(void)
+{
+	return offered_count;
+}
+
+/*
+ * The first place, or the last, at which this transaction has put a task of
+ * the lane and priority; false when there is none.  It may have taken the
+ * task away again.
+ */
+bool
+tq_places_least(int64 lane_id, int16 priority, bool last, TqPlace *place)
+{
+	bool found = false;
+
+	for (int i = 0; i < note_count; i++)
+	{
+		const TqPlace *after = &notes[i].after;
+		bool           before;
+
+		if (!notes[i].put || after->lane_id != lane_id ||
+			after->priority != priority)
+			continue;
+		before = after->available_at < place->available_at ||
+				 (after->available_at == place->available_at &&
+				  after->task_id < place->task_id);
+		if (!found || before != last)
+			*place = *after;
+		found = true;
+	}
+	return found;
+}
+
+/* What it has put can be claimed. */
+void
+tq_places_commit(void)
+{
+	TqPlace places[TELL_AT_ONCE];
+	int     count = 0;
+
+	if (offered_count > 1)
+		qsort(notes, note_count, sizeof(Note), compare_notes);
+	for (int i = 0; i < note_count && offered_count > 0; i++)
+	{
+		if (!notes[i].put ||
+			(i + 1 < note_count && same_task(&notes[i], &notes[i + 1])))
+			continue;
+		places[count++] = notes[i].after;
+		if (count == TELL_AT_ONCE)
+		{
+			tell(places, count);
+			count = 0;
+		}
+	}
+	if (count > 0)
+		tell(places, count);
+}
+
+/* What it had taken can be claimed again. */
+void
+tq_places_abort(void)
+{
+	drop_notes(InvalidSubTransactionId);
+}
+
+void
+tq_places_sub_commit(SubTransactionId mine, SubTransactionId parent)
+{
+	for (int i = note_count - 1; i >= 0 && notes[i].subid >= mine; i--)
+		notes[i].subid = parent;
+}
+
+void
+tq_places_sub_abort(SubTransactionId mine)
+{
+	drop_notes(mine);
+}
+
+/* The transaction is over. */
+void
+tq_places_forget(void)
+{
+	notes = NULL;
+	note_count = 0;
+	offered_count = 0;
+}
+
+static Note *
+add_note(void)
+{
+	Note *note;
+
+	if (notes == NULL)
+	{
+		note_room = 8;
+		notes = MemoryContextAlloc(TopTransactionContext,
+								   sizeof(Note) * note_room);
+	}
+	else if (note_count == note_room)
+	{
+		notes = repalloc_huge(notes, sizeof(Note) * note_room * 2);
+		note_room *= 2;
+	}
+	note = &notes[note_count++];
+	note->number = note_count;
+	note->task_id = 0;
+	note->subid = GetCurrentSubTransactionId();
+	note->taken = note->put = note->all = false;
+	return note;
+}
+
+/* Those of a savepoint and what is inside it, from the last one on */
+static void
+drop_notes(SubTransactionId from)
+{
+	TqPlace places[TELL_AT_ONCE];
+	int     count = 0;
+	bool    all = false;
+
+	while (note_count > 0 && notes[note_count - 1].subid >= from)
+	{
+		Note *note = &notes[--note_count];
+
+		if (note->put)
+			offered_count--;
+		all |= note->all;
+		if (!note->taken)
+			continue;
+		places[count++] = note->before;
+		if (count == TELL_AT_ONCE)
+		{
+			tell(places, count);
+			count = 0;
+		}
+	}
+	if (count > 0)
+		tell(places, count);
+	if (all)
+		tell_all();
+}
+
+/* By task, and the later one of a task last */
+static int
+compare_notes(const void *a, const void *b)
+{
+	const Note *left = a;
+	const Note *right = b;
+	int         order = tq_order_int64(&left->task_id, &right->task_id);
+
+	return order != 0 ? order : tq_order_int32(&left->number, &right->number);
+}
+
+/* Has the task of a note been changed again?  Its later notes follow it. */
+static bool
+same_task(const Note *note, const Note *next)
+{
+	return note->task_id == next->task_id;
+}
+
+/* These can be claimed: now, or when they become due. */
+static void
+tell(const TqPlace *places, int count)
+{
+	tq_range_lower(places, count);
+	tq_ring_lower(places, count);
+	tq_waiter_wake_places(places, count);
+	tq_bell_ring_places(places, count);
+}
+
+/* Nobody knows what can be claimed. */
+static void
+tell_all(void)
+{
+	tq_range_forget();
+	tq_ring_wipe();
+	tq_waiter_wake_database();
+	tq_bell_ring_all();
+}

@@ -1,0 +1,31 @@
+/*
+ * position_note.h
+ *		Where a transaction takes pending tasks away, and where it puts them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_POSITION_NOTE_H
+#define TQ_POSITION_NOTE_H
+
+#include "store/task.h"
+
+/* around each change of a live task */
+extern void tq_places_taking(const TqTask *task);
+extern void tq_places_not_taken(const TqTask *task);
+extern void tq_places_put(TqTask *task);
+extern void tq_places_all_taken(void);
+
+/* what this transaction has put, which only it sees */
+extern int  tq_places_offered(void);
+extern bool tq_places_least(int64 lane_id, int16 priority, bool last,
+							TqPlace *place);
+
+/* for xact.c, at the ends of transactions and savepoints; cannot fail */
+extern void tq_places_commit(void);
+extern void tq_places_abort(void);
+extern void tq_places_sub_commit(SubTransactionId mine,
+								 SubTransactionId parent);
+extern void tq_places_sub_abort(SubTransactionId mine);
+extern void tq_places_forget(void);
+
+#endif /* TQ_POSITION_NOTE_H */

@@ -1,0 +1,753 @@
+/*
+ * xact.c
+ *		What a transaction's end must do: the one place for it.
+ *
+ * While a transaction works, it notes intents: this task runs now, that one
+ * has stopped, something becomes due.  They touch shared memory when, and
+ * only when, the transaction commits; intents of a savepoint that rolls
+ * back are dropped.  The callbacks run where nothing may fail, so they do
+ * nothing but calls that cannot.  They run when the transaction's locks have
+ * been released: whoever is woken sees what was done, its own caches
+ * included, and waits for nothing.
+ *
+ * What others may claim afterwards is noted and told by position_note.c.
+ *
+ * Numbers of live tasks change at commit, too, and so do metrics
+ * (metric_note.c).  What a claim has reserved of
+ * a limit is given back when its transaction or savepoint rolls back; what a
+ * task that ran had reserved, when the commit ends its running.
+ *
+ * A prepared transaction keeps no intents: its end flags the registry of
+ * running tasks as incomplete and numbers as unknown, and the background
+ * worker looks (tq_xact_prepared_ended, called after COMMIT and ROLLBACK
+ * PREPARED).  One that has bound a worker to its session is refused.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "cache/role.h"
+#include "shared/claim_ring.h"
+#include "shared/counter.h"
+#include "shared/dead_range.h"
+#include "shared/heartbeat.h"
+#include "shared/notify_flag.h"
+#include "shared/waiter.h"
+#include "shared/worker_directory.h"
+#include "xact/metric_note.h"
+#include "xact/position_note.h"
+#include "xact/xact.h"
+
+typedef enum IntentKind
+{
+	INTENT_RESERVED,
+	INTENT_RUNNING,
+	INTENT_STOPPED,
+	INTENT_ENDED,
+	INTENT_QUEUE_GONE,
+	INTENT_DUE,
+	INTENT_ASK,
+	INTENT_ORPHANS,
+	INTENT_RESCAN,
+	INTENT_WORKER_GONE,
+	INTENT_BOUND,
+	INTENT_UNKNOW_WORKER,
+	INTENT_VISIT,
+	INTENT_WAKE_QUEUE,
+	INTENT_WAKE_WORKER,
+	INTENT_WAKE_MADE,
+	INTENT_HEAD,
+	INTENT_RING
+} IntentKind;
+
+typedef struct Intent
+{
+	IntentKind       kind;
+	SubTransactionId subid;
+	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; task_id of
+								 * ENDED; due_at of DUE; worker_id of ASK,
+								 * WORKER_GONE, WAKE_WORKER; queue_id of
+								 * QUEUE_GONE, WAKE_QUEUE, RING */
+	Oid              database; /* of VISIT */
+	int              ended;    /* state, of STOPPED, ENDED: 0: it goes on, or
+								* nobody knows */
+	union
+	{
+		struct /* of RESERVED */
+		{
+			int64  taken_at; /* from a bucket; 0: not */
+			uint64 queue_epoch;
+			uint64 worker_epoch;
+		};
+		TqHeadFound head; /* of HEAD */
+	};
+} Intent;
+
+/* Changes of the number of a queue's live tasks. */
+typedef struct Delta
+{
+	SubTransactionId subid;
+	int32            queue_id;
+	int64            live[TQ_LIVE_STATES];
+} Delta;
+
+/* In the top transaction's memory; gone with it. */
+static Intent *intents = NULL;
+static int     intent_count = 0;
+static int     intent_room = 0;
+static Delta  *deltas = NULL;
+static int     delta_count = 0;
+static int     delta_room = 0;
+
+/* The transaction's number and instance, entered before its first change. */
+static TransactionId entered_xid = InvalidTransactionId;
+static uint64        entered_instance = 0;
+
+/* The transaction has committed, and its intents are to be carried out. */
+static bool armed = false;
+
+/* This transaction made a number or name that sessions keep. */
+static bool session_cache_changed = false;
+
+static uint64 epoch = 1;
+
+static Intent *add_intent(IntentKind kind);
+static Intent *last_intent(IntentKind kind);
+static void    make_room(int more);
+static Delta  *delta_of(int32 queue_id);
+static void    carry_out(const Intent *intent);
+static void    see_worker(int32 worker_id);
+static void    give_back(const Intent *intent, bool of_savepoint);
+static void    unknow_workers(void);
+static void    wake_for_room(const TqRunning *claim);
+static void    forget_all(void);
+static void    at_end(XactEvent event, void *arg);
+static void    at_release(ResourceReleasePhase phase, bool is_commit,
+						  bool is_top_level, void *arg);
+static void    at_sub_end(SubXactEvent event, SubTransactionId mine,
+						  SubTransactionId parent, void *arg);
+
+void
+tq_xact_init(void)
+{
+	RegisterXactCallback(at_end, NULL);
+	RegisterSubXactCallback(at_sub_end, NULL);
+	RegisterResourceReleaseCallback(at_release, NULL);
+}
+
+/*
+ * Before a change of a task: what is noted afterwards must not fail between
+ * the change and the note, so there is room for it now.
+ */
+void
+tq_xact_begin(void)
+{
+	if (!TransactionIdIsValid(entered_xid))
+	{
+		entered_xid = GetTopTransactionId();
+		entered_instance = tq_counter_enter(entered_xid);
+	}
+	make_room(8);
+	if (deltas == NULL)
+	{
+		delta_room = 8;
+		deltas = MemoryContextAlloc(TopTransactionContext,
+									sizeof(Delta) * delta_room);
+		delta_count = 0;
+	}
+	else if (delta_count + 4 > delta_room)
+	{
+		deltas = repalloc_huge(deltas, sizeof(Delta) * delta_room * 2);
+		delta_room *= 2;
+	}
+}
+
+/*
+ * A task of the queue has gone from one state to another; 0 or a finished
+ * one is nowhere.
+ */
+void
+tq_xact_count(int32 queue_id, int from, int to)
+{
+	Delta *delta;
+
+	if (from == to)
+		return;
+	tq_xact_begin();
+	delta = delta_of(queue_id);
+	if (from >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(from))
+		delta->live[from - TQ_STATE_FIRST]--;
+	if (to >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(to))
+		delta->live[to - TQ_STATE_FIRST]++;
+}
+
+/* By how much this transaction will change the number of such tasks. */
+int64
+tq_xact_counted(int32 queue_id, TqState state)
+{
+	int64 sum = 0;
+
+	for (int i = 0; i < delta_count; i++)
+	{
+		if (deltas[i].queue_id == queue_id)
+			sum += deltas[i].live[state - TQ_STATE_FIRST];
+	}
+	return sum;
+}
+
+/* How many running tasks of the queue or worker this transaction ends. */
+int
+tq_xact_stopped_of(TqOwner owner, int32 id)
+{
+	int count = 0;
+
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_STOPPED &&
+			(owner == TQ_OWNER_QUEUE ? intents[i].running.queue_id
+									 : intents[i].running.worker_id) == id)
+			count++;
+	}
+	return count;
+}
+
+/* A claim was reserved, after tq_xact_begin: it is made next. */
+void
+tq_xact_reserved(const TqRunning *claim, int64 taken_at, uint64 queue_epoch,
+				 uint64 worker_epoch)
+{
+	Intent *intent = add_intent(INTENT_RESERVED);
+
+	intent->running = *claim;
+	intent->taken_at = taken_at;
+	intent->queue_epoch = queue_epoch;
+	intent->worker_epoch = worker_epoch;
+}
+
+/* The claim that was reserved last was not made. */
+void
+tq_xact_not_claimed(void)
+{
+	Assert(intent_count > 0 &&
+		   intents[intent_count - 1].kind == INTENT_RESERVED);
+	give_back(&intents[--intent_count], true);
+}
+
+/* A task was claimed, or the end of its claim was moved. */
+void
+tq_xact_running(const TqRunning *running)
+{
+	add_intent(INTENT_RUNNING)->running = *running;
+}
+
+/* A task is no longer running, by that version of its row. */
+void
+tq_xact_stopped(int64 task_id, int64 version, int32 queue_id, int32 worker_id)
+{
+	Intent *intent = add_intent(INTENT_STOPPED);
+
+	intent->running.task_id = task_id;
+	intent->running.version = version;
+	intent->running.queue_id = queue_id;
+	intent->running.worker_id = worker_id;
+	intent->ended = 0;
+}
+
+/*
+ * A task has finished, or is gone (0): tell whoever awaits it.  If it ran,
+ * tq_xact_stopped comes before.  Or an instance of a workflow has ended: its
+ * number is of the same kind, and its state one of its own.
+ */
+void
+tq_xact_ended(int64 id, int state)
+{
+	Intent *last = last_intent(INTENT_STOPPED);
+
+	if (last == NULL || last->running.task_id != id)
+	{
+		last = add_intent(INTENT_ENDED);
+		last->running.task_id = id;
+	}
+	last->ended = state;
+}
+
+/* Where the line of a key begins, with what this transaction did. */
+void
+tq_xact_head(const TqHeadFound *found)
+{
+	Intent *last = last_intent(INTENT_HEAD);
+
+	if (last == NULL || last->head.of.hash != found->of.hash ||
+		last->head.of.queue_id != found->of.queue_id)
+		last = add_intent(INTENT_HEAD);
+	last->head = *found;
+}
+
+/*
+ * Another number after the transaction's end, and after a savepoint was
+ * rolled back: what was seen of own changes, or under own locks, may not be so
+ * any more.
+ */
+uint64
+tq_xact_epoch(void)
+{
+	return epoch;
+}
+
+/* A queue was dropped. */
+void
+tq_xact_queue_gone(int32 queue_id)
+{
+	add_intent(INTENT_QUEUE_GONE)->running.queue_id = queue_id;
+}
+
+/* Something becomes due at that time of the dispatch clock. */
+void
+tq_xact_due(TimestampTz at)
+{
+	add_intent(INTENT_DUE)->running.due_at = at;
+}
+
+/* A worker's next heartbeat has tasks to stop. */
+void
+tq_xact_ask(int32 worker_id)
+{
+	add_intent(INTENT_ASK)->running.worker_id = worker_id;
+}
+
+/* Workers were declared dead: their tasks are to be taken back now. */
+void
+tq_xact_orphans(void)
+{
+	add_intent(INTENT_ORPHANS);
+}
+
+/* Running tasks may now end at other times than was noted. */
+void
+tq_xact_rescan(void)
+{
+	add_intent(INTENT_RESCAN);
+}
+
+/* A worker was declared dead or has left. */
+void
+tq_xact_worker_gone(int32 worker_id)
+{
+	add_intent(INTENT_WORKER_GONE)->running.worker_id = worker_id;
+}
+
+/* A worker is being bound to this session, which no other may commit. */
+void
+tq_xact_bound(void)
+{
+	add_intent(INTENT_BOUND);
+}
+
+/* The launcher should see whether a database wants a background worker. */
+void
+tq_xact_visit(Oid database)
+{
+	add_intent(INTENT_VISIT)->database = database;
+}
+
+/* A queue has changed, or with 0 all: its waiters have to look. */
+void
+tq_xact_wake_queue(int32 queue_id)
+{
+	add_intent(INTENT_WAKE_QUEUE)->running.queue_id = queue_id;
+}
+
+/* What is known of a worker's running tasks is so no longer at the commit. */
+void
+tq_xact_unknow_worker(int32 worker_id)
+{
+	add_intent(INTENT_UNKNOW_WORKER)->running.worker_id = worker_id;
+}
+
+/* A worker has changed: its waiting claims have to look. */
+void
+tq_xact_wake_worker(int32 worker_id)
+{
+	add_intent(INTENT_WAKE_WORKER)->running.worker_id = worker_id;
+}
+
+/* A queue or lane was made: some may have waited for it. */
+void
+tq_xact_wake_made(void)
+{
+	add_intent(INTENT_WAKE_MADE);
+}
+
+/* A limit of a queue with option notify lets another task be claimed. */
+void
+tq_xact_ring(int32 queue_id)
+{
+	Intent *last = last_intent(INTENT_RING);
+
+	if (last == NULL || last->running.queue_id != queue_id)
+		add_intent(INTENT_RING)->running.queue_id = queue_id;
+}
+
+/* A roll-back of this transaction makes what the session keeps wrong. */
+void
+tq_xact_session_cache_changed(void)
+{
+	session_cache_changed = true;
+}
+
+/*
+ * After COMMIT PREPARED or ROLLBACK PREPARED of any transaction in this
+ * database: it may have claimed or finished tasks.
+ */
+void
+tq_xact_prepared_ended(void)
+{
+	tq_range_forget();
+	tq_ring_wipe();
+	tq_registry_flag();
+	tq_counter_flag();
+	tq_bell_ring_all();
+	tq_station_wake();
+	tq_waiter_wake_database();
+}
+
+static Intent *
+add_intent(IntentKind kind)
+{
+	Intent *intent;
+
+	make_room(1);
+	intent = &intents[intent_count++];
+	intent->kind = kind;
+	intent->subid = GetCurrentSubTransactionId();
+	return intent;
+}
+
+/* What was noted last, if it is of that kind and of this savepoint. */
+static Intent *
+last_intent(IntentKind kind)
+{
+	Intent *last = intent_count > 0 ? &intents[intent_count - 1] : NULL;
+
+	if (last == NULL || last->kind != kind ||
+		last->subid != GetCurrentSubTransactionId())
+		return NULL;
+	return last;
+}
+
+/* Room for more intents. */
+static void
+make_room(int more)
+{
+	if (intents == NULL)
+	{
+		intent_room = 16;
+		intents = MemoryContextAlloc(TopTransactionContext,
+									 sizeof(Intent) * intent_room);
+		intent_count = 0;
+	}
+	else if (intent_count + more > intent_room)
+	{
+		intents = repalloc_huge(intents, sizeof(Intent) * intent_room * 2);
+		intent_room *= 2;
+	}
+}
+
+/* Of this savepoint; made by tq_xact_begin's room when there is none. */
+static Delta *
+delta_of(int32 queue_id)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	Delta           *delta;
+
+	for (int i = delta_count - 1; i >= 0 && deltas[i].subid == subid; i--)
+	{
+		if (deltas[i].queue_id == queue_id)
+			return &deltas[i];
+	}
+	delta = &deltas[delta_count++];
+	memset(delta, 0, sizeof(*delta));
+	delta->subid = subid;
+	delta->queue_id = queue_id;
+	return delta;
+}
+
+static void
+carry_out(const Intent *intent)
+{
+	switch (intent->kind)
+	{
+		case INTENT_RESERVED:
+		case INTENT_BOUND:
+		case INTENT_UNKNOW_WORKER:
+			break;
+		case INTENT_RUNNING:
+			tq_registry_put(&intent->running);
+			if (intent->running.due_at != DT_NOEND)
+				tq_station_due(intent->running.due_at);
+			else
+				see_worker(intent->running.worker_id);
+			break;
+		case INTENT_STOPPED:
+			TQ_DEBUG_POINT_COMMITTED("stop_untold");
+			tq_registry_remove(intent->running.task_id,
+							   intent->running.version);
+			tq_counter_release(TQ_OWNER_QUEUE, intent->running.queue_id,
+							   intent->running.task_id, entered_instance);
+			if (intent->running.worker_id != 0)
+				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
+								   intent->running.task_id, entered_instance);
+			wake_for_room(&intent->running);
+			if (intent->ended != 0)
+				tq_waiter_task_ended(intent->running.task_id, intent->ended);
+			break;
+		case INTENT_ENDED:
+			tq_waiter_task_ended(intent->running.task_id, intent->ended);
+			break;
+		case INTENT_QUEUE_GONE:
+			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
+			tq_metric_forget(intent->running.queue_id);
+			/* those that await one of its tasks, too */
+			tq_waiter_wake_database();
+			break;
+		case INTENT_DUE:
+			tq_station_due(intent->running.due_at);
+			break;
+		case INTENT_ASK:
+			tq_slot_ask(intent->running.worker_id);
+			break;
+		case INTENT_ORPHANS:
+			tq_registry_ask(TQ_ASK_WORKERS);
+			tq_station_wake();
+			break;
+		case INTENT_RESCAN:
+			tq_registry_flag();
+			tq_station_wake();
+			break;
+		case INTENT_WORKER_GONE:
+			tq_slot_remove(intent->running.worker_id);
+			tq_counter_forget(TQ_OWNER_WORKER, intent->running.worker_id);
+			tq_waiter_wake_worker(intent->running.worker_id, false);
+			break;
+		case INTENT_VISIT:
+			tq_station_visit(intent->database);
+			break;
+		case INTENT_WAKE_QUEUE:
+			if (intent->running.queue_id == 0)
+			{
+				tq_waiter_wake_database();
+				tq_bell_ring_all();
+			}
+			else
+			{
+				tq_waiter_wake_queue(intent->running.queue_id);
+				tq_bell_ring(intent->running.queue_id);
+			}
+			break;
+		case INTENT_WAKE_WORKER:
+			tq_waiter_wake_worker(intent->running.worker_id, false);
+			break;
+		case INTENT_WAKE_MADE:
+			tq_waiter_wake_made();
+			/* it may be one with option notify */
+			tq_station_wake();
+			break;
+		case INTENT_HEAD:
+			tq_head_put(&intent->head);
+			break;
+		case INTENT_RING:
+			tq_bell_ring(intent->running.queue_id);
+			break;
+	}
+}
+
+/*
+ * After a claim without an end of its own was put into the registry.  A
+ * worker that lost its slot before may be dead, and those who took its tasks
+ * back may not have seen this one; one that loses it later is seen to later.
+ */
+static void
+see_worker(int32 worker_id)
+{
+	int64 last_seen;
+
+	if (worker_id == 0 || tq_slot_find(worker_id, &last_seen))
+		return;
+	tq_registry_ask(TQ_ASK_WORKERS);
+	tq_station_wake();
+}
+
+/* What was reserved for a claim that has been rolled back. */
+static void
+give_back(const Intent *intent, bool of_savepoint)
+{
+	const TqRunning *claim = &intent->running;
+
+	if (intent->taken_at != 0)
+		tq_counter_put_back(claim->queue_id, intent->taken_at);
+	if (of_savepoint)
+	{
+		tq_counter_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);
+		if (claim->worker_id != 0)
+			tq_counter_undo(TQ_OWNER_WORKER, claim->worker_id,
+							intent->worker_epoch);
+	}
+	else
+	{
+		tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
+						   entered_instance);
+		if (claim->worker_id != 0)
+			tq_counter_release(TQ_OWNER_WORKER, claim->worker_id,
+							   claim->task_id, entered_instance);
+	}
+	wake_for_room(claim);
+}
+
+/* A task runs no more: limits of its queue and worker let another be claimed.
+ */
+static void
+wake_for_room(const TqRunning *claim)
+{
+	tq_waiter_wake_room(claim->queue_id, 1);
+	if (claim->worker_id != 0)
+		tq_waiter_wake_worker(claim->worker_id, true);
+}
+
+/* The transaction is over, and all is told. */
+static void
+forget_all(void)
+{
+	if (TransactionIdIsValid(entered_xid))
+		tq_counter_leave();
+	entered_xid = InvalidTransactionId;
+	intents = NULL;
+	intent_count = 0;
+	deltas = NULL;
+	delta_count = 0;
+	epoch++;
+	tq_metrics_forget();
+	tq_places_forget();
+}
+
+/* PREPARE TRANSACTION, while it can still fail. */
+static void
+refuse_bound(void)
+{
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_BOUND)
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg(
+					 "cannot PREPARE a transaction that has bound a worker to its connection"),
+				 errhint("Register the worker in a transaction of its own.")));
+	}
+}
+
+/* Before the commit can be seen. */
+static void
+unknow_workers(void)
+{
+	for (int i = 0; i < intent_count; i++)
+	{
+		if (intents[i].kind == INTENT_UNKNOW_WORKER)
+			tq_counter_unknow(TQ_OWNER_WORKER, intents[i].running.worker_id);
+	}
+}
+
+static void
+at_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			unknow_workers();
+			return;
+		case XACT_EVENT_COMMIT:
+			armed = true;
+			session_cache_changed = false;
+			return;
+		case XACT_EVENT_ABORT:
+			for (int i = intent_count - 1; i >= 0; i--)
+			{
+				if (intents[i].kind == INTENT_RESERVED)
+					give_back(&intents[i], false);
+			}
+			tq_places_abort();
+			if (session_cache_changed)
+			{
+				tq_role_forget();
+				tq_catalog_forget();
+			}
+			break;
+		case XACT_EVENT_PREPARE:
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_bound();
+			return;
+		default:
+			return; /* before the end, or a parallel worker */
+	}
+	forget_all();
+	session_cache_changed = false;
+}
+
+/* The locks of a transaction that has committed are released. */
+static void
+at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
+		   void *arg)
+{
+	if (!armed || phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level)
+		return;
+	armed = false;
+	for (int i = 0; i < delta_count; i++)
+		tq_counter_add(deltas[i].queue_id, deltas[i].live, entered_xid,
+					   entered_instance);
+	/* before carry_out: a queue that was dropped is forgotten there */
+	tq_metrics_commit();
+	for (int i = 0; i < intent_count; i++)
+		carry_out(&intents[i]);
+	tq_places_commit();
+	forget_all();
+}
+
+static void
+at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+		   void *arg)
+{
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = intent_count - 1; i >= 0 && intents[i].subid >= mine; i--)
+			intents[i].subid = parent;
+		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
+			deltas[i].subid = parent;
+		tq_metrics_sub_commit(mine, parent);
+		tq_places_sub_commit(mine, parent);
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		epoch++;
+		while (intent_count > 0 && intents[intent_count - 1].subid >= mine)
+		{
+			intent_count--;
+			if (intents[intent_count].kind == INTENT_RESERVED)
+				give_back(&intents[intent_count], true);
+		}
+		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
+			delta_count--;
+		tq_metrics_sub_abort(mine);
+		tq_places_sub_abort(mine);
+		if (session_cache_changed)
+		{
+			tq_role_forget();
+			tq_catalog_forget();
+		}
+	}
+}
