@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/guc.h"
+#include "cache/role.h"
 #include "command/dead_letter.h"
 #include "flow/instance/flow.h"
 #include "keyed/key_insertion.h"
@@ -36,6 +37,7 @@ _PG_init(void)
 	tq_catalog_init();
 	tq_entries_init();
 	tq_xact_init();
+	tq_role_init();
 	tq_dead_letter_init();
 	tq_line_init();
 	tq_insertion_init();

@@ -236,6 +236,13 @@ tq_role_require_all(TqRight right)
 		tq_error_no_right("*", right);
 }
 
+/* Numbers that were made by a transaction are forgotten when it rolls back. */
+void
+tq_role_init(void)
+{
+	tq_xact_on_rollback(tq_role_forget);
+}
+
 /* Forget numbers that a roll-back may have undone. */
 void
 tq_role_forget(void)

@@ -21,6 +21,7 @@ extern int   tq_role_rights_all_of(Oid user);
 extern bool  tq_role_is_monitor(void);
 extern void  tq_role_require(const struct TqQueue *queue, TqRight right);
 extern void  tq_role_require_all(TqRight right);
+extern void  tq_role_init(void);
 extern void  tq_role_forget(void);
 
 #endif /* TQ_ROLE_H */

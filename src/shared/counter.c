@@ -86,7 +86,7 @@ TqCounterTable *tq_counter_table = NULL;
 
 static CounterShared *shared = NULL;
 static Mark          *marks = NULL;
-static HTAB          *counters = NULL;
+HTAB                 *tq_counters = NULL;
 
 static bool in_progress(TransactionId xid, Snapshot snapshot);
 
@@ -128,7 +128,7 @@ tq_counter_init(void)
 		memset(marks, 0, sizeof(Mark) * MaxBackends);
 	ctl.keysize = sizeof(TqCounterKey);
 	ctl.entrysize = sizeof(TqCounter);
-	counters = ShmemInitHash("taskq counter entries", tq_guc_max_counters,
+	tq_counters = ShmemInitHash("taskq counter entries", tq_guc_max_counters,
 							 tq_guc_max_counters, &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 }
@@ -140,9 +140,9 @@ tq_counter_wipe(void)
 	TqCounter      *counter;
 
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, counters);
+	hash_seq_init(&scan, tq_counters);
 	while ((counter = hash_seq_search(&scan)) != NULL)
-		hash_search(counters, &counter->key, HASH_REMOVE, NULL);
+		hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
 	memset(marks, 0, sizeof(Mark) * MaxBackends);
 	tq_counter_table->instance = tq_counter_new_number();
 	shared->since = tq_clock_dispatch();
@@ -379,7 +379,7 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 		bool all = true;
 
 		database->missing = false;
-		hash_seq_init(&scan, counters);
+		hash_seq_init(&scan, tq_counters);
 		while ((counter = hash_seq_search(&scan)) != NULL)
 		{
 			if (counter->key.database != MyDatabaseId)
@@ -424,7 +424,7 @@ tq_counter_has_no_room(int32 queue_id)
 	bool       full;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	full = hash_get_num_entries(counters) >= tq_guc_max_counters;
+	full = hash_get_num_entries(tq_counters) >= tq_guc_max_counters;
 	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
 	if (database != NULL &&
 		(tq_counter_find(TQ_OWNER_QUEUE, queue_id) != NULL ||
@@ -471,7 +471,7 @@ tq_counter_claimed(int32 queue_id, TimestampTz now)
 		return;
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(TQ_OWNER_QUEUE, queue_id);
-	if (counter == NULL && hash_get_num_entries(counters) <
+	if (counter == NULL && hash_get_num_entries(tq_counters) <
 							   tq_guc_max_counters - tq_guc_max_counters / 4)
 		counter = tq_counter_find_or_make(TQ_OWNER_QUEUE, queue_id);
 	if (counter != NULL)
@@ -499,7 +499,7 @@ tq_counter_last_claim(int32 queue_id, TimestampTz *at)
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(TQ_OWNER_QUEUE, queue_id);
 	known = counter != NULL ||
-			hash_get_num_entries(counters) <
+			hash_get_num_entries(tq_counters) <
 				tq_guc_max_counters - tq_guc_max_counters / 4;
 	if (counter != NULL)
 		*at = (TimestampTz) pg_atomic_read_u64(&counter->claimed_at);
@@ -523,7 +523,7 @@ tq_counter_room(void)
 	if (tq_counter_table == NULL)
 		return 0;
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	count = (int) hash_get_num_entries(counters);
+	count = (int) hash_get_num_entries(tq_counters);
 	LWLockRelease(tq_counter_table->lock);
 	return count;
 }
@@ -539,7 +539,7 @@ tq_counter_forget(TqOwner owner, int32 id)
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
 	counter = tq_counter_find(owner, id);
 	if (counter != NULL)
-		hash_search(counters, &counter->key, HASH_REMOVE, NULL);
+		hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
 	LWLockRelease(tq_counter_table->lock);
 }
 
@@ -551,11 +551,11 @@ tq_counter_forget_database(Oid database)
 	TqCounter      *counter;
 
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, counters);
+	hash_seq_init(&scan, tq_counters);
 	while ((counter = hash_seq_search(&scan)) != NULL)
 	{
 		if (counter->key.database == database)
-			hash_search(counters, &counter->key, HASH_REMOVE, NULL);
+			hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
 	}
 	LWLockRelease(tq_counter_table->lock);
 }
@@ -569,7 +569,7 @@ tq_counter_find(int owner, int32 id)
 	key.database = MyDatabaseId;
 	key.owner = owner;
 	key.id = id;
-	return hash_search(counters, &key, HASH_FIND, NULL);
+	return hash_search(tq_counters, &key, HASH_FIND, NULL);
 }
 
 /* Under the shared lock, which may be let go for a moment. */
@@ -598,12 +598,12 @@ tq_counter_make(int owner, int32 id)
 
 	/* The hash hands out spare entries beyond its size: count ourselves. */
 	if (counter != NULL ||
-		hash_get_num_entries(counters) >= tq_guc_max_counters)
+		hash_get_num_entries(tq_counters) >= tq_guc_max_counters)
 		return counter;
 	key.database = MyDatabaseId;
 	key.owner = owner;
 	key.id = id;
-	counter = hash_search(counters, &key, HASH_ENTER_NULL, &found);
+	counter = hash_search(tq_counters, &key, HASH_ENTER_NULL, &found);
 	if (counter == NULL)
 		return NULL;
 	memset((char *) counter + sizeof(TqCounterKey), 0,

@@ -71,6 +71,7 @@ typedef struct TqCounterTable
 
 /* NULL: the library was not preloaded. */
 extern TqCounterTable *tq_counter_table;
+extern HTAB           *tq_counters; /* of TqCounter */
 
 extern TqCounter *tq_counter_find(int owner, int32 id);
 extern TqCounter *tq_counter_find_or_make(int owner, int32 id);

@@ -130,8 +130,7 @@ tq_call_begin(TqCall *call, const char *function)
 	CommandCounterIncrement();
 	call->moment = tq_range_moment();
 	call->ring_moment = tq_ring_moment();
-	snapshots++;
-	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_call_push();
 }
 
 /* Begin an SQL call that only looks, also on a standby. */
@@ -145,6 +144,13 @@ tq_call_begin_look(TqCall *call)
 		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	tq_queue_refresh();
 	CommandCounterIncrement();
+	tq_call_push();
+}
+
+/* See what has been committed, as the level of isolation says. */
+void
+tq_call_push(void)
+{
 	snapshots++;
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
@@ -156,8 +162,7 @@ tq_call_snapshot(void)
 	CHECK_FOR_INTERRUPTS();
 	PopActiveSnapshot();
 	CommandCounterIncrement();
-	snapshots++;
-	PushActiveSnapshot(GetTransactionSnapshot());
+	tq_call_push();
 }
 
 /* The same for a call that may learn what is dead. */

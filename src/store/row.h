@@ -59,6 +59,7 @@ typedef struct TqCall
 
 extern void   tq_call_begin(TqCall *call, const char *function);
 extern void   tq_call_begin_look(TqCall *call);
+extern void   tq_call_push(void);
 extern void   tq_call_snapshot(void);
 extern void   tq_call_push_latest(void);
 extern void   tq_call_pop(void);

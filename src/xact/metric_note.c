@@ -14,7 +14,7 @@
  * A prepared transaction is not counted at all: what it has noted ends with
  * the session that prepared it.
  *
- * Whoever counts has entered its transaction's mark (tq_xact_begin), so that
+ * Whoever counts has entered its transaction's mark (xact_mark.c), so that
  * who drops a queue can wait until all that has happened to it is told.
  *
  * Copyright (c) 2026, the taskq developers
@@ -26,7 +26,7 @@
 
 #include "base/clock.h"
 #include "xact/metric_note.h"
-#include "xact/xact.h"
+#include "xact/xact_mark.h"
 
 #define CHAINS 64 /* a power of two */
 
@@ -182,7 +182,7 @@ change_of(int32 queue_id)
 	notes = find(queue_id, subid);
 	if (notes == NULL)
 	{
-		tq_xact_begin();
+		tq_xact_mark_enter();
 		notes = new_notes();
 		notes->subid = subid;
 		notes->queue_id = queue_id;

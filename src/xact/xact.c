@@ -32,7 +32,6 @@
 
 #include "base/catalog.h"
 #include "base/debug.h"
-#include "cache/role.h"
 #include "shared/claim_ring.h"
 #include "shared/counter.h"
 #include "shared/dead_range.h"
@@ -43,6 +42,7 @@
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
+#include "xact/xact_mark.h"
 
 typedef enum IntentKind
 {
@@ -105,15 +105,14 @@ static Delta  *deltas = NULL;
 static int     delta_count = 0;
 static int     delta_room = 0;
 
-/* The transaction's number and instance, entered before its first change. */
-static TransactionId entered_xid = InvalidTransactionId;
-static uint64        entered_instance = 0;
-
 /* The transaction has committed, and its intents are to be carried out. */
 static bool armed = false;
 
 /* This transaction made a number or name that sessions keep. */
 static bool session_cache_changed = false;
+
+/* What forgets them when it rolls back. */
+static void (*forget_caches)(void) = NULL;
 
 static uint64 epoch = 1;
 
@@ -148,11 +147,7 @@ tq_xact_init(void)
 void
 tq_xact_begin(void)
 {
-	if (!TransactionIdIsValid(entered_xid))
-	{
-		entered_xid = GetTopTransactionId();
-		entered_instance = tq_counter_enter(entered_xid);
-	}
+	tq_xact_mark_enter();
 	make_room(8);
 	if (deltas == NULL)
 	{
@@ -394,6 +389,13 @@ tq_xact_ring(int32 queue_id)
 		add_intent(INTENT_RING)->running.queue_id = queue_id;
 }
 
+/* Who keeps what, said at load; called where nothing may fail. */
+void
+tq_xact_on_rollback(void (*forget)(void))
+{
+	forget_caches = forget;
+}
+
 /* A roll-back of this transaction makes what the session keeps wrong. */
 void
 tq_xact_session_cache_changed(void)
@@ -499,10 +501,10 @@ carry_out(const Intent *intent)
 			tq_registry_remove(intent->running.task_id,
 							   intent->running.version);
 			tq_counter_release(TQ_OWNER_QUEUE, intent->running.queue_id,
-							   intent->running.task_id, entered_instance);
+							   intent->running.task_id, tq_xact_mark_instance());
 			if (intent->running.worker_id != 0)
 				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
-								   intent->running.task_id, entered_instance);
+								   intent->running.task_id, tq_xact_mark_instance());
 			wake_for_room(&intent->running);
 			if (intent->ended != 0)
 				tq_waiter_task_ended(intent->running.task_id, intent->ended);
@@ -601,10 +603,10 @@ give_back(const Intent *intent, bool of_savepoint)
 	else
 	{
 		tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
-						   entered_instance);
+						   tq_xact_mark_instance());
 		if (claim->worker_id != 0)
 			tq_counter_release(TQ_OWNER_WORKER, claim->worker_id,
-							   claim->task_id, entered_instance);
+							   claim->task_id, tq_xact_mark_instance());
 	}
 	wake_for_room(claim);
 }
@@ -623,9 +625,7 @@ wake_for_room(const TqRunning *claim)
 static void
 forget_all(void)
 {
-	if (TransactionIdIsValid(entered_xid))
-		tq_counter_leave();
-	entered_xid = InvalidTransactionId;
+	tq_xact_mark_leave();
 	intents = NULL;
 	intent_count = 0;
 	deltas = NULL;
@@ -683,7 +683,7 @@ at_end(XactEvent event, void *arg)
 			tq_places_abort();
 			if (session_cache_changed)
 			{
-				tq_role_forget();
+				forget_caches();
 				tq_catalog_forget();
 			}
 			break;
@@ -708,8 +708,8 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		return;
 	armed = false;
 	for (int i = 0; i < delta_count; i++)
-		tq_counter_add(deltas[i].queue_id, deltas[i].live, entered_xid,
-					   entered_instance);
+		tq_counter_add(deltas[i].queue_id, deltas[i].live, tq_xact_mark_xid(),
+					   tq_xact_mark_instance());
 	/* before carry_out: a queue that was dropped is forgotten there */
 	tq_metrics_commit();
 	for (int i = 0; i < intent_count; i++)
@@ -746,7 +746,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 		tq_places_sub_abort(mine);
 		if (session_cache_changed)
 		{
-			tq_role_forget();
+			forget_caches();
 			tq_catalog_forget();
 		}
 	}

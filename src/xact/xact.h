@@ -40,6 +40,7 @@ extern void   tq_xact_wake_worker(int32 worker_id);
 extern void   tq_xact_wake_made(void);
 extern void   tq_xact_ring(int32 queue_id);
 extern void   tq_xact_session_cache_changed(void);
+extern void   tq_xact_on_rollback(void (*forget)(void));
 extern void   tq_xact_visit(Oid database);
 extern void   tq_xact_prepared_ended(void);
 extern void   tq_xact_init(void);

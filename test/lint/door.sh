@@ -11,7 +11,7 @@ tables='task|archive(_([0-9]{2}|keep)?)?'
 # DELETE FROM or TRUNCATE of tasks: retention, expire, purge, drop_queue, insertions
 # that delete, and tq_row_take_archived, whose callers put the task through
 # the door
-removers='src/(core/(retention|purge|admin|row)|flow/expire|ordered/insertion)\.c'
+removers='src/(maintenance/retention|command/(purge|queue_admin)|store/archive|flow/run/expire|keyed/key_insertion)\.c'
 
 # calls FILES PATTERN: each call of such a function, which prototypes are not
 calls() {
@@ -54,11 +54,11 @@ findings() {
 	sql=$(printf '%s\n' "$@" | grep '\.sql$')
 	# shellcheck disable=SC2086 # names without blanks
 	{
-		calls "$writers" $c | grep -vE '^src/core/(state|row)\.[ch]:'
-		calls "$table_writers" $c | grep -vE '^src/(core/(row|batch)|flow/edge)\.c:'
+		calls "$writers" $c | grep -vE '^src/(engine/state|store/row)\.[ch]:'
+		calls "$table_writers" $c | grep -vE '^src/(store/(row|multi_insert)|flow/instance/edge)\.c:'
 		[ -z "$c" ] ||
 			grep -nE '(->|\.)f\.state[[:space:]]*=[^=]' /dev/null $c |
-			grep -v '^src/core/state\.c:'
+			grep -v '^src/engine/state\.c:'
 		statements $c $sql |
 			grep -iE "\\b(UPDATE|INSERT INTO|MERGE INTO|COPY)( ONLY)? taskq\\.($tables)\\b"
 		statements $c $sql |

@@ -216,7 +216,7 @@ tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 	one->to = to;
 	one->revived = revived;
 	call->steps = lappend(call->steps, one);
-	call->advance = tq_advance;
+	call->advance = tq_pending_advance;
 	MemoryContextSwitchTo(mine);
 }
 

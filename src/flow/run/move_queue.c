@@ -20,6 +20,8 @@ static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
 static int compare_looks(const void *a, const void *b);
 static int compare_tasks(const void *a, const void *b);
 
+void (*tq_pending_advance)(TqCall *call) = NULL;
+
 /* None yet. */
 pairingheap *
 tq_pending_moves(void)

@@ -24,6 +24,9 @@ typedef struct TqLooks
 	TqLook *all;
 } TqLooks;
 
+/* sees to the moves when the call ends; advance.c */
+extern void (*tq_pending_advance)(TqCall *call);
+
 extern pairingheap *tq_pending_moves(void);
 extern uint64       tq_pending_number(void);
 extern TqMoved     *tq_pending_move(TqCall *call, pairingheap *moves);

@@ -14,6 +14,7 @@
 #include "flow/instance/flow.h"
 #include "flow/run/advance.h"
 #include "flow/run/key_preview.h"
+#include "flow/run/move_queue.h"
 #include "flow/run/wait_step.h"
 #include "store/large.h"
 
@@ -45,6 +46,7 @@ tq_door_init(void)
 	tq_step_hooks.moving_all = moving_all;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
+	tq_pending_advance = tq_advance;
 }
 
 /* The door is about to move a step. */
