@@ -16,12 +16,18 @@
  */
 #include "base/compat.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #include "base/catalog.h"
 #include "base/error.h"
@@ -306,4 +312,19 @@ load_grants(void)
 	grants = fresh;
 	grant_count = (int) rows;
 	grant_generation = generation;
+}
+
+/*
+ * 42501 unless current_user has the right on the task's queue; for one
+ * without any right there the task does not exist (TQ002).
+ */
+void
+tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
+{
+	int rights = queue == NULL ? 0 : tq_role_rights(queue);
+
+	if (rights == 0)
+		tq_error_no_such_task(task_id);
+	if ((rights & right) == 0)
+		tq_error_task_right(right);
 }

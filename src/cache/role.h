@@ -8,6 +8,7 @@
 #define TQ_ROLE_H
 
 #include "base/types.h"
+#include "cache/queue.h"
 
 struct TqQueue;
 
@@ -23,5 +24,8 @@ extern void  tq_role_require(const struct TqQueue *queue, TqRight right);
 extern void  tq_role_require_all(TqRight right);
 extern void  tq_role_init(void);
 extern void  tq_role_forget(void);
+
+extern void tq_look_require(const TqQueue *queue, int64 task_id,
+							TqRight right);
 
 #endif /* TQ_ROLE_H */

@@ -32,12 +32,20 @@
 #include "base/srf.h"
 #include "cache/role.h"
 #include "change/change.h"
+#include "change/change_entry.h"
+#include "change/change_lock.h"
+#include "change/change_problem.h"
+#include "change/change_set.h"
+#include "change/document.h"
 #include "command/submit.h"
+#include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/failure.h"
 #include "engine/state.h"
 #include "engine/step.h"
 #include "query/task_info.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_change);
 
@@ -116,25 +124,6 @@ tq_change_check(TqChange *change, bool locked)
 	tq_change_each(change, change->by_id, change->by_id_count, check_row);
 }
 
-/* The entry of that id in a list sorted by ids; NULL: there is none. */
-const TqEntry *
-tq_change_find(TqEntry *const *entries, int count, int64 id)
-{
-	int low = 0;
-	int high = count;
-
-	while (low < high)
-	{
-		int middle = (low + high) / 2;
-
-		if (entries[middle]->id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && entries[low]->id == id ? entries[low] : NULL;
-}
-
 /* Return a task as it is now. */
 void
 tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
@@ -148,26 +137,6 @@ tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 		return;
 	tq_info_row(info, &task, values, nulls);
 	tq_rows_add(result, values, nulls);
-}
-
-/* What a step allocates goes with it. */
-void
-tq_change_each(TqChange *change, TqEntry **entries, int count,
-			   TqChangeStep step)
-{
-	MemoryContext mine = CurrentMemoryContext;
-	MemoryContext one =
-		AllocSetContextCreate(mine, "taskq change", ALLOCSET_DEFAULT_SIZES);
-
-	for (int i = 0; i < count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		MemoryContextSwitchTo(one);
-		step(change, entries[i]);
-		MemoryContextSwitchTo(mine);
-		MemoryContextReset(one);
-	}
-	MemoryContextDelete(one);
 }
 
 /* Adds as given, the others by their ids. */
@@ -300,16 +269,6 @@ find_collisions(TqChange *change)
 								named[i]->sub.reference);
 	}
 	pfree(named);
-}
-
-/* The reference that a task gets; NULL: none. */
-char *
-tq_change_reference(const TqEntry *entry)
-{
-	if (entry->part == TQ_PART_ADDS)
-		return entry->sub.reference;
-	return entry->part == TQ_PART_UPDATES ? entry->changes->sub.reference
-										  : NULL;
 }
 
 static void
@@ -560,18 +519,6 @@ tell(TqChange *change, ReturnSetInfo *result)
 		MemoryContextReset(one);
 	}
 	MemoryContextDelete(one);
-}
-
-/* By id; then in the order of the lists. */
-int
-tq_change_compare_ids(const void *a, const void *b)
-{
-	const TqEntry *x = *(TqEntry *const *) a;
-	const TqEntry *y = *(TqEntry *const *) b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return x < y ? -1 : x > y;
 }
 
 /* Adds first. */

@@ -7,7 +7,6 @@
 #ifndef TQ_CHANGE_H
 #define TQ_CHANGE_H
 
-#include "store/row.h"
 
 #include "nodes/execnodes.h"
 
@@ -15,6 +14,7 @@
 #include "command/update.h"
 #include "engine/worker.h"
 #include "query/task_info.h"
+#include "store/table.h"
 
 /* The lists of a call, in the order in which they are read. */
 typedef enum TqPart
@@ -106,42 +106,10 @@ typedef struct TqChange
 
 typedef void (*TqChangeStep)(TqChange *change, TqEntry *entry);
 
-/* change_entry.c */
-extern const char *tq_part_name(TqPart part);
-extern void tq_change_begin(TqChange *change, TqCall *call, char *worker);
-extern void tq_change_read(TqChange *change, Jsonb *const *lists);
-
-/* change_problem.c */
-extern void tq_change_problem(TqChange *change, TqProblem which,
-							  const char *format, ...)
-	pg_attribute_printf(3, 4);
-extern void tq_change_bug(TqChange *change, const TqEntry *entry,
-						  const char *words);
-extern void tq_change_twice(TqChange *change, const char *what,
-							const TqEntry *a, const TqEntry *b);
-extern void tq_change_collision(TqChange *change, TqProblem which,
-								const char *name);
-extern void tq_change_end_if_any(const TqChange *change);
-
 /* change.c */
 extern void tq_change_sort(TqChange *change);
-extern void tq_change_each(TqChange *change, TqEntry **entries, int count,
-						   TqChangeStep step);
 extern void tq_change_check(TqChange *change, bool locked);
-extern const TqEntry *tq_change_find(TqEntry *const *entries, int count,
-									 int64 id);
-extern int            tq_change_compare_ids(const void *a, const void *b);
-extern char          *tq_change_reference(const TqEntry *entry);
 extern void tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 							 ReturnSetInfo *result);
-
-/* change_lock.c */
-extern void tq_change_lock_all(TqChange *change);
-extern void tq_change_lock(TqChange *change);
-
-/* document.c */
-extern void tq_doc_lock(TqChange *change);
-extern void tq_doc_check(TqChange *change);
-extern void tq_doc_apply(TqChange *change);
 
 #endif /* TQ_CHANGE_H */

@@ -19,6 +19,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "change/change.h"
+#include "change/change_entry.h"
+#include "change/change_problem.h"
 
 /* Which entry is being read, for the context of errors. */
 typedef struct Reading
@@ -44,21 +46,6 @@ static void  without(JsonbValue *value, const char *const *names, int count,
 					 JsonbValue *rest);
 static void  read_lease(JsonbValue *value, TqEntry *entry);
 static void  read_skip(JsonbValue *value, TqEntry *entry);
-
-const char *
-tq_part_name(TqPart part)
-{
-	static const char *const names[] = {[TQ_PART_ADDS] = "adds",
-										[TQ_PART_UPDATES] = "updates",
-										[TQ_PART_DELETES] = "deletes",
-										[TQ_PART_DEPENDS] = "depends",
-										[TQ_PART_DOC_ADDS] = "doc_adds",
-										[TQ_PART_DOC_UPDATES] = "doc_updates",
-										[TQ_PART_DOC_DELETES] = "doc_deletes",
-										[TQ_PART_DOC_DEPENDS] = "doc_depends"};
-
-	return names[part];
-}
 
 void
 tq_change_begin(TqChange *change, TqCall *call, char *worker)

@@ -24,7 +24,12 @@
 #include "base/spi.h"
 #include "cache/role.h"
 #include "change/change.h"
+#include "change/change_lock.h"
+#include "change/change_set.h"
+#include "change/document.h"
 #include "engine/key.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
 

@@ -6,11 +6,17 @@
  */
 #include "base/compat.h"
 
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
 #include "base/error.h"
 #include "base/str.h"
 #include "change/change.h"
+#include "change/change_problem.h"
 
 static const char *const names[] = {
 	[TQ_PROBLEM_CHANGES] = "changes",
@@ -91,4 +97,19 @@ tq_change_end_if_any(const TqChange *change)
 					errmsg("the change is not possible as a whole"),
 					errdetail_internal("%s", detail.data),
 					errhint("Nothing was changed; read these tasks again.")));
+}
+
+const char *
+tq_part_name(TqPart part)
+{
+	static const char *const names[] = {[TQ_PART_ADDS] = "adds",
+										[TQ_PART_UPDATES] = "updates",
+										[TQ_PART_DELETES] = "deletes",
+										[TQ_PART_DEPENDS] = "depends",
+										[TQ_PART_DOC_ADDS] = "doc_adds",
+										[TQ_PART_DOC_UPDATES] = "doc_updates",
+										[TQ_PART_DOC_DELETES] = "doc_deletes",
+										[TQ_PART_DOC_DEPENDS] = "doc_depends"};
+
+	return names[part];
 }

@@ -28,11 +28,15 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/srf.h"
-#include "cache/role.h"
 #include "change/change.h"
+#include "change/change_entry.h"
+#include "change/change_lock.h"
+#include "change/change_problem.h"
 #include "command/claim.h"
+#include "engine/call.h"
 #include "engine/dispatch.h"
 #include "shared/counter.h"
+#include "store/snapshot.h"
 
 #define REACH 1000
 

@@ -35,7 +35,12 @@
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "change/change.h"
+#include "change/change_problem.h"
+#include "change/change_set.h"
+#include "change/document.h"
+#include "engine/call.h"
 #include "engine/id.h"
+#include "store/snapshot.h"
 
 #define DOC_COLUMNS 8
 

@@ -19,7 +19,6 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#include "base/arg.h"
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"

@@ -7,7 +7,6 @@
 #ifndef TQ_AWAIT_H
 #define TQ_AWAIT_H
 
-#include "engine/wait.h"
 
 #include "datatype/timestamp.h"
 

@@ -24,10 +24,12 @@
 #include "base/srf.h"
 #include "command/claim.h"
 #include "command/finish.h"
+#include "engine/call.h"
 #include "engine/failure.h"
 #include "engine/key.h"
 #include "engine/step.h"
 #include "store/pkey_lookup.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete_many);
 PG_FUNCTION_INFO_V1(taskq_decide_many);

@@ -23,9 +23,10 @@
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/queue.h"
+#include "cache/role.h"
 #include "command/checkpoint.h"
-#include "query/task_get.h"
-#include "store/row.h"
+#include "engine/call.h"
+#include "store/archive.h"
 
 PG_FUNCTION_INFO_V1(taskq_checkpoints);
 

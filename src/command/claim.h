@@ -7,13 +7,13 @@
 #ifndef TQ_CLAIM_H
 #define TQ_CLAIM_H
 
-#include "store/row.h"
 
 #include "nodes/execnodes.h"
 
 #include "base/arg.h"
 #include "cache/options.h"
 #include "engine/wait.h"
+#include "store/table.h"
 
 /* The arguments of a claim. */
 typedef struct TqClaim

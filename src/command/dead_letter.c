@@ -19,12 +19,13 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-#include "base/error.h"
 #include "base/spi.h"
 #include "base/subxact.h"
 #include "command/dead_letter.h"
 #include "command/submit.h"
+#include "engine/call.h"
 #include "engine/state.h"
+#include "store/archive.h"
 #include "store/large.h"
 
 static TqStmt stmt_headers = {

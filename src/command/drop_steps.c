@@ -17,8 +17,11 @@
 #include "base/spi.h"
 #include "command/drop_steps.h"
 #include "command/manage.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/step.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 static TqStmt stmt_steps = {
 	"SELECT task_id FROM taskq.task"

@@ -7,7 +7,8 @@
 #ifndef TQ_DROP_STEPS_H
 #define TQ_DROP_STEPS_H
 
-#include "store/row.h"
+#include "store/table.h"
+
 
 extern void tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms);
 

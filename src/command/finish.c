@@ -29,11 +29,16 @@
 #include "command/checkpoint.h"
 #include "command/finish.h"
 #include "command/submission.h"
+#include "engine/call.h"
 #include "engine/failure.h"
 #include "engine/liveness.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "engine/worker.h"
+#include "shared/running.h"
 #include "store/large.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_complete);
 PG_FUNCTION_INFO_V1(taskq_fail);

@@ -7,7 +7,11 @@
 #ifndef TQ_FINISH_H
 #define TQ_FINISH_H
 
-#include "engine/state.h"
+#include "base/types.h"
+#include "engine/move.h"
+#include "store/table.h"
+#include "store/task.h"
+
 
 typedef enum TqOutcome
 {

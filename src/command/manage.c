@@ -22,16 +22,18 @@
 
 #include "base/arg.h"
 #include "base/clock.h"
-#include "base/debug.h"
 #include "base/error.h"
 #include "cache/role.h"
 #include "command/manage.h"
 #include "command/submit.h"
+#include "engine/call.h"
 #include "engine/id.h"
 #include "engine/key.h"
+#include "engine/state.h"
 #include "engine/step.h"
-#include "query/task_get.h"
+#include "store/archive.h"
 #include "store/large.h"
+#include "store/snapshot.h"
 #include "xact/xact.h"
 
 #define IN(state) (1 << (state))

@@ -7,7 +7,11 @@
 #ifndef TQ_MANAGE_H
 #define TQ_MANAGE_H
 
-#include "engine/state.h"
+#include "base/types.h"
+#include "cache/queue.h"
+#include "store/table.h"
+#include "store/task.h"
+
 
 typedef enum TqAction
 {

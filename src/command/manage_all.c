@@ -24,7 +24,13 @@
 #include "command/manage.h"
 #include "command/submission.h"
 #include "command/submit.h"
+#include "engine/call.h"
 #include "engine/key.h"
+#include "engine/move.h"
+#include "engine/state.h"
+#include "store/archive.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 #define PAGE 1000 /* ids that are read at a time */
 

@@ -23,8 +23,10 @@
 #include "base/subxact.h"
 #include "cache/role.h"
 #include "command/manage.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/step.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_manage_many);
 

@@ -20,8 +20,11 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "cache/role.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_purge);
 

@@ -44,10 +44,11 @@
 #include "cache/role.h"
 #include "command/drop_steps.h"
 #include "command/queue_admin.h"
+#include "engine/call.h"
 #include "engine/state.h"
 #include "shared/counter.h"
-#include "store/large.h"
-#include "store/row.h"
+#include "shared/reservation.h"
+#include "store/snapshot.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
 

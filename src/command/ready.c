@@ -21,11 +21,10 @@
 
 #include "base/arg.h"
 #include "base/error.h"
-#include "base/guc.h"
 #include "cache/role.h"
 #include "command/ready.h"
+#include "engine/call.h"
 #include "engine/dispatch.h"
-#include "engine/liveness.h"
 
 PG_FUNCTION_INFO_V1(taskq_wait);
 

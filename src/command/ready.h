@@ -8,7 +8,7 @@
 #define TQ_READY_H
 
 #include "engine/wait.h"
-#include "store/row.h"
+#include "store/table.h"
 
 extern bool tq_ready_task(TqCall *call, const TqQueue *queue,
 						  const TqTags *tags, int64 *lane_id);

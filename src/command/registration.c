@@ -21,6 +21,7 @@
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
@@ -30,16 +31,20 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "cache/role.h"
+#include "command/registration.h"
+#include "engine/call.h"
 #include "engine/cancel_request.h"
 #include "engine/limit.h"
 #include "engine/liveness.h"
 #include "engine/reclaim.h"
 #include "engine/worker.h"
-#include "maintenance/bound_worker.h"
 #include "query/task_get.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
+#include "shared/reservation.h"
+#include "shared/session_end.h"
 #include "shared/shmem.h"
+#include "store/snapshot.h"
 #include "xact/metric_note.h"
 #include "xact/xact.h"
 
@@ -450,4 +455,16 @@ check_queues(FunctionCallInfo fcinfo, int n)
 		tq_error_too_large("list of queues", count, 10000);
 	for (int i = 0; i < count; i++)
 		tq_arg_check_word(TextDatumGetCString(names[i]), "queue", TQ_MAX_NAME);
+}
+
+/*
+ * The worker that is being registered is bound to this session: what its row
+ * has to say.  The library must be preloaded.
+ */
+void
+tq_bound_tie(int64 *instance, int64 *session)
+{
+	*session = tq_bind_session();
+	*instance = tq_bind_instance();
+	tq_xact_bound();
 }

@@ -15,7 +15,6 @@
 
 #include "base/json.h"
 #include "cache/role.h"
-#include "command/submission.h"
 #include "command/submission_keys.h"
 #include "engine/key.h"
 

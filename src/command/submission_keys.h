@@ -11,8 +11,9 @@
 
 #include "utils/jsonb.h"
 
-#include "command/submission.h"
-#include "store/row.h"
+#include "base/types.h"
+#include "store/table.h"
+
 
 /* What an entry says of its key. */
 typedef struct TqListKey

@@ -8,7 +8,7 @@
 #define TQ_SUBMIT_H
 
 #include "command/submission.h"
-#include "store/row.h"
+#include "store/table.h"
 
 extern bool  tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload,
 						   int64 *task_id, int64 *holder,

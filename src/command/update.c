@@ -23,10 +23,13 @@
 #include "command/manage.h"
 #include "command/submit.h"
 #include "command/update.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/limit.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "store/large.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_update_task);
 

@@ -8,7 +8,7 @@
 #define TQ_UPDATE_H
 
 #include "command/submission.h"
-#include "engine/state.h"
+#include "store/table.h"
 
 /* What is to change; what is named and null is taken away. */
 typedef struct TqChanges

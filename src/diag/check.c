@@ -23,21 +23,23 @@
 #include "utils/wait_event.h"
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
-#include "base/str.h"
+#include "cache/activation.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "diag/check.h"
-#include "maintenance/duty.h"
+#include "diag/check_memory.h"
+#include "diag/check_report.h"
+#include "diag/check_rows.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
 
 /* What is overdue for so long is a problem, if nobody does it when asked. */
 #define OVERDUE (INT64CONST(10) * USECS_PER_MINUTE)
+
 #define ASK_TRIES 20
 #define ASK_PAUSE 100 /* ms */
 
@@ -167,35 +169,6 @@ set_off(const char *name)
 {
 	(void) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-}
-
-void
-tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
-				...)
-{
-	Datum          values[2];
-	bool           nulls[2] = {false, false};
-	StringInfoData detail;
-	va_list        args;
-
-	initStringInfo(&detail);
-	va_start(args, format);
-	tq_text_add(&detail, format, args);
-	va_end(args);
-	values[0] = CStringGetTextDatum(problem);
-	values[1] = CStringGetTextDatum(detail.data);
-	tq_rows_add(result, values, nulls);
-	pfree(detail.data);
-}
-
-/* Give others a moment before a suspicion is looked at again. */
-void
-tq_check_pause(int ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 ms, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
 }
 
 /* The rows of a statement, sorted. */

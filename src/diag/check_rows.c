@@ -29,7 +29,8 @@
 #include "base/spi.h"
 #include "cache/options.h"
 #include "cache/queue.h"
-#include "diag/check.h"
+#include "diag/check_report.h"
+#include "diag/check_rows.h"
 #include "engine/state.h"
 #include "store/task.h"
 

@@ -43,11 +43,18 @@
 #include "base/spi.h"
 #include "cache/role.h"
 #include "diag/explain.h"
+#include "diag/explain_facts.h"
+#include "diag/explain_text.h"
+#include "diag/explain_workers.h"
+#include "engine/call.h"
 #include "engine/liveness.h"
 #include "engine/state.h"
 #include "engine/step.h"
+#include "engine/worker.h"
 #include "shared/waiter.h"
+#include "store/archive.h"
 #include "store/large.h"
+#include "store/tuple_lock.h"
 
 PG_FUNCTION_INFO_V1(taskq_explain);
 

@@ -34,10 +34,13 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "cache/role.h"
-#include "diag/explain.h"
+#include "diag/explain_facts.h"
+#include "diag/explain_text.h"
+#include "engine/call.h"
 #include "engine/dispatch.h"
 #include "shared/shmem.h"
 #include "shared/waiter.h"
+#include "store/row.h"
 
 #define QUEUES_LOOKED_AT 100 /* of a worker */
 

@@ -22,8 +22,8 @@
 #include "base/arg.h"
 #include "base/guc.h"
 #include "base/srf.h"
-#include "diag/explain.h"
-#include "maintenance/duty.h"
+#include "cache/activation.h"
+#include "diag/explain_text.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
 

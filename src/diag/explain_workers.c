@@ -17,7 +17,9 @@
 #include "base/clock.h"
 #include "base/guc.h"
 #include "base/spi.h"
-#include "diag/explain.h"
+#include "diag/explain_facts.h"
+#include "diag/explain_text.h"
+#include "diag/explain_workers.h"
 #include "engine/dispatch.h"
 #include "engine/liveness.h"
 

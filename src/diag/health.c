@@ -25,15 +25,15 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/guc.h"
 #include "base/srf.h"
-#include "base/str.h"
 #include "base/subxact.h"
-#include "cache/queue.h"
+#include "cache/activation.h"
 #include "cache/role.h"
 #include "diag/health.h"
-#include "maintenance/duty.h"
+#include "diag/health_queue.h"
+#include "diag/health_report.h"
+#include "diag/health_server.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
 #include "shared/running.h"
@@ -67,8 +67,6 @@ static void  check_waiting(TqHealth *health);
 static int   reserved_connections(void);
 static void  look(TqHealth *health, Check check);
 static void  look_at(void *arg);
-static char *two_units(int64 seconds, int64 large, const char *large_name,
-					   int64 small, const char *small_name);
 static void  room(TqHealth *health, const char *setting, int used, int max,
 				  const char *consequence);
 
@@ -156,47 +154,6 @@ look_at(void *arg)
 	health->now = tq_clock_dispatch();
 	health->copy = !tq_duty_wanted();
 	what->check(health);
-}
-
-/* Another sentence. */
-void
-tq_health_say(TqHealth *health, const char *format, ...)
-{
-	StringInfo text = &health->detail;
-	va_list    args;
-
-	if (text->len > 0)
-		appendStringInfoChar(text, ' ');
-	va_start(args, format);
-	tq_text_add(text, format, args);
-	va_end(args);
-}
-
-/* A span of time in words, its two largest units. */
-char *
-tq_health_span(int64 span)
-{
-	int64 seconds = Max(span, 0) / USECS_PER_SEC;
-
-	if (seconds < 60)
-		return psprintf(INT64_FORMAT " s", seconds);
-	if (seconds < 3600)
-		return two_units(seconds, 60, "min", 1, "s");
-	if (seconds < 86400)
-		return two_units(seconds, 3600, "h", 60, "min");
-	return two_units(seconds, 86400, "d", 3600, "h");
-}
-
-static char *
-two_units(int64 seconds, int64 large, const char *large_name, int64 small,
-		  const char *small_name)
-{
-	int64 rest = seconds % large / small;
-
-	if (rest == 0)
-		return psprintf(INT64_FORMAT " %s", seconds / large, large_name);
-	return psprintf(INT64_FORMAT " %s " INT64_FORMAT " %s", seconds / large,
-					large_name, rest, small_name);
 }
 
 static void

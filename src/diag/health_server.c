@@ -11,7 +11,8 @@
 #include "utils/timestamp.h"
 
 #include "base/spi.h"
-#include "diag/health.h"
+#include "diag/health_report.h"
+#include "diag/health_server.h"
 
 /* A snapshot or prepared transaction that is older hurts. */
 #define OLD (INT64CONST(10) * USECS_PER_MINUTE)

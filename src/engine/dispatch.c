@@ -38,12 +38,17 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/lane_scan.h"
+#include "engine/move.h"
+#include "engine/state.h"
 #include "shared/claim_activity.h"
 #include "shared/claim_ring.h"
 #include "shared/running.h"
 #include "shared/worker_directory.h"
+#include "store/row.h"
+#include "store/tuple_lock.h"
 #include "xact/xact.h"
 
 #define RANDOM_WINDOW 64 /* ready tasks that "random" chooses from */

@@ -9,7 +9,8 @@
 
 #include "engine/limit.h"
 #include "engine/worker.h"
-#include "engine/state.h"
+#include "store/table.h"
+#include "store/task.h"
 
 typedef struct TqDispatch
 {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/spi.h"
 #include "engine/failure.h"
+#include "engine/state.h"
 #include "engine/worker.h"
 #include "store/large.h"
 

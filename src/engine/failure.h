@@ -7,7 +7,10 @@
 #ifndef TQ_FAILURE_H
 #define TQ_FAILURE_H
 
-#include "engine/state.h"
+#include "cache/queue.h"
+#include "engine/move.h"
+#include "store/task.h"
+
 
 extern void tq_failure_add_error(TqTask *task, const char *error,
 								 Jsonb *detail, const char *worker);

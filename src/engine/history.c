@@ -21,6 +21,7 @@
 #include "cache/role.h"
 #include "engine/history.h"
 #include "store/large.h"
+#include "store/row.h"
 
 /* The columns of taskq.transition, in their order. */
 typedef enum Column

@@ -7,7 +7,9 @@
 #ifndef TQ_HISTORY_H
 #define TQ_HISTORY_H
 
-#include "store/row.h"
+#include "store/table.h"
+#include "store/task.h"
+
 
 extern void tq_history_write(TqCall *call, TqTask *task, int from);
 

@@ -45,6 +45,8 @@
 #include "base/spi.h"
 #include "cache/role.h"
 #include "engine/key.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 #define COLUMN_ASTRAY 3
 

@@ -8,7 +8,8 @@
 #define TQ_KEY_H
 
 #include "cache/queue.h"
-#include "store/row.h"
+#include "store/table.h"
+#include "store/task.h"
 
 /* How the tasks of one key wait for each other. */
 typedef struct TqKeyRule

@@ -48,6 +48,7 @@
 
 #include "base/debug.h"
 #include "engine/lane_scan.h"
+#include "shared/dead_range.h"
 #include "xact/position_note.h"
 
 #define OWN_RANGES (TQ_RANGES + 1) /* one may be cut into two */

@@ -7,9 +7,10 @@
 #ifndef TQ_LANE_SCAN_H
 #define TQ_LANE_SCAN_H
 
-#include "store/row.h"
 
 #include "shared/claim_ring.h"
+#include "shared/dead_range_core.h"
+#include "store/table.h"
 
 /* What all scans of one walk have in common. */
 typedef struct TqScanWay

@@ -43,6 +43,8 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "engine/limit.h"
+#include "shared/rate_bucket.h"
+#include "shared/reservation.h"
 #include "shared/shmem.h"
 #include "store/task.h"
 #include "xact/xact.h"

@@ -38,6 +38,7 @@
 #include "base/spi.h"
 #include "engine/liveness.h"
 #include "shared/heartbeat.h"
+#include "shared/running.h"
 #include "shared/shmem.h"
 
 static TqStmt stmt_beat = {

@@ -11,7 +11,6 @@
 
 #include "datatype/timestamp.h"
 
-#include "shared/running.h"
 
 /* signs of life */
 extern bool   tq_sign_alive(int32 worker_id);

@@ -29,8 +29,12 @@
 #include "engine/key.h"
 #include "engine/liveness.h"
 #include "engine/reclaim.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "shared/worker_directory.h"
+#include "store/row.h"
+#include "store/snapshot.h"
+#include "store/tuple_lock.h"
 
 static TqStmt stmt_held_by = {
 	"SELECT task_id, token, worker_id FROM taskq.task"

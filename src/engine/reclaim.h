@@ -9,8 +9,8 @@
 
 #include "nodes/pg_list.h"
 
-#include "engine/state.h"
 #include "shared/running.h"
+#include "store/table.h"
 
 /* A running task that is to be taken back. */
 typedef struct TqLoss

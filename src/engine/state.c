@@ -32,6 +32,7 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "store/large.h"
+#include "store/row.h"
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/subxact.h"
+#include "engine/call.h"
 #include "engine/step.h"
 
 /* What nobody has foreseen is waited for no longer than this. */

@@ -8,7 +8,11 @@
 #ifndef TQ_STEP_H
 #define TQ_STEP_H
 
-#include "engine/state.h"
+#include "cache/queue.h"
+#include "engine/move.h"
+#include "store/table.h"
+#include "store/task.h"
+
 
 /* Columns that a claim of a step has and that of a plain task leaves null. */
 typedef enum TqCarryColumn

@@ -36,6 +36,7 @@
 #include "engine/wait.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
+#include "shared/rate_bucket.h"
 #include "shared/shmem.h"
 
 #define CEILING (300 * USECS_PER_SEC)

@@ -28,7 +28,7 @@
 #include "cache/role.h"
 #include "engine/liveness.h"
 #include "engine/worker.h"
-#include "store/row.h"
+#include "store/snapshot.h"
 #include "xact/xact.h"
 
 /* What a session knows of a name. */

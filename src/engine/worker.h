@@ -48,8 +48,4 @@ extern int32         tq_worker_active(const char *name);
 extern bool          tq_worker_may_be(Oid role);
 extern char         *tq_worker_name(int32 worker_id);
 
-/* registration.c */
-extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
-extern bool tq_worker_end_free(int32 worker_id, TqWorkerState how);
-
 #endif /* TQ_WORKER_H */

@@ -24,7 +24,10 @@
 #include "base/srf.h"
 #include "cache/role.h"
 #include "command/manage.h"
+#include "engine/call.h"
 #include "engine/key.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 /* The keys of a group, sorted, each once. */
 typedef struct KeyGroup

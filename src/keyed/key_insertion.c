@@ -41,7 +41,9 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "keyed/key_insertion.h"
-#include "store/large.h"
+#include "store/archive.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 #define IN(state) (1 << (state))
 #define WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))

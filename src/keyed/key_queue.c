@@ -40,8 +40,12 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "engine/move.h"
+#include "engine/state.h"
 #include "keyed/key_queue.h"
 #include "keyed/key_queue_scan.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 static TqStmt stmt_keys = {
 	"SELECT DISTINCT key FROM taskq.task"

@@ -7,8 +7,9 @@
 #ifndef TQ_KEY_QUEUE_H
 #define TQ_KEY_QUEUE_H
 
-#include "engine/key.h"
-#include "engine/state.h"
+#include "cache/queue.h"
+#include "store/table.h"
+
 
 extern void tq_line_init(void);
 extern void tq_line_settle(TqCall *call, TqQueue *queue, Datum key);

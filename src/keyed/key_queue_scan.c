@@ -38,6 +38,8 @@
 
 #include "base/catalog.h"
 #include "keyed/key_queue_scan.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 #include "xact/xact.h"
 
 typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);

@@ -7,10 +7,9 @@
 #ifndef TQ_KEY_QUEUE_SCAN_H
 #define TQ_KEY_QUEUE_SCAN_H
 
-#include "engine/key.h"
-
 #include "access/genam.h"
 
+#include "engine/key.h"
 #include "shared/key_floor.h"
 
 /* An open task. */

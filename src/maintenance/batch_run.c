@@ -17,8 +17,8 @@
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
+#include "cache/activation.h"
 #include "maintenance/batch_run.h"
-#include "maintenance/duty.h"
 #include "shared/worker_directory.h"
 
 static bool still_wanted(void);

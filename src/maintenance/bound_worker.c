@@ -67,22 +67,11 @@ static uint64 ends_seen = 0;
 
 /* When to look again in any case (dispatch clock), and the pause after that */
 static TimestampTz look_at = 0;
+
 static int64       retry_pause = RETRY_FIRST;
 
 static uint64 read_gone(Bound **gone);
 static bool   end_bound(const Bound *bound);
-
-/*
- * The worker that is being registered is bound to this session: what its row
- * has to say.  The library must be preloaded.
- */
-void
-tq_bound_tie(int64 *instance, int64 *session)
-{
-	*session = tq_bind_session();
-	*instance = tq_bind_instance();
-	tq_xact_bound();
-}
 
 /*
  * Workers whose connection is gone are dead: at most limit of them, and how

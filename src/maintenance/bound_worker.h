@@ -11,8 +11,6 @@
 
 #include "datatype/timestamp.h"
 
-extern void tq_bound_tie(int64 *instance, int64 *session);
-
 /* the duty, inside a transaction */
 extern int64 tq_bound_end_gone(int limit);
 

@@ -29,11 +29,15 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "engine/call.h"
 #include "engine/lane_scan.h"
 #include "maintenance/dead_range_audit.h"
 #include "shared/claim_activity.h"
 #include "shared/counter.h"
 #include "shared/dead_range.h"
+#include "store/row.h"
+#include "store/snapshot.h"
+#include "store/tuple_lock.h"
 
 #define PAUSE (100 * 1000)             /* between slices */
 #define PASS_PAUSE (2 * USECS_PER_SEC) /* between passes */

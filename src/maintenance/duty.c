@@ -32,19 +32,22 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/role.h"
+#include "command/registration.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/liveness.h"
 #include "engine/reclaim.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "engine/sweep.h"
 #include "engine/worker.h"
+#include "flow/run/wait_step.h"
 #include "maintenance/batch_run.h"
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"
@@ -57,7 +60,8 @@
 #include "shared/heartbeat.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
-#include "xact/xact.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
@@ -67,12 +71,14 @@ PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
 /* In the background worker: when each duty is due, dispatch clock. */
 static TimestampTz liveness_due = 0;
+
 static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
 
 /* Where they are among what others are at. */
 static TqSweep sweep_ends;
+
 static TqSweep sweep_orphans;
 static TqSweep sweep_deadlines;
 
@@ -88,6 +94,7 @@ static TimestampTz next_end = 0;
 
 /* A duty of this turn met an error; how long to wait after it. */
 static bool  turn_failed = false;
+
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 
 static TqStmt stmt_active = {
@@ -108,12 +115,6 @@ static TqStmt stmt_newest = {
 	"                  WHERE finished_at > now() - interval '1 hour'))",
 	0,
 	{0},
-	NULL};
-
-static TqStmt stmt_wanted = {
-	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
-	1,
-	{OIDOID},
 	NULL};
 
 static TqStmt stmt_role_names = {
@@ -170,26 +171,6 @@ tq_duty_start(void)
 	next_end = 0;
 	tq_wakes_start();
 	tq_audit_start();
-}
-
-/*
- * May duties run here?  The extension must exist, and the database must not
- * be a copy that nobody has activated.
- */
-bool
-tq_duty_wanted(void)
-{
-	TqSpi spi;
-	Datum arg = ObjectIdGetDatum(MyDatabaseId);
-	bool  wanted;
-
-	if (!tq_catalog_present())
-		return false;
-	tq_spi_enter(&spi);
-	tq_spi_look(&stmt_wanted, &arg, NULL, 1);
-	wanted = tq_spi_bool(0, 1);
-	tq_spi_leave(&spi);
-	return wanted;
 }
 
 /*

@@ -8,13 +8,11 @@
 #ifndef TQ_DUTY_H
 #define TQ_DUTY_H
 
-#include "engine/state.h"
 
 /* for the background worker, outside a transaction */
 extern void        tq_duty_start(void);
 extern TimestampTz tq_duty_turn(TimestampTz told);
 
 /* inside a transaction */
-extern bool tq_duty_wanted(void);
 
 #endif /* TQ_DUTY_H */

@@ -29,7 +29,7 @@
 #include "maintenance/timer.h"
 #include "shared/notify_flag.h"
 #include "shared/running.h"
-#include "shared/waiter.h"
+#include "shared/wake.h"
 #include "shared/worker_directory.h"
 
 /* When more become due at once, everybody is woken. */

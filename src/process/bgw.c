@@ -42,6 +42,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "cache/activation.h"
 #include "maintenance/duty.h"
 #include "process/bgw.h"
 #include "shared/running.h"

@@ -7,7 +7,20 @@
 #ifndef TQ_ID_HEAP_H
 #define TQ_ID_HEAP_H
 
-#include "query/task_page.h"
+#include "base/catalog.h"
+
+
+/* Where a task was found: a leaf's number, or TQ_FOUND_LIVE. */
+typedef struct TqFound
+{
+	int64           task_id;
+	int             table;
+	ItemPointerData tid;
+} TqFound;
+
+#define TQ_FOUND_LIVE (TQ_LEAF_KEEP + 1)
+
+#define TQ_FOUND_TABLES (TQ_FOUND_LIVE + 1)
 
 /* The first max ids in one direction; the worst of them is rows[0]. */
 typedef struct TqPage

@@ -26,8 +26,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/srf.h"
-#include "query/task_get.h"
-#include "query/task_info.h"
+#include "cache/role.h"
+#include "query/task_filter.h"
+#include "query/task_page.h"
+#include "query/visibility.h"
 #include "store/large.h"
 
 #define MAX_ROWS 1000 /* of one relation */

@@ -37,6 +37,7 @@
 #include "query/not_due.h"
 #include "query/task_get.h"
 #include "query/task_page.h"
+#include "shared/rate_bucket.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
 #include "shared/waiter.h"

@@ -18,7 +18,7 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "cache/role.h"
-#include "store/row.h"
+#include "engine/call.h"
 
 PG_FUNCTION_INFO_V1(taskq_count);
 PG_FUNCTION_INFO_V1(taskq_sequence_at);

@@ -44,7 +44,11 @@
 #include "base/catalog.h"
 #include "base/compare.h"
 #include "cache/queue.h"
+#include "query/id_heap.h"
+#include "query/task_filter.h"
 #include "query/task_info.h"
+#include "query/task_page.h"
+#include "query/visibility.h"
 
 #define FIRST_PAGE 100
 #define LAST_PAGE 10000

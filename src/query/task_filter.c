@@ -7,7 +7,7 @@
 #include "base/compat.h"
 
 #include "base/compare.h"
-#include "query/task_page.h"
+#include "query/task_filter.h"
 
 static bool text_is(TupleTableSlot *slot, int column, const char *value);
 

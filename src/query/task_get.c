@@ -23,9 +23,15 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/queue.h"
+#include "cache/role.h"
 #include "engine/liveness.h"
+#include "query/task_filter.h"
 #include "query/task_get.h"
 #include "query/task_info.h"
+#include "query/task_page.h"
+#include "query/visibility.h"
+#include "shared/running.h"
 
 #define MAX_ROWS 10000 /* of one page of taskq_list */
 
@@ -370,21 +376,6 @@ may_see_progress(int64 task_id, bool *words)
 	}
 	look_end(&look);
 	return may;
-}
-
-/*
- * 42501 unless current_user has the right on the task's queue; for one
- * without any right there the task does not exist (TQ002).
- */
-void
-tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
-{
-	int rights = queue == NULL ? 0 : tq_role_rights(queue);
-
-	if (rights == 0)
-		tq_error_no_such_task(task_id);
-	if ((rights & right) == 0)
-		tq_error_task_right(right);
 }
 
 /* See what is committed now, and what this transaction did. */

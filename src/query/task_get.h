@@ -7,8 +7,8 @@
 #ifndef TQ_TASK_GET_H
 #define TQ_TASK_GET_H
 
-#include "cache/queue.h"
-#include "cache/role.h"
+#include "base/types.h"
+
 
 /* What has become of a task. */
 typedef struct TqOutcome
@@ -21,8 +21,6 @@ typedef struct TqOutcome
 } TqOutcome;
 
 extern bool tq_look_outcome(int64 task_id, TqOutcome *outcome);
-extern void tq_look_require(const TqQueue *queue, int64 task_id,
-							TqRight right);
 extern bool tq_look_sees_worker(int32 worker_id);
 
 #endif /* TQ_TASK_GET_H */

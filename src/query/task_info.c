@@ -19,14 +19,14 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/compare.h"
 #include "base/json.h"
 #include "base/spi.h"
 #include "cache/queue.h"
-#include "cache/role.h"
 #include "engine/liveness.h"
 #include "engine/step.h"
 #include "query/task_info.h"
+#include "query/visibility.h"
+#include "shared/running.h"
 #include "store/large.h"
 
 typedef enum NameKind
@@ -73,49 +73,6 @@ static void  put_carried(Row *row);
 static void  put_running(Row *row, bool payload);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
 static text *last_error(Datum errors);
-
-/* What may current_user see? */
-void
-tq_sight_take(TqSight *sight)
-{
-	int    count;
-	char **names;
-
-	memset(sight, 0, sizeof(*sight));
-	sight->all_payload = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
-	sight->all = sight->all_payload || tq_role_is_monitor();
-	if (sight->all_payload)
-		return;
-	names = tq_queue_names(&count);
-	sight->queues = palloc(sizeof(int32) * (count + 1));
-	for (int i = 0; i < count; i++)
-	{
-		TqQueue *queue = tq_queue_find(names[i]);
-
-		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0)
-			sight->queues[sight->queue_count++] = queue->queue_id;
-	}
-	qsort(sight->queues, sight->queue_count, sizeof(int32), tq_order_int32);
-}
-
-/* And what tasks of the queue carry? */
-bool
-tq_sight_reads(const TqSight *sight, int32 queue_id)
-{
-	return sight->all_payload ||
-		   (sight->queue_count > 0 &&
-			bsearch(&queue_id, sight->queues, sight->queue_count,
-					sizeof(int32), tq_order_int32) != NULL);
-}
-
-/* Only tasks that may be seen. */
-void
-tq_sight_filter(const TqSight *sight, TqFilter *filter)
-{
-	filter->all_queues = sight->all;
-	filter->queues = sight->queues;
-	filter->queue_count = sight->queue_count;
-}
 
 /* All columns are wanted, until somebody says otherwise. */
 void

@@ -7,7 +7,8 @@
 #ifndef TQ_TASK_INFO_H
 #define TQ_TASK_INFO_H
 
-#include "query/task_page.h"
+#include "query/visibility.h"
+#include "store/task.h"
 
 /* The columns of taskq.task_info, then those that only views use. */
 typedef enum TqInfoColumn
@@ -55,15 +56,6 @@ typedef enum TqInfoColumn
 #define TQ_INFO_COLUMNS (TQ_INFO_STEP + 1)
 #define TQ_SCAN_COLUMNS (TQ_INFO_PROGRESS_MESSAGE + 1)
 
-/* Which queues' tasks current_user may see. */
-typedef struct TqSight
-{
-	bool   all;         /* every task */
-	bool   all_payload; /* and what it carries */
-	int32 *queues;      /* else those whose tasks it may read, sorted */
-	int    queue_count;
-} TqSight;
-
 /* What is kept from row to row. */
 typedef struct TqInfo
 {
@@ -72,9 +64,6 @@ typedef struct TqInfo
 	HTAB   *names; /* of workers and roles */
 } TqInfo;
 
-extern void tq_sight_take(TqSight *sight);
-extern bool tq_sight_reads(const TqSight *sight, int32 queue_id);
-extern void tq_sight_filter(const TqSight *sight, TqFilter *filter);
 extern void tq_info_begin(TqInfo *info);
 extern void tq_info_row(TqInfo *info, TqTask *task, Datum *values,
 						bool *nulls);

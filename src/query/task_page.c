@@ -44,6 +44,7 @@
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "query/id_heap.h"
+#include "query/task_filter.h"
 #include "query/task_page.h"
 #include "shared/running.h"
 #include "store/row.h"

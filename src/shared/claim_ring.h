@@ -11,7 +11,9 @@
 
 #include "storage/itemptr.h"
 
-#include "shared/dead_range.h"
+#include "shared/dead_range_core.h"
+#include "shared/position.h"
+
 
 #define TQ_RING_SIZE 64
 

@@ -53,6 +53,7 @@
 #include "shared/counter_table.h"
 
 #define AREA 4096 /* commits during a recount of live tasks */
+
 #define PAUSE_WEIGHT                                                          \
 	0.05 /* of the newest task in the mean of tq_counter_pause */
 
@@ -82,11 +83,8 @@ typedef struct CounterShared
 	AreaItem       area[AREA];
 } CounterShared;
 
-TqCounterTable *tq_counter_table = NULL;
-
 static CounterShared *shared = NULL;
 static Mark          *marks = NULL;
-HTAB                 *tq_counters = NULL;
 
 static bool in_progress(TransactionId xid, Snapshot snapshot);
 
@@ -560,75 +558,6 @@ tq_counter_forget_database(Oid database)
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Under the lock, in any mode. */
-TqCounter *
-tq_counter_find(int owner, int32 id)
-{
-	TqCounterKey key;
-
-	key.database = MyDatabaseId;
-	key.owner = owner;
-	key.id = id;
-	return hash_search(tq_counters, &key, HASH_FIND, NULL);
-}
-
-/* Under the shared lock, which may be let go for a moment. */
-TqCounter *
-tq_counter_find_or_make(int owner, int32 id)
-{
-	TqCounter *counter = tq_counter_find(owner, id);
-
-	if (counter != NULL)
-		return counter;
-	LWLockRelease(tq_counter_table->lock);
-	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	(void) tq_counter_make(owner, id);
-	LWLockRelease(tq_counter_table->lock);
-	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	return tq_counter_find(owner, id);
-}
-
-/* Under the exclusive lock; NULL when there is no room. */
-TqCounter *
-tq_counter_make(int owner, int32 id)
-{
-	TqCounter   *counter = tq_counter_find(owner, id);
-	TqCounterKey key;
-	bool         found;
-
-	/* The hash hands out spare entries beyond its size: count ourselves. */
-	if (counter != NULL ||
-		hash_get_num_entries(tq_counters) >= tq_guc_max_counters)
-		return counter;
-	key.database = MyDatabaseId;
-	key.owner = owner;
-	key.id = id;
-	counter = hash_search(tq_counters, &key, HASH_ENTER_NULL, &found);
-	if (counter == NULL)
-		return NULL;
-	memset((char *) counter + sizeof(TqCounterKey), 0,
-		   sizeof(TqCounter) - sizeof(TqCounterKey));
-	SpinLockInit(&counter->mutex);
-	pg_atomic_init_u64(&counter->flagged, tq_counter_new_number());
-	pg_atomic_init_u64(&counter->claimed_at, 0);
-	if (owner == TQ_OWNER_QUEUE)
-	{
-		TqCounter *of = tq_counter_find(TQ_OWNER_DATABASE, 0);
-
-		/* there may have been no room for what it has had until now */
-		if (of != NULL && of->missing)
-			pg_atomic_fetch_add_u64(&of->flagged, 1);
-	}
-	return counter;
-}
-
-/* What a number of the database must have seen to be believed. */
-uint64
-tq_counter_flagged(TqCounter *database)
-{
-	return pg_atomic_read_u64(&database->flagged);
-}
-
 /*
  * Was the top-level transaction in progress when the snapshot was taken?
  * (Only subtransactions may be missing in a snapshot.)
@@ -646,15 +575,4 @@ in_progress(TransactionId xid, Snapshot snapshot)
 			return true;
 	}
 	return false;
-}
-
-/* Never 0, and not the same again while the machine is up. */
-uint64
-tq_counter_new_number(void)
-{
-	static uint64 last = 0;
-	uint64        number = (uint64) tq_clock_monotonic() << 12;
-
-	last = Max(last + 1, number + (uint64) (MyProcPid & 0xfff));
-	return last;
 }

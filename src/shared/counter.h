@@ -75,23 +75,5 @@ extern TimestampTz tq_counter_since(void);
 extern int         tq_counter_room(void);
 
 /* limits */
-extern void      tq_counter_unknow(TqOwner owner, int32 id);
-extern TqReserve tq_counter_reserve(TqOwner owner, int32 id, int64 max,
-									uint64 *epoch);
-extern void      tq_counter_release(TqOwner owner, int32 id, int64 task_id,
-									uint64 instance);
-extern void      tq_counter_undo(TqOwner owner, int32 id, uint64 epoch);
-extern uint64 tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance);
-extern bool   tq_counter_used_end(TqOwner owner, int32 id, uint64 begun,
-								  uint64 instance, const int64 *task_ids,
-								  int count, int more);
-extern bool   tq_counter_used_known(TqOwner owner, int32 id);
-extern bool   tq_counter_used(TqOwner owner, int32 id, int64 *used);
-extern int64  tq_counter_next(int32 queue_id, const TqRate *rate);
-extern TqReserve tq_counter_take(int32 queue_id, const TqRate *rate,
-								 int64 *taken_at);
-extern bool      tq_counter_tokens(int32 queue_id, const TqRate *rate,
-								   double *tokens);
-extern void      tq_counter_put_back(int32 queue_id, int64 taken_at);
 
 #endif /* TQ_COUNTER_H */

@@ -7,9 +7,9 @@
 #ifndef TQ_METRIC_H
 #define TQ_METRIC_H
 
-#include "base/types.h"
-
 #include "datatype/timestamp.h"
+
+#include "base/types.h"
 
 /* How an attempt ended that did not succeed. */
 typedef enum TqEnd

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "shared/counter_table.h"
+#include "shared/rate_bucket.h"
 
 static bool   is_of_rate(const TqCounter *counter, const TqRate *rate);
 static double level_at(const TqCounter *counter, const TqRate *rate,

@@ -13,6 +13,7 @@
 #include "base/compat.h"
 
 #include "shared/counter_table.h"
+#include "shared/reservation.h"
 
 static TqCounter *lock_limited(TqOwner owner, int32 id);
 static void       unlock(TqCounter *counter);

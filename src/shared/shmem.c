@@ -31,6 +31,7 @@
 #include "shared/claim_ring.h"
 #include "shared/shmem.h"
 #include "shared/heartbeat.h"
+#include "shared/wake.h"
 #include "shared/worker_directory.h"
 #include "shared/token_floor.h"
 #include "shared/waiter.h"

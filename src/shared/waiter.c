@@ -55,16 +55,14 @@
 
 #include "base/clock.h"
 #include "shared/waiter_table.h"
+#include "shared/wake.h"
 
 #define HELD 4
 #define TAKEN 8
 
-TqWaiters *tq_waiters = NULL;
-
-pg_atomic_uint64 *tq_waiter_tickets = NULL;
-
 /* What this backend waits for. */
 static TqWaiterSlot *my_slot = NULL; /* NULL: nothing */
+
 static uint64        my_ticket = 0;
 static TqWaitFor     my_wait_for;
 static int           held_count = 0;
@@ -76,7 +74,6 @@ static int32 taken_queue[TAKEN];
 static Size              tickets_size(void);
 static void              begin(TqWaiterKind kind, int64 task_id);
 static void              arm(TqWaiterSlot *slot);
-static pg_atomic_uint32 *bucket_of_slot(const TqWaiterSlot *slot);
 static bool              take_wake(TqWaiterSlot *slot, TqWake *wake);
 static void              hold(const TqWake *wake);
 static bool              waits_for(const TqWake *wake);
@@ -354,53 +351,6 @@ tq_waiter_numbers(TqWaiterNumbers *numbers)
 	numbers->passed_on = (int64) pg_atomic_read_u64(&tq_waiters->passed_on);
 }
 
-/* It cannot be woken any more.  The slot is locked. */
-void
-tq_waiter_disarm(TqWaiterSlot *slot)
-{
-	if (!slot->armed)
-		return;
-	slot->armed = false;
-	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot], 0);
-	pg_atomic_fetch_sub_u32(&tq_waiters->all, 1);
-	pg_atomic_fetch_sub_u32(bucket_of_slot(slot), 1);
-	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_sub_u32(&tq_waiters->hindered, 1);
-}
-
-/* Where those are counted who wait for one queue, or task. */
-pg_atomic_uint32 *
-tq_waiter_bucket(Oid database, int32 queue_id, int64 key)
-{
-	uint32 hash =
-		hash_combine(murmurhash32(database), murmurhash32((uint32) queue_id));
-
-	hash = hash_combine(hash, (uint32) key);
-	return &tq_waiters->buckets[murmurhash32(hash) % TQ_WAITER_BUCKETS];
-}
-
-bool
-tq_waiter_has_queue(const TqWaitFor *wait_for, int32 queue_id)
-{
-	for (int i = 0; i < wait_for->queue_count; i++)
-	{
-		if (wait_for->queues[i] == queue_id)
-			return true;
-	}
-	return wait_for->queue_count < 0;
-}
-
-bool
-tq_waiter_has_lane(const TqWaitFor *wait_for, int64 lane_id)
-{
-	for (int i = 0; i < wait_for->lane_count; i++)
-	{
-		if (wait_for->lanes[i] == lane_id)
-			return true;
-	}
-	return wait_for->lane_count < 0;
-}
-
 static Size
 tickets_size(void)
 {
@@ -456,19 +406,9 @@ arm(TqWaiterSlot *slot)
 	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot],
 						slot->ticket);
 	pg_atomic_fetch_add_u32(&tq_waiters->all, 1);
-	pg_atomic_fetch_add_u32(bucket_of_slot(slot), 1);
+	pg_atomic_fetch_add_u32(tq_waiter_bucket_of(slot), 1);
 	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
 		pg_atomic_fetch_add_u32(&tq_waiters->hindered, 1);
-}
-
-static pg_atomic_uint32 *
-bucket_of_slot(const TqWaiterSlot *slot)
-{
-	if (slot->kind == TQ_WAITER_TASK)
-		return tq_waiter_bucket(slot->database, 0, slot->task_id);
-	if (slot->wait_for.queue_count == 1)
-		return tq_waiter_bucket(slot->database, slot->wait_for.queues[0], 0);
-	return &tq_waiters->broad;
 }
 
 /* What the slot was woken for, if it is more than to look.  It is locked. */

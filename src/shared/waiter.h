@@ -9,7 +9,6 @@
 
 #include "base/compat.h"
 
-#include "shared/position.h"
 
 /* What a waiter can name; beyond that it is woken for more than it needs. */
 #define TQ_WAITER_QUEUES 16
@@ -40,7 +39,6 @@ typedef struct TqWaiterNumbers
 extern Size tq_waiter_size(void);
 extern void tq_waiter_init(void);
 extern void tq_waiter_wipe(void);
-extern void tq_waiter_forget_database(Oid database);
 
 /*
  * A backend waits for one thing at a time: begin, look, and if that was in
@@ -56,13 +54,6 @@ extern int  tq_waiter_ended(void);
 extern int  tq_waiter_ahead(int32 queue_id);
 
 /* for ends of transactions: cannot fail */
-extern void tq_waiter_wake_places(const TqPlace *places, int count);
-extern void tq_waiter_wake_room(int32 queue_id, int count);
-extern void tq_waiter_wake_queue(int32 queue_id);
-extern void tq_waiter_wake_worker(int32 worker_id, bool of_room);
-extern void tq_waiter_wake_made(void);
-extern void tq_waiter_wake_database(void);
-extern void tq_waiter_task_ended(int64 task_id, int state);
 
 /* gauges */
 extern int  tq_waiter_count(int32 queue_id, int64 lane_id);

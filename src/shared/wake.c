@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "shared/waiter_table.h"
+#include "shared/wake.h"
 
 #define WAKE_AT_ONCE 64 /* slots chosen in one search */
 

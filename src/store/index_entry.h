@@ -7,7 +7,10 @@
 #ifndef TQ_INDEX_ENTRY_H
 #define TQ_INDEX_ENTRY_H
 
-#include "store/row.h"
+#include "base/compat.h"
+
+#include "store/table.h"
+
 
 extern void tq_entries_init(void);
 extern void tq_entries_insert(TqTable *table, TupleTableSlot **slots,

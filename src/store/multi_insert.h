@@ -7,7 +7,8 @@
 #ifndef TQ_MULTI_INSERT_H
 #define TQ_MULTI_INSERT_H
 
-#include "store/row.h"
+#include "store/table.h"
+
 
 extern MemoryContext tq_batch_context(TqTable *table);
 extern void          tq_batch_add(TqTable *table, HeapTuple tuple);

@@ -34,6 +34,7 @@
 #include "base/catalog.h"
 #include "shared/running.h"
 #include "store/pkey_lookup.h"
+#include "store/snapshot.h"
 #include "store/task.h"
 
 typedef struct Entry

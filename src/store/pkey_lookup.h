@@ -7,7 +7,8 @@
 #ifndef TQ_PKEY_LOOKUP_H
 #define TQ_PKEY_LOOKUP_H
 
-#include "store/row.h"
+#include "store/table.h"
+
 
 extern void tq_lookup_ahead(TqCall *call, int64 first, int64 last);
 extern bool tq_lookup_find(TqTable *table, int64 task_id);

@@ -56,19 +56,14 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "base/spi.h"
-#include "cache/queue.h"
-#include "engine/key.h"
-#include "shared/claim_ring.h"
 #include "store/index_entry.h"
 #include "store/multi_insert.h"
 #include "store/pkey_lookup.h"
 #include "store/row.h"
 #include "store/row_image.h"
+#include "store/table.h"
 #include "store/tuple_lock.h"
 
-static void table_begin(TqTable *table, Oid relid, MemoryContext context);
-static void table_end(TqTable *table);
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
 static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf);
 static void  insert_later(TqTable *table, TqTask *task);
@@ -79,162 +74,6 @@ static bool  insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 static List *reference_indexes(ResultRelInfo *target);
 static void  holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 					   TqState *holder_state);
-static bool  read_archived(TqStmt *stmt, int64 task_id, int64 version,
-						   int expected, TqTask *task);
-
-#define ALL_COLUMNS                                                           \
-	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
-	" claimed_at, lease_until, worker_id, attempt, state, priority,"          \
-	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags,"  \
-	" large, deadline, wake_at, cancel_requested_at, suspended_at,"           \
-	" workflow_id, step_id, reference, key, correlation_id, tags, options,"   \
-	" payload, data, headers, result, checkpoint, errors, message, bucket,"   \
-	" finished_at, expires_at, recreated_as"
-
-/* By leaf: a deletion from all of them costs many times as much. */
-#define TAKE_FROM(leaf)                                                       \
-	{                                                                         \
-		"DELETE FROM taskq.archive_" leaf                                     \
-		" WHERE task_id = $1 AND version = $2 RETURNING " ALL_COLUMNS,        \
-			2, {INT8OID, INT8OID}, NULL                                       \
-	}
-
-static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
-	TAKE_FROM("00"),  TAKE_FROM("01"), TAKE_FROM("02"), TAKE_FROM("03"),
-	TAKE_FROM("04"),  TAKE_FROM("05"), TAKE_FROM("06"), TAKE_FROM("07"),
-	TAKE_FROM("08"),  TAKE_FROM("09"), TAKE_FROM("10"), TAKE_FROM("11"),
-	TAKE_FROM("12"),  TAKE_FROM("13"), TAKE_FROM("14"), TAKE_FROM("15"),
-	TAKE_FROM("keep")};
-
-static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
-									" FROM taskq.archive WHERE task_id = $1",
-									1,
-									{INT8OID},
-									NULL};
-
-/* Taken in this session for calls. */
-static uint64 snapshots = 0;
-
-/*
- * Begin an SQL call that changes tasks.
- */
-void
-tq_call_begin(TqCall *call, const char *function)
-{
-	PreventCommandIfReadOnly(function);
-	PreventCommandIfParallelMode(function);
-	memset(call, 0, sizeof(*call));
-	call->context = CurrentMemoryContext;
-	table_begin(&call->task, tq_catalog()->task, call->context);
-	tq_queue_refresh();
-	CommandCounterIncrement();
-	call->moment = tq_range_moment();
-	call->ring_moment = tq_ring_moment();
-	tq_call_push();
-}
-
-/* Begin an SQL call that only looks, also on a standby. */
-void
-tq_call_begin_look(TqCall *call)
-{
-	memset(call, 0, sizeof(*call));
-	call->context = CurrentMemoryContext;
-	call->task.context = CurrentMemoryContext;
-	call->task.rel =
-		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	tq_queue_refresh();
-	CommandCounterIncrement();
-	tq_call_push();
-}
-
-/* See what has been committed, as the level of isolation says. */
-void
-tq_call_push(void)
-{
-	snapshots++;
-	PushActiveSnapshot(GetTransactionSnapshot());
-}
-
-/* See what has been committed meanwhile, and what this call did. */
-void
-tq_call_snapshot(void)
-{
-	CHECK_FOR_INTERRUPTS();
-	PopActiveSnapshot();
-	CommandCounterIncrement();
-	tq_call_push();
-}
-
-/* The same for a call that may learn what is dead. */
-void
-tq_call_renew(TqCall *call)
-{
-	TqRangeMoment moment = tq_range_moment();
-	uint64        ring_moment = tq_ring_moment();
-
-	tq_call_snapshot();
-	call->moment = moment;
-	call->ring_moment = ring_moment;
-}
-
-/*
- * See what has been committed by now, whatever the level of isolation, and
- * what this call did, until tq_call_pop.
- */
-void
-tq_call_push_latest(void)
-{
-	CommandCounterIncrement();
-	snapshots++;
-	PushActiveSnapshot(GetLatestSnapshot());
-}
-
-void
-tq_call_pop(void)
-{
-	snapshots++;
-	PopActiveSnapshot();
-}
-
-/* How many there were: has a new one been taken since? */
-uint64
-tq_call_snapshots(void)
-{
-	return snapshots;
-}
-
-/* See to what follows in workflows from what the call has done. */
-void
-tq_call_advance(TqCall *call)
-{
-	if (call->steps == NIL)
-		return;
-	tq_row_flush(call);
-	call->many = false;
-	/* who makes a queue for a dead letter has done nothing in instances yet */
-	if (call->at_end != NULL)
-		call->at_end(call);
-	call->advance(call);
-}
-
-void
-tq_call_end(TqCall *call)
-{
-	tq_call_advance(call);
-	tq_row_flush(call);
-	call->many = false;
-	call->lines_later = false;
-	if (call->unsettled != NULL)
-		call->settle(call);
-	if (call->at_end != NULL)
-		call->at_end(call);
-	tq_key_end(call);
-	table_end(&call->history);
-	table_end(&call->leaf);
-	table_end(&call->task);
-	PopActiveSnapshot();
-	CommandCounterIncrement();
-}
 
 /* Insert the rows that the call has put off. */
 void
@@ -465,93 +304,9 @@ use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf)
 {
 	if (*opened == leaf)
 		return;
-	table_end(table);
-	table_begin(table, leaf, call->context);
+	tq_table_end(table);
+	tq_table_begin(table, leaf, call->context);
 	*opened = leaf;
-}
-
-/*
- * Take a finished task, just read, out of the archive, waiting for whoever
- * is doing the same; false when it is not where it was read any more, or not
- * as it was read.
- */
-bool
-tq_row_take_archived(TqTask *task)
-{
-	int leaf = DatumGetInt16(task->value[TQ_COL_BUCKET]);
-
-	Assert(task->archived && leaf >= 0 && leaf <= TQ_LEAF_KEEP);
-	return read_archived(&stmt_take_archived[leaf], task->f.task_id,
-						 task->f.version, SPI_OK_DELETE_RETURNING, task);
-}
-
-bool
-tq_row_find_archived(int64 task_id, TqTask *task)
-{
-	return read_archived(&stmt_find_archived, task_id, 0, SPI_OK_SELECT, task);
-}
-
-/*
- * Live or finished.  One that comes back between both looks is nowhere, so
- * there is a second try.
- */
-bool
-tq_row_find_any(TqCall *call, int64 task_id, TqTask *task)
-{
-	if (tq_row_find(call, task_id, task))
-		return true;
-	TQ_DEBUG_POINT("row_not_live");
-	if (tq_row_find_archived(task_id, task))
-		return true;
-	tq_call_snapshot();
-	return tq_row_find(call, task_id, task) ||
-		   tq_row_find_archived(task_id, task);
-}
-
-static bool
-read_archived(TqStmt *stmt, int64 task_id, int64 version, int expected,
-			  TqTask *task)
-{
-	Datum args[2] = {Int64GetDatum(task_id), Int64GetDatum(version)};
-	TqSpi spi;
-	bool  found;
-
-	tq_spi_enter(&spi);
-	found = tq_spi_run(stmt, args, NULL, expected, 0) > 0;
-	if (found)
-	{
-		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
-
-		tq_row_read(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, task);
-		MemoryContextSwitchTo(mine);
-		task->archived = true;
-	}
-	tq_spi_leave(&spi);
-	return found;
-}
-
-static void
-table_begin(TqTable *table, Oid relid, MemoryContext context)
-{
-	table->context = context;
-	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
-}
-
-/* Locks stay until the transaction ends. */
-static void
-table_end(TqTable *table)
-{
-	if (table->rel == NULL)
-		return;
-	tq_batch_end(table);
-	if (table->slot != NULL)
-		ExecDropSingleTupleTableSlot(table->slot);
-	if (table->writer != NULL)
-		ExecDropSingleTupleTableSlot(table->writer);
-	tq_lookup_end(table);
-	tq_entries_end(table);
-	table_close(table->rel, NoLock);
-	memset(table, 0, sizeof(*table));
 }
 
 /* A row in a slot, to be written; owned: freed with it. */

@@ -7,9 +7,9 @@
 #ifndef TQ_ROW_IMAGE_H
 #define TQ_ROW_IMAGE_H
 
-#include "store/task.h"
-
 #include "access/tupdesc.h"
+
+#include "store/task.h"
 
 extern HeapTuple tq_image_form(const TqTask *task, TupleDesc desc);
 extern void      tq_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);

@@ -10,13 +10,25 @@
 #ifndef TQ_TASK_H
 #define TQ_TASK_H
 
-#include "base/types.h"
-
 #include "access/htup.h"
 #include "datatype/timestamp.h"
 #include "storage/itemptr.h"
 
+#include "base/types.h"
 #include "shared/position.h"
+
+/*
+ * SQL: is this row of taskq.archive_keep a dead task that holds others of its
+ * key?  State 6 is dead, reason 7 poison.
+ */
+#define TQ_HOLDS_KEY(row)                                                     \
+	"(" row ".state = 6 AND " row ".reason <> 7 AND " row ".key IS NOT NULL"  \
+	" AND " row ".queue_id = ANY (ARRAY("                                     \
+	"  SELECT q.queue_id FROM taskq.queue q"                                  \
+	"    LEFT JOIN taskq.queue d ON d.queue_id = 0"                           \
+	"   WHERE coalesce(q.options ->> 'key_policy',"                           \
+	"                  d.options ->> 'key_policy')"                           \
+	"         IN ('serial_hold_on_failure', 'serial_until_success'))))"
 
 typedef struct TqTaskFixed
 {

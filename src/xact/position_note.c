@@ -25,9 +25,9 @@
 #include "utils/memutils.h"
 
 #include "base/compare.h"
+#include "shared/wake.h"
 #include "xact/position_note.h"
 #include "shared/notify_flag.h"
-#include "shared/waiter.h"
 #include "shared/dead_range.h"
 #include "shared/claim_ring.h"
 

@@ -11,8 +11,9 @@
 
 #include "base/json.h"
 #include "base/types.h"
-#include "flow/definition/definition.h"
+#include "flow/definition/compensation_definition.h"
 #include "flow/definition/member.h"
+#include "flow/definition/problem.h"
 
 #define PREFIX "compensate:"
 

@@ -14,7 +14,8 @@
  */
 #include "base/compat.h"
 
-#include "flow/definition/definition.h"
+#include "flow/definition/cycle.h"
+#include "flow/definition/problem.h"
 
 typedef struct Cycles
 {

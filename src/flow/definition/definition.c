@@ -17,12 +17,15 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-#include "base/error.h"
 #include "base/json.h"
-#include "cache/options.h"
+#include "base/types.h"
+#include "flow/definition/compensation_definition.h"
 #include "flow/definition/definition.h"
+#include "flow/definition/graph.h"
 #include "flow/definition/member.h"
-#include "flow/definition/value.h"
+#include "flow/definition/problem.h"
+#include "flow/definition/schema.h"
+#include "flow/definition/wait_definition.h"
 
 #define MAX_WORDS 8192 /* bytes of a description */
 

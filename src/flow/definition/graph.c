@@ -17,7 +17,9 @@
  */
 #include "base/compat.h"
 
-#include "flow/definition/definition.h"
+#include "flow/definition/cycle.h"
+#include "flow/definition/graph.h"
+#include "flow/definition/problem.h"
 
 /* A graph that is being checked. */
 typedef struct Graph

@@ -10,36 +10,11 @@
 #include "base/compat.h"
 
 #include "base/json.h"
-#include "base/str.h"
 #include "base/types.h"
 #include "cache/options.h"
 #include "flow/definition/member.h"
+#include "flow/definition/problem.h"
 #include "flow/definition/value.h"
-
-/* Note a problem; of very many only the first ones. */
-void
-tq_problem(TqProblems *problems, const char *path, const char *format, ...)
-{
-	StringInfoData text;
-	va_list        args;
-
-	if (problems->count++ >= TQ_MAX_PROBLEMS)
-		return;
-	if (problems->count > problems->room)
-	{
-		problems->room = Max(16, problems->room * 2);
-		problems->all =
-			problems->all == NULL
-				? palloc(sizeof(TqFault) * problems->room)
-				: repalloc(problems->all, sizeof(TqFault) * problems->room);
-	}
-	initStringInfo(&text);
-	va_start(args, format);
-	tq_text_add(&text, format, args);
-	va_end(args);
-	problems->all[problems->count - 1].path = pstrdup(path);
-	problems->all[problems->count - 1].words = text.data;
-}
 
 /* Read the members of an object, which has that path; NULL: it has none. */
 void

@@ -14,7 +14,7 @@
 #include "utils/jsonpath.h"
 
 #include "base/arg.h"
-#include "flow/definition/definition.h"
+#include "flow/definition/problem.h"
 
 /* Those of an object, one after the other. */
 typedef struct TqMembers

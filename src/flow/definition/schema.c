@@ -17,8 +17,9 @@
 #include "utils/numeric.h"
 
 #include "base/json.h"
-#include "flow/definition/definition.h"
 #include "flow/definition/member.h"
+#include "flow/definition/problem.h"
+#include "flow/definition/schema.h"
 #include "flow/definition/value.h"
 
 static const char *const type_words[] = {

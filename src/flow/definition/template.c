@@ -19,11 +19,15 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "base/arg.h"
 #include "base/catalog.h"
@@ -32,11 +36,11 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
-#include "cache/queue.h"
 #include "cache/role.h"
+#include "engine/call.h"
 #include "flow/definition/definition.h"
-#include "flow/instance/flow.h"
-#include "store/row.h"
+#include "flow/definition/problem.h"
+#include "flow/definition/template.h"
 
 #define CACHE_SIZE (32 * 1024 * 1024) /* bytes, at the end of a transaction */
 #define MAX_DEFINITION (64 * 1024 * 1024)
@@ -127,7 +131,6 @@ static Size  cache_size = 0;
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
 static void  raise_unbuilt(const TqProblems *problems) pg_attribute_noreturn();
 static void  warn_of_nesting(const TqTemplate *template);
-static char *problems_detail(const TqProblems *problems);
 static void  add_identity(StringInfo detail, const TqTemplate *template);
 static void  lock_alone(const int32 *versions, int count);
 static void  undefine(int32 template_id);
@@ -475,7 +478,7 @@ raise_unbuilt(const TqProblems *problems)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s %s", problems->all[0].path, problems->all[0].words),
-			 errdetail_internal("%s", problems_detail(problems))));
+			 errdetail_internal("%s", tq_problem_detail(problems))));
 	pg_unreachable();
 }
 
@@ -512,31 +515,29 @@ add_identity(StringInfo detail, const TqTemplate *template)
 	escape_json(detail, template->version);
 }
 
-/* TQ011 with all problems. */
+/* TQ011: there is no such template. */
 void
-tq_problems_raise(const TqProblems *problems, const char *message)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_INVALID_WORKFLOW), errmsg("%s", message),
-			 errdetail_internal("%s", problems_detail(problems))));
-}
-
-static char *
-problems_detail(const TqProblems *problems)
+tq_flow_no_template(const char *space, const char *name, const char *version)
 {
 	StringInfoData detail;
 
 	initStringInfo(&detail);
-	appendStringInfoString(&detail, "{\"problems\": [");
-	for (int i = 0; i < Min(problems->count, TQ_MAX_PROBLEMS); i++)
+	appendStringInfoString(&detail, "{\"namespace\": ");
+	escape_json(&detail, space);
+	appendStringInfoString(&detail, ", \"name\": ");
+	escape_json(&detail, name);
+	if (version != NULL)
 	{
-		appendStringInfoString(&detail,
-							   i > 0 ? ", {\"path\": " : "{\"path\": ");
-		escape_json(&detail, problems->all[i].path);
-		appendStringInfoString(&detail, ", \"problem\": ");
-		escape_json(&detail, problems->all[i].words);
-		appendStringInfoChar(&detail, '}');
+		appendStringInfoString(&detail, ", \"version\": ");
+		escape_json(&detail, version);
 	}
-	appendStringInfoString(&detail, "]}");
-	return detail.data;
+	appendStringInfoChar(&detail, '}');
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_WORKFLOW),
+			 version == NULL
+				 ? errmsg("workflow \"%s\" is not defined", name)
+				 : errmsg("version \"%s\" of workflow \"%s\" is not defined",
+						  version, name),
+			 errdetail_internal("%s", detail.data),
+			 errhint("Define it with taskq_define_workflow().")));
 }

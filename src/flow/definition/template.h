@@ -186,14 +186,11 @@ tq_step_chooses(TqStepType type)
 	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
 }
 
-extern const char *tq_step_type_name(TqStepType type);
 extern TqTemplate *tq_template_get(int32 template_id);
 extern TqTemplate *tq_template_find(const char *space, const char *name,
 									const char *version);
 extern TqTemplate *tq_template_look(const char *space, const char *name,
 									const char *version);
-extern int tq_template_step(const TqTemplate *template, const char *name,
-							int length);
 
 /* What a step_id is the number of; NULL: of nothing. */
 static inline const TqStep *
@@ -206,5 +203,9 @@ tq_template_at(const TqTemplate *template, int32 step_id)
 	return TQ_STEP_COMPENSATES(step_id) ? template->steps[place].compensate
 										: &template->steps[place];
 }
+
+extern void tq_template_init(void);
+extern void tq_flow_no_template(const char *space, const char *name,
+								const char *version) pg_attribute_noreturn();
 
 #endif /* TQ_TEMPLATE_H */

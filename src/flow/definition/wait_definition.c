@@ -11,10 +11,10 @@
 
 #include "base/json.h"
 #include "base/types.h"
-#include "cache/options.h"
-#include "flow/definition/definition.h"
 #include "flow/definition/member.h"
+#include "flow/definition/problem.h"
 #include "flow/definition/value.h"
+#include "flow/definition/wait_definition.h"
 
 /* One member of them, with what is needed to read it. */
 typedef struct Reading

@@ -10,11 +10,12 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
@@ -24,6 +25,7 @@
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/identity.h"
 #include "xact/xact.h"
 
 static TqStmt stmt_read = {
@@ -78,6 +80,7 @@ typedef struct Revival
 #define STEP_COLUMNS                                                          \
 	"step_id, task_id, state::integer, reason::integer, attempt,"             \
 	" run_at, queue_id, created_at, claimed_at"
+
 #define STEP_WAITS_IN_LINE "flags & 8::smallint <> 0"
 #define STEP_WAS_CLAIMED "token > 0"
 #define STEP_HAS_WAITED "flags & 128::smallint <> 0"
@@ -104,6 +107,14 @@ static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
 static void        add_rights(const TqStep *step, int *any, int *all);
 static void        rights_of(const TqTemplate *template, int *any, int *all);
+
+static TqStmt stmt_newest = {
+	"SELECT workflow_id FROM taskq.workflow WHERE parent_task_id = $1"
+	" ORDER BY workflow_id DESC LIMIT 1",
+	1,
+	{INT8OID},
+	NULL,
+	true};
 
 /* What a task is a step of; NULL: of nothing that is there. */
 const TqStep *
@@ -360,33 +371,6 @@ look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
 						   : tq_spi_look(stmt, args, NULL, limit);
 }
 
-/* TQ011: there is no such template. */
-void
-tq_flow_no_template(const char *space, const char *name, const char *version)
-{
-	StringInfoData detail;
-
-	initStringInfo(&detail);
-	appendStringInfoString(&detail, "{\"namespace\": ");
-	escape_json(&detail, space);
-	appendStringInfoString(&detail, ", \"name\": ");
-	escape_json(&detail, name);
-	if (version != NULL)
-	{
-		appendStringInfoString(&detail, ", \"version\": ");
-		escape_json(&detail, version);
-	}
-	appendStringInfoChar(&detail, '}');
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_INVALID_WORKFLOW),
-			 version == NULL
-				 ? errmsg("workflow \"%s\" is not defined", name)
-				 : errmsg("version \"%s\" of workflow \"%s\" is not defined",
-						  version, name),
-			 errdetail_internal("%s", detail.data),
-			 errhint("Define it with taskq_define_workflow().")));
-}
-
 /* TQ002, in the same words for one that is not to be seen. */
 void
 tq_flow_missing(int64 workflow_id)
@@ -510,4 +494,19 @@ rights_of(const TqTemplate *template, int *any, int *all)
 	}
 	if (template->step_count == 0)
 		*any = *all = tq_role_rights_all();
+}
+
+/* The newest that was started for a step; false: there is none. */
+bool
+tq_child_find(int64 task_id, TqFlow *child)
+{
+	Datum arg = Int64GetDatum(task_id);
+	int64 workflow_id = 0;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_newest, &arg, NULL, 1) > 0)
+		workflow_id = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	return workflow_id != 0 && tq_flow_read(workflow_id, child);
 }

@@ -13,6 +13,7 @@
 
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -22,8 +23,12 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/spi.h"
+#include "cache/options.h"
+#include "flow/definition/value.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/identity.h"
 
 static TqStmt stmt_key = {
 	"SELECT key FROM taskq.workflow WHERE workflow_id = $1",
@@ -192,4 +197,14 @@ as_stored(Jsonb *identity)
 		DirectFunctionCall1(namein, CStringGetDatum("UTF8")));
 
 	return DirectFunctionCall1(sha256_bytea, bytes);
+}
+
+/* TQ006 */
+void
+tq_start_exists(const char *name, int64 holder, const char *hint)
+{
+	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
+					errmsg("workflow \"%s\" has been started already", name),
+					errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
+					hint == NULL ? 0 : errhint("%s", hint)));
 }

@@ -19,6 +19,7 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
 
 #define RESULT                                                                \
 	"CASE WHEN a.large & 8 <> 0"                                              \

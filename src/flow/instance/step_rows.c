@@ -11,6 +11,7 @@
 
 #include "base/catalog.h"
 #include "flow/instance/step_rows.h"
+#include "store/row.h"
 
 static void set_keys(const TqStepRows *rows, int32 step_id, ScanKeyData *keys);
 

@@ -9,7 +9,9 @@
 
 #include "access/relscan.h"
 
-#include "store/row.h"
+#include "store/table.h"
+#include "store/task.h"
+
 
 /* The index of live tasks by instance and step, opened. */
 typedef struct TqStepRows

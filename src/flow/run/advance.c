@@ -33,17 +33,27 @@
 #include "utils/snapmgr.h"
 
 #include "base/error.h"
-#include "engine/failure.h"
 #include "engine/key.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
 #include "flow/instance/step_rows.h"
+#include "flow/instance/step_rule.h"
 #include "flow/run/advance.h"
+#include "flow/run/child.h"
+#include "flow/run/child_start.h"
+#include "flow/run/choice.h"
 #include "flow/run/compensation.h"
+#include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 #include "flow/run/move_queue.h"
+#include "flow/run/step_make.h"
+#include "flow/run/step_plan.h"
 #include "flow/run/wait_step.h"
-#include "store/large.h"
+#include "store/row.h"
+#include "store/snapshot.h"
+#include "store/tuple_lock.h"
 
 /* An instance that goes on. */
 typedef struct Advance
@@ -181,43 +191,6 @@ are_steps(const Advance *a)
 			return false;
 	}
 	return true;
-}
-
-/* An instance begins: those of its steps that have to be judged first. */
-void
-tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
-{
-	for (int i = 0; i < plan->count; i++)
-	{
-		if (plan->steps[i].judged)
-			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
-							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
-	}
-	if (plan->count == 0)
-	{
-		(void) tq_judge_finish(flow);
-		tq_child_ended(call, flow);
-	}
-}
-
-/* A step has moved, and something may follow when the call ends. */
-void
-tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
-				TqState from, TqState to, bool revived)
-{
-	MemoryContext mine = MemoryContextSwitchTo(call->context);
-	TqMoved      *one = palloc(sizeof(TqMoved));
-
-	one->number = tq_pending_number();
-	one->workflow_id = workflow_id;
-	one->task_id = task_id;
-	one->step_id = step_id;
-	one->from = from;
-	one->to = to;
-	one->revived = revived;
-	call->steps = lappend(call->steps, one);
-	call->advance = tq_pending_advance;
-	MemoryContextSwitchTo(mine);
 }
 
 /*

@@ -17,83 +17,50 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/syscache.h"
 
-#include "base/debug.h"
+#include "base/compare.h"
 #include "base/error.h"
-#include "base/guc.h"
 #include "base/spi.h"
-#include "base/subxact.h"
-#include "cache/role.h"
-#include "engine/step.h"
+#include "command/manage.h"
+#include "engine/state.h"
 #include "flow/instance/flow.h"
-#include "flow/run/key_preview.h"
-#include "flow/run/wait_step.h"
+#include "flow/instance/waiting_step.h"
+#include "flow/run/child.h"
+#include "flow/run/instance_lock.h"
+#include "flow/run/step_fill.h"
+#include "store/archive.h"
 #include "store/large.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
-static TqStmt stmt_newest = {
-	"SELECT workflow_id FROM taskq.workflow WHERE parent_task_id = $1"
-	" ORDER BY workflow_id DESC LIMIT 1",
-	1,
-	{INT8OID},
+static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
+					   TqMove *move);
+
+/*
+ * In one look, and sorted here: a plan that goes from one to the next finds
+ * it by the wrong index while nothing is known of the table.
+ */
+static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
+							" WHERE workflow_id = $1 AND step_id >= 0",
+							1,
+							{INT8OID},
+							NULL,
+							true};
+
+static TqStmt stmt_message = {
+	"UPDATE taskq.workflow SET message = $2 WHERE workflow_id = $1",
+	2,
+	{INT8OID, TEXTOID},
 	NULL,
 	true};
 
-static TqStmt stmt_leave = {"UPDATE taskq.workflow SET parent_task_id = NULL"
-							" WHERE parent_task_id = $1",
-							1,
-							{INT8OID},
-							NULL};
-
-/* A row that is to be added without waiting. */
-typedef struct Adding
-{
-	TqFlow            *child;
-	const TqBeginning *beginning;
-	Jsonb             *identity;
-	int64              holder; /* that has it */
-} Adding;
-
-static void  leave(int64 task_id);
-static void  start(TqCall *call, TqFlow *flow, const TqStep *step,
-				   const TqTask *task);
-static bool  add_row(TqFlow *child, const TqBeginning *beginning,
-					 int64 *holder);
-static void  add_alone(void *arg);
-static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
-					 TqBeginning *beginning);
-static char *missing_right(const TqFlow *child);
-static bool  may_submit(Oid role, const char *name);
-static void  end_step(TqCall *call, int64 task_id, const TqFlow *child);
-static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
-					   TqMove *move);
-static void reject_step(TqCall *call, int64 task_id, const char *wrong);
-
-/*
- * A step begins to wait, in this call.  A child that it has already goes on,
- * or has ended well; instead of one that has failed there is a new one.
- */
-void
-tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
-{
-	const TqStep *step;
-	TqTask        task;
-	TqFlow        child;
-
-	tq_call_snapshot();
-	if (!tq_row_find(call, task_id, &task) || !tq_passive_waits(&task))
-		return;
-	step =
-		&flow->template
-			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
-	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
-		child.state == TQ_FLOW_CANCELLED)
-		start(call, flow, step, &task);
-	else if (tq_flow_has_ended(&child))
-		end_step(call, task_id, &child);
-}
+static int64 *find_steps(int64 workflow_id, int64 after, int *count);
+static bool   cancel_step(TqCall *call, int64 task_id, char *message);
 
 /* An instance has ended in this call: so does the step that waits for it. */
 void
@@ -104,7 +71,7 @@ tq_child_ended(TqCall *call, const TqFlow *flow)
 	if (flow->parent_task_id != 0 &&
 		tq_child_find(flow->parent_task_id, &newest) &&
 		newest.workflow_id == flow->workflow_id)
-		end_step(call, flow->parent_task_id, flow);
+		tq_child_end_step(call, flow->parent_task_id, flow);
 }
 
 /* One that had failed goes on: its step waits for it again. */
@@ -152,202 +119,9 @@ tq_child_cancel(TqCall *call, int64 task_id)
 		   child.state == TQ_FLOW_LIVE && tq_cancel(call, &child, NULL);
 }
 
-/* The newest that was started for a step; false: there is none. */
-bool
-tq_child_find(int64 task_id, TqFlow *child)
-{
-	Datum arg = Int64GetDatum(task_id);
-	int64 workflow_id = 0;
-	TqSpi spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_newest, &arg, NULL, 1) > 0)
-		workflow_id = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
-	return workflow_id != 0 && tq_flow_read(workflow_id, child);
-}
-
-/* What becomes of one that has failed is nothing to its step any more. */
-static void
-leave(int64 task_id)
-{
-	Datum arg = Int64GetDatum(task_id);
-	TqSpi spi;
-
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_leave, &arg, NULL, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
-}
-
-static void
-start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
-{
-	int64       task_id = task->f.task_id;
-	TqFlow      child = {0};
-	TqBeginning beginning = {0};
-	char       *wrong = prepare(flow, step, &child, &beginning);
-
-	if (wrong == NULL)
-	{
-		int64 holder;
-
-		child.parent_task_id = task_id;
-		beginning.parent_id = flow->workflow_id;
-		if (!add_row(&child, &beginning, &holder))
-		{
-			leave(task_id);
-			tq_passive_again(task);
-		}
-		else if (holder == 0)
-			tq_start_steps(call, &child);
-		else
-			wrong = psprintf(
-				"workflow \"%s\" has been started already, as " INT64_FORMAT,
-				step->wait->name, holder);
-	}
-	if (wrong != NULL)
-		reject_step(call, task_id, wrong);
-}
-
-/*
- * False: somebody is about to take its identity or to give it up, or to make
- * a queue of its steps.
- */
-static bool
-add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
-{
-	Jsonb     *identity = tq_identity(child, beginning->key);
-	Adding     adding = {child, beginning, identity, 0};
-	ErrorData *error;
-
-	if (identity == NULL && tq_start_missing_queue(child->template) == NULL)
-	{
-		*holder = tq_start_row(child, beginning, NULL);
-		return true;
-	}
-	if (identity != NULL && tq_identity_is_busy(identity))
-		return false;
-	TQ_DEBUG_POINT("identity_free");
-	error = tq_guard(add_alone, &adding);
-	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
-		error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
-		ReThrowError(error);
-	if (error != NULL)
-	{
-		FreeErrorData(error);
-		return false;
-	}
-	*holder = adding.holder;
-	return true;
-}
-
-static void
-add_alone(void *arg)
-{
-	Adding *adding = arg;
-	int     level = tq_step_wait_briefly();
-
-	tq_start_queues(adding->child->template, true);
-	adding->holder =
-		tq_start_row(adding->child, adding->beginning, adding->identity);
-	AtEOXact_GUC(true, level);
-}
-
-/* NULL, or why it cannot be started: its step dies of that. */
-static char *
-prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
-		TqBeginning *beginning)
-{
-	const TqPassive *wait = step->wait;
-	const char      *missing = NULL;
-	int              largest;
-	char            *wrong;
-
-	if (flow->depth >= TQ_MAX_NESTING)
-		return psprintf("workflows are nested more than %d deep",
-						TQ_MAX_NESTING);
-	child->template = tq_ahead_template(wait);
-	if (child->template == NULL)
-		return psprintf("workflow \"%s\" is not defined", wait->name);
-	child->depth = flow->depth + 1;
-	child->started_by = flow->started_by;
-	child->has_priority = flow->has_priority;
-	child->priority = flow->priority;
-	child->correlation_id = flow->correlation_id;
-	child->headers = flow->headers;
-	child->input = flow->input;
-	child->run_at = flow->run_at;
-	beginning->parent_correlation_id = flow->correlation_id;
-	wrong = missing_right(child);
-	if (wrong != NULL)
-		return wrong;
-	if (!tq_guc_auto_create_queues)
-		missing = tq_start_missing_queue(child->template);
-	if (missing != NULL)
-		return psprintf("queue \"%s\" does not exist", missing);
-	if (wait->input != NULL &&
-		!tq_make_fill(flow, step, wait->input, &child->input, &wrong))
-		return psprintf("input: %s", wrong);
-	largest = tq_start_largest_input(child->template);
-	if (VARSIZE(child->input) > largest)
-		return psprintf("the input has %u bytes, and a queue allows %d",
-						VARSIZE(child->input), largest);
-	wrong = tq_start_wrong_input(child);
-	if (wrong != NULL)
-		return psprintf("the input does not fit: %s", wrong);
-	if (wait->key != NULL)
-	{
-		if (!tq_passive_word(flow, step, wait->key, &beginning->key, &wrong))
-			return psprintf("key: %s", wrong);
-		if (!tq_arg_word_is_valid(beginning->key, TQ_MAX_KEY))
-			return psprintf("key: must have 1 to %d bytes, and no control "
-							"characters",
-							TQ_MAX_KEY);
-	}
-	else if (child->template->identity == TQ_IDENTITY_KEY)
-		return psprintf("workflow \"%s\" wants a key", wait->name);
-	return NULL;
-}
-
-/* Of the role that has started the instance around it. */
-static char *
-missing_right(const TqFlow *child)
-{
-	Oid role = tq_role_oid(child->started_by);
-
-	for (int i = 0; i < child->template->step_count; i++)
-	{
-		const TqStep *step = &child->template->steps[i];
-		const TqStep *compensate = step->compensate;
-		const char   *name = NULL;
-
-		if (!may_submit(role, step->queue))
-			name = step->queue;
-		else if (compensate != NULL && !may_submit(role, compensate->queue))
-			name = compensate->queue;
-		if (name != NULL)
-			return psprintf("who started this may not submit to queue \"%s\"",
-							name);
-	}
-	return NULL;
-}
-
-static bool
-may_submit(Oid role, const char *name)
-{
-	TqQueue *queue = tq_queue_find(name);
-	int      rights = 0;
-
-	/* one that was dropped has none */
-	if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
-		rights = queue != NULL ? tq_role_rights_of(role, queue)
-							   : tq_role_rights_all_of(role);
-	return (rights & TQ_RIGHT_SUBMIT) != 0;
-}
-
 /* If it still waits. */
-static void
-end_step(TqCall *call, int64 task_id, const TqFlow *child)
+void
+tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child)
 {
 	for (;;)
 	{
@@ -398,23 +172,93 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(result));
 }
 
-static void
-reject_step(TqCall *call, int64 task_id, const char *wrong)
+/*
+ * Cancel an instance whose lock is had; flow->state says what has become of
+ * it: its last step may have ended while it was waited for.  True: something
+ * runs, and was asked to stop.
+ */
+bool
+tq_cancel(TqCall *call, TqFlow *flow, char *message)
 {
-	TqMove   move = {0};
-	TqTask   task;
-	TqFlow   child;
-	TqQueue *queue;
+	int64  workflow_id = flow->workflow_id;
+	int64 *ids;
+	int64  last = 0;
+	int    count;
+	bool   requested = false;
+	bool   gated = call->gated;
+	Datum  args[2] = {Int64GetDatum(workflow_id)};
+	TqSpi  spi;
 
-	tq_call_snapshot();
-	if (!tq_row_find(call, task_id, &task) ||
-		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
-		return;
-	/* there was nothing that it could have waited for */
-	if (!tq_child_find(task_id, &child))
-		task.f.flags &= ~TQ_FLAG_WAITED;
-	tq_make_reject(&task, &move, wrong);
-	move.wanted = "rejected";
-	(void) tq_state_enter(call, queue, &task, &move);
-	TQ_DEBUG_POINT("child_rejected");
+	call->gated = true;
+	/* also those that others have made meanwhile */
+	while (ids = find_steps(workflow_id, last, &count), count > 0)
+	{
+		for (int i = 0; i < count; i++)
+			requested |= cancel_step(call, ids[i], message);
+		last = ids[count - 1];
+		pfree(ids);
+	}
+	call->gated = gated;
+	if (flow->state != TQ_FLOW_LIVE)
+		return requested;
+	if (!tq_flow_end(flow, TQ_FLOW_CANCELLED, NULL))
+		(void) tq_flow_read(workflow_id, flow);
+	else if (message != NULL)
+	{
+		args[1] = CStringGetTextDatum(message);
+		tq_spi_enter(&spi);
+		(void) tq_spi_run(&stmt_message, args, NULL, SPI_OK_UPDATE, 0);
+		tq_spi_leave(&spi);
+	}
+	return requested;
+}
+
+/* Those with higher numbers, in their order. */
+static int64 *
+find_steps(int64 workflow_id, int64 after, int *count)
+{
+	Datum  arg = Int64GetDatum(workflow_id);
+	int64 *ids;
+	uint64 rows;
+	int    kept = 0;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
+	ids = tq_spi_ids(&spi, rows, 1);
+	tq_spi_leave(&spi);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		if (ids[i] > after)
+			ids[kept++] = ids[i];
+	}
+	qsort(ids, kept, sizeof(int64), tq_order_int64);
+	*count = kept;
+	return ids;
+}
+
+/* True when it runs, or one of its child, and was asked to stop. */
+static bool
+cancel_step(TqCall *call, int64 task_id, char *message)
+{
+	bool requested = false;
+
+	for (;;)
+	{
+		TqWish   wish = {TQ_ACTION_CANCEL};
+		TqTask   task;
+		TqQueue *queue;
+
+		tq_call_snapshot();
+		if (!tq_row_find(call, task_id, &task))
+			return false;
+		queue = tq_queue_by_id(task.f.queue_id);
+		if (queue == NULL)
+			return false;
+		wish.message = message;
+		requested |= task.f.state == TQ_STATE_SUSPENDED &&
+					 tq_child_cancel(call, task_id);
+		if (tq_manage_try(call, queue, &task, &wish))
+			return requested || wish.requested;
+	}
 }

@@ -14,7 +14,10 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/json.h"
+#include "flow/definition/value.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
+#include "flow/run/choice.h"
 
 /* A step that a decision may choose. */
 typedef struct Child

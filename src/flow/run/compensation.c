@@ -28,9 +28,12 @@
 
 #include "base/error.h"
 #include "base/spi.h"
-#include "flow/run/advance.h"
+#include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/child.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/failure_policy.h"
+#include "flow/run/step_make.h"
 
 static TqStmt stmt_begin = {
 	"UPDATE taskq.workflow SET state = 5, compensations = $2"

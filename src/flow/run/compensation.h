@@ -7,7 +7,9 @@
 #ifndef TQ_COMPENSATION_H
 #define TQ_COMPENSATION_H
 
+#include "engine/move.h"
 #include "flow/instance/flow.h"
+#include "store/table.h"
 
 extern void  tq_compensate_begin(TqCall *call, TqFlow *flow);
 extern List *tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves);

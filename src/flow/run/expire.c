@@ -26,10 +26,13 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"
+#include "engine/call.h"
 #include "engine/key.h"
+#include "engine/state.h"
 #include "engine/step.h"
-#include "flow/instance/flow.h"
-#include "maintenance/retention.h"
+#include "flow/run/expire.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 #include "xact/metric_note.h"
 
 /* State 2 is blocked, flag 8 TQ_FLAG_IN_LINE. */

@@ -19,8 +19,13 @@
 
 #include "base/error.h"
 #include "base/spi.h"
-#include "flow/run/advance.h"
-#include "flow/run/instance_end.h"
+#include "cache/queue.h"
+#include "engine/move.h"
+#include "engine/state.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/failure_policy.h"
+#include "store/archive.h"
+#include "store/snapshot.h"
 
 /* Reason 9 is dependency_failed. */
 static TqStmt stmt_cancelled = {
@@ -41,22 +46,6 @@ static TqStmt stmt_failed = {
 
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);
-
-/* Does a failure hold up everything? */
-bool
-tq_stop_is(const TqFlow *flow)
-{
-	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
-}
-
-/* A member of a batch that ends with the first one that dies. */
-bool
-tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
-{
-	return step->type == TQ_STEP_BATCH_WORKER &&
-		   template->steps[step->parents.places[0]].strategy ==
-			   TQ_STRATEGY_FAIL_FAST;
-}
 
 /* Also a dead member of a batch that goes on without it. */
 bool

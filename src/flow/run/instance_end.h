@@ -8,30 +8,7 @@
 #define TQ_INSTANCE_END_H
 
 #include "flow/instance/flow.h"
-
-/* Numbers of an instance's steps. */
-typedef struct TqTally
-{
-	int  total; /* of those that there are */
-	int  done;  /* filtered and resolved ones, too */
-	int  dead;
-	int  cancelled; /* or redundant */
-	int  running;
-	int  ready;
-	int  backoff;
-	int  waiting; /* pending, and to run later for the first time */
-	int  blocked;
-	int  in_line; /* blocked, by others of their key alone */
-	int  suspended;
-	int  awaiting; /* suspended, to wait for what no worker does */
-	int  begun;
-	bool resolved; /* one was, by hand */
-
-	/* for reasons: which of them; NULL: none */
-	const TqMade *first_dead;      /* that died first */
-	const TqMade *first_cancelled; /* by time, too */
-	const TqMade *first_suspended; /* in the template */
-} TqTally;
+#include "store/table.h"
 
 /* Does another step go on? */
 typedef enum TqGoing
@@ -41,15 +18,6 @@ typedef enum TqGoing
 	TQ_GOING_UNKNOWN /* that is for another transaction to say */
 } TqGoing;
 
-extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
-						   TqTally *tally);
-extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
-extern TqReason    tq_judge_reason(const TqFlow *flow, const TqTally *tally);
-extern int         tq_judge_uncreated(const TqFlow *flow, const TqMade *made,
-									  int count);
-extern bool    tq_judge_is_excused(const TqTemplate *template, int32 step_id);
-extern bool   *tq_judge_skipped(const TqFlow *flow, const TqMade *made,
-								int count);
 extern TqGoing tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges,
 							TransactionId *other);
 extern bool    tq_judge_finish(TqFlow *flow);

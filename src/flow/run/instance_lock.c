@@ -40,11 +40,15 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/role.h"
-#include "engine/key.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
-#include "flow/run/advance.h"
+#include "flow/instance/identity.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/instance_lock.h"
 #include "flow/run/key_preview.h"
+#include "store/archive.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 /* A transaction passes so many gates together with others. */
 #define MAX_SHARED 100

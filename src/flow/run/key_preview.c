@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 
 #include "engine/key.h"
+#include "flow/definition/reach.h"
 #include "flow/run/key_preview.h"
 
 static void follow(const TqTemplate *template, const TqStep *step,

@@ -8,6 +8,7 @@
 #define TQ_KEY_PREVIEW_H
 
 #include "flow/instance/flow.h"
+#include "store/table.h"
 
 /* Templates of which all keys have been noted. */
 typedef struct TqAhead

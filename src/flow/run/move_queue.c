@@ -10,6 +10,11 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
 #include "flow/run/move_queue.h"
 
 /* How many moves this session was told of. */
@@ -146,4 +151,24 @@ compare_tasks(const void *a, const void *b)
 	if (x == y)
 		return compare_looks(a, b);
 	return x < y ? -1 : 1;
+}
+
+/* A step has moved, and something may follow when the call ends. */
+void
+tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
+				TqState from, TqState to, bool revived)
+{
+	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqMoved      *one = palloc(sizeof(TqMoved));
+
+	one->number = tq_pending_number();
+	one->workflow_id = workflow_id;
+	one->task_id = task_id;
+	one->step_id = step_id;
+	one->from = from;
+	one->to = to;
+	one->revived = revived;
+	call->steps = lappend(call->steps, one);
+	call->advance = tq_pending_advance;
+	MemoryContextSwitchTo(mine);
 }

@@ -7,7 +7,23 @@
 #ifndef TQ_MOVE_QUEUE_H
 #define TQ_MOVE_QUEUE_H
 
-#include "flow/run/advance.h"
+#include "base/types.h"
+#include "store/table.h"
+
+
+/* A move that the door has told of. */
+typedef struct TqMoved
+{
+	pairingheap_node node;   /* in what is to be seen to */
+	uint64           number; /* in the order in which they were told */
+
+	int64   workflow_id;
+	int64   task_id;
+	int32   step_id;
+	TqState from;
+	TqState to;
+	bool    revived; /* the instance had ended */
+} TqMoved;
 
 /* A step that is to be looked at. */
 typedef struct TqLook
@@ -34,5 +50,9 @@ extern void         tq_pending_add(TqLooks *looks, int32 child, int32 near);
 extern void         tq_pending_drop(TqLooks *looks, int32 child);
 extern void         tq_pending_sort(TqLooks *looks);
 extern void         tq_pending_sort_tasks(TqLooks *looks);
+
+extern void tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id,
+							int32 step_id, TqState from, TqState to,
+							bool revived);
 
 #endif /* TQ_MOVE_QUEUE_H */

@@ -33,11 +33,19 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "engine/key.h"
+#include "engine/state.h"
+#include "flow/definition/reach.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/step_rule.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/repair.h"
+#include "flow/run/signal.h"
+#include "flow/run/undo_choice.h"
 #include "flow/run/wait_step.h"
+#include "store/archive.h"
 #include "store/large.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 #define CHILD_HAS_BEGUN "A step that depends on it has begun."
 
@@ -450,20 +458,6 @@ has_begun(const TqStep *step, const TqTask *task)
 	return tq_repair_has_begun(step, (TqState) task->f.state,
 							   (TqReason) task->f.reason, task->f.token != 0,
 							   (task->f.flags & TQ_FLAG_WAITED) != 0);
-}
-
-/*
- * claimed, waited: ever, by a worker, or for what no worker does.  What the
- * engine has decided has been done by nobody.
- */
-bool
-tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
-					bool claimed, bool waited)
-{
-	if (claimed || waited)
-		return true;
-	return state == TQ_STATE_DONE &&
-		   (step->branch_count == 0 || reason != TQ_REASON_NONE);
 }
 
 /* TQ005 */

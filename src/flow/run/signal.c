@@ -24,10 +24,19 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "cache/role.h"
+#include "engine/call.h"
 #include "engine/key.h"
+#include "engine/state.h"
+#include "flow/definition/reach.h"
 #include "flow/instance/flow.h"
-#include "flow/run/instance_end.h"
+#include "flow/instance/step_rule.h"
+#include "flow/instance/waiting_step.h"
+#include "flow/run/instance_lock.h"
+#include "flow/run/signal.h"
+#include "flow/run/tally.h"
 #include "flow/run/wait_step.h"
+#include "store/row.h"
+#include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_signal);
 

@@ -16,10 +16,14 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -28,12 +32,20 @@
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "cache/role.h"
-#include "command/submission.h"
+#include "engine/call.h"
 #include "engine/id.h"
 #include "engine/key.h"
-#include "flow/definition/definition.h"
+#include "flow/definition/schema.h"
+#include "flow/definition/template.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/identity.h"
+#include "flow/run/child.h"
+#include "flow/run/instance_end.h"
 #include "flow/run/key_preview.h"
+#include "flow/run/move_queue.h"
+#include "flow/run/start_workflow.h"
+#include "flow/run/step_make.h"
+#include "flow/run/step_plan.h"
 
 PG_FUNCTION_INFO_V1(taskq_start_workflow);
 
@@ -124,16 +136,6 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		PG_RETURN_INT64(holder);
 	tq_start_exists(start.name, holder,
 					"Use on_conflict => 'return' to get its id.");
-}
-
-/* TQ006 */
-void
-tq_start_exists(const char *name, int64 holder, const char *hint)
-{
-	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
-					errmsg("workflow \"%s\" has been started already", name),
-					errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
-					hint == NULL ? 0 : errhint("%s", hint)));
 }
 
 /* The row of an instance; the id of another one with its identity, else 0. */
@@ -397,4 +399,21 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
 	tq_spi_leave(&spi);
 	return added;
+}
+
+/* An instance begins: those of its steps that have to be judged first. */
+void
+tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
+{
+	for (int i = 0; i < plan->count; i++)
+	{
+		if (plan->steps[i].judged)
+			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
+							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
+	}
+	if (plan->count == 0)
+	{
+		(void) tq_judge_finish(flow);
+		tq_child_ended(call, flow);
+	}
 }

@@ -12,10 +12,16 @@
 #include "engine/key.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/waiting_step.h"
 #include "flow/run/advance.h"
+#include "flow/run/child.h"
+#include "flow/run/choice.h"
+#include "flow/run/failure_policy.h"
+#include "flow/run/instance_lock.h"
 #include "flow/run/key_preview.h"
 #include "flow/run/move_queue.h"
-#include "flow/run/wait_step.h"
+#include "flow/run/repair.h"
+#include "flow/run/state_hook.h"
 #include "store/large.h"
 
 static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);

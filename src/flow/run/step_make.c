@@ -15,17 +15,19 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "cache/queue.h"
 #include "command/submit.h"
-#include "engine/failure.h"
-#include "engine/id.h"
 #include "engine/key.h"
+#include "engine/state.h"
+#include "flow/definition/value.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
+#include "flow/run/choice.h"
+#include "flow/run/step_fill.h"
+#include "flow/run/step_make.h"
 #include "flow/run/wait_step.h"
 #include "store/large.h"
-
-#define TOO_LARGE "the results that its paths look at are too large"
+#include "store/row.h"
 
 static void lock_keys(TqCall *call, const TqNewStep *steps, int count,
 					  const TqTemplate *template);
@@ -179,21 +181,6 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 	return *payload != NULL;
 }
 
-/* A pattern of a step, filled; false, and words, when that cannot be done. */
-bool
-tq_make_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
-			 Jsonb **result, char **wrong)
-{
-	Jsonb *document = tq_results_document(flow, step);
-
-	*result = NULL;
-	if (document == NULL)
-		*wrong = TOO_LARGE;
-	else
-		*result = tq_value_fill(pattern, document, wrong);
-	return *result != NULL;
-}
-
 /*
  * A step has nothing to wait for any more: what becomes of it.  Its condition
  * is judged and its payload made; a decision that the engine makes is made.
@@ -263,14 +250,4 @@ put_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 		tq_make_reject(task, move, psprintf("payload: %s", wrong));
 	else if (payload != NULL)
 		tq_large_put(task, TQ_COL_PAYLOAD, JsonbPGetDatum(payload));
-}
-
-/* It dies of what was written into its definition, or its result. */
-void
-tq_make_reject(TqTask *task, TqMove *move, const char *words)
-{
-	tq_failure_add_error(task, words, NULL, NULL);
-	move->to = TQ_STATE_DEAD;
-	move->reason = TQ_REASON_REJECTED;
-	move->due_at = 0;
 }

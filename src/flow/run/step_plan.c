@@ -14,9 +14,10 @@
 #include "base/compat.h"
 
 #include "base/debug.h"
-#include "base/error.h"
 #include "base/guc.h"
+#include "flow/definition/reach.h"
 #include "flow/instance/flow.h"
+#include "flow/run/step_plan.h"
 
 /* What is known while a plan is made. */
 typedef struct Planning
@@ -37,8 +38,6 @@ static bool check_others(Planning *planning, TqEdges *edges,
 						 const Bitmapset *to_come, TransactionId *other);
 static bool is_child_of_choice(const TqTemplate *template, int place);
 static bool is_choice_made(const Planning *planning, int place);
-static void reach(const TqTemplate *template, int place, bool above,
-				  bool *marked);
 static void consider(Planning *planning, int place);
 static bool is_chosen(const Planning *planning, int place);
 static bool are_there(const Planning *planning, const TqStep *step);
@@ -247,56 +246,6 @@ begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqKnown *known)
 	planning->known = known;
 	planning->exists = known->exists;
 	planning->ended = known->ended;
-}
-
-/* All steps that come after one, by place. */
-bool *
-tq_plan_below(const TqTemplate *template, int place)
-{
-	bool *below = palloc0(sizeof(bool) * (template->step_count + 1));
-
-	reach(template, place, false, below);
-	return below;
-}
-
-/* Those as well; what is marked has all that comes after it marked. */
-void
-tq_plan_add_below(const TqTemplate *template, int place, bool *below)
-{
-	reach(template, place, false, below);
-}
-
-/* All steps that come before one, by place. */
-bool *
-tq_plan_above(const TqTemplate *template, int place)
-{
-	bool *above = palloc0(sizeof(bool) * (template->step_count + 1));
-
-	reach(template, place, true, above);
-	return above;
-}
-
-static void
-reach(const TqTemplate *template, int place, bool above, bool *marked)
-{
-	int *left = palloc(sizeof(int) * (template->step_count + 1));
-	int  count = 0;
-
-	left[count++] = place;
-	while (count > 0)
-	{
-		const TqStep     *step = &template->steps[left[--count]];
-		const TqStepList *next = above ? &step->parents : &step->children;
-
-		for (int i = 0; i < next->count; i++)
-		{
-			if (marked[next->places[i]])
-				continue;
-			marked[next->places[i]] = true;
-			left[count++] = next->places[i];
-		}
-	}
-	pfree(left);
 }
 
 /* Make it, if its time has come. */

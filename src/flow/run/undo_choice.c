@@ -20,10 +20,16 @@
 #include "base/error.h"
 #include "engine/history.h"
 #include "engine/key.h"
+#include "engine/state.h"
 #include "flow/instance/flow.h"
-#include "flow/run/advance.h"
-#include "flow/run/wait_step.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/move_queue.h"
+#include "flow/run/signal.h"
+#include "flow/run/step_plan.h"
+#include "flow/run/undo_choice.h"
+#include "store/archive.h"
 #include "store/large.h"
+#include "store/snapshot.h"
 
 static TqKnown *find_what_stays(TqFlow *flow, TqUnmaking *all,
 								const bool *below);

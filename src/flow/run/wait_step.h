@@ -7,7 +7,10 @@
 #ifndef TQ_WAIT_STEP_H
 #define TQ_WAIT_STEP_H
 
+#include "engine/move.h"
 #include "flow/instance/flow.h"
+
+#define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 
 static inline bool
 tq_passive_takes_signal(const TqStep *step)
@@ -18,20 +21,13 @@ tq_passive_takes_signal(const TqStep *step)
 extern void tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 							 TqMove *move);
 extern void tq_passive_again(const TqTask *task);
-extern bool tq_passive_is_put_off(const TqTask *task);
 extern void tq_passive_begun(const TqTask *task, const TqMove *move);
 extern void tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload,
 						   TqMove *move);
 extern bool tq_passive_signal(int64 workflow_id, const char *name,
 							  Jsonb **payload);
 extern bool tq_passive_approves(Jsonb *payload);
-extern bool tq_passive_waits(const TqTask *task);
-extern TimestampTz tq_passive_until(int64 task_id, TimestampTz since);
 extern bool tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 							char **word, char **wrong);
-
-/* signal.c */
-extern void tq_signal_forget(int64 workflow_id, const char *name);
-extern void tq_signal_check_again(const TqFlow *flow, const bool *places);
 
 #endif /* TQ_WAIT_STEP_H */

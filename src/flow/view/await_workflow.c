@@ -21,10 +21,10 @@
 #include "base/arg.h"
 #include "base/spi.h"
 #include "cache/queue.h"
-#include "cache/role.h"
 #include "command/await.h"
+#include "engine/wait.h"
 #include "flow/instance/flow.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/tally.h"
 
 PG_FUNCTION_INFO_V1(taskq_await_workflow);
 

@@ -18,14 +18,12 @@
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 
-#include "base/arg.h"
 #include "base/clock.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/queue.h"
-#include "cache/role.h"
 #include "flow/instance/flow.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/tally.h"
 
 PG_FUNCTION_INFO_V1(taskq_batch_rows);
 

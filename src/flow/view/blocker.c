@@ -19,10 +19,15 @@
 
 #include "base/clock.h"
 #include "base/spi.h"
+#include "cache/queue.h"
+#include "diag/explain_text.h"
+#include "flow/instance/step_rule.h"
+#include "flow/instance/waiting_step.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/tally.h"
 #include "flow/run/wait_step.h"
 #include "flow/view/blocker.h"
+#include "store/archive.h"
 
 static TqStmt stmt_since = {
 	"SELECT suspended_at FROM taskq.task WHERE task_id = $1",

@@ -7,7 +7,6 @@
 #ifndef TQ_BLOCKER_H
 #define TQ_BLOCKER_H
 
-#include "diag/explain.h"
 #include "flow/instance/flow.h"
 
 /* An instance that is explained: its steps, and what may be told of them. */

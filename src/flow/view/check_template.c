@@ -19,8 +19,10 @@
 #include "base/spi.h"
 #include "base/srf.h"
 #include "base/subxact.h"
+#include "flow/definition/definition.h"
 #include "flow/instance/flow.h"
-#include "flow/run/instance_end.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/step_plan.h"
 
 PG_FUNCTION_INFO_V1(taskq_template_form);
 

@@ -21,9 +21,12 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "engine/call.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
-#include "query/task_get.h"
+#include "flow/instance/results.h"
+#include "flow/view/claim_columns.h"
+#include "store/archive.h"
 
 PG_FUNCTION_INFO_V1(taskq_dependency_results);
 PG_FUNCTION_INFO_V1(taskq_ancestor_results);

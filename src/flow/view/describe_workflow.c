@@ -19,10 +19,10 @@
 #include "utils/snapmgr.h"
 
 #include "base/arg.h"
-#include "base/clock.h"
 #include "base/spi.h"
-#include "cache/role.h"
-#include "flow/run/instance_end.h"
+#include "cache/queue.h"
+#include "flow/instance/results.h"
+#include "flow/run/tally.h"
 #include "flow/view/blocker.h"
 
 PG_FUNCTION_INFO_V1(taskq_workflow);

@@ -28,8 +28,9 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/tally.h"
 
 #define DRAWN_MEMBERS 20
 

@@ -18,11 +18,15 @@
 #include "utils/builtins.h"
 
 #include "base/spi.h"
+#include "diag/explain_text.h"
 #include "engine/step.h"
+#include "flow/definition/reach.h"
+#include "flow/instance/results.h"
+#include "flow/instance/waiting_step.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
-#include "flow/run/wait_step.h"
+#include "flow/run/tally.h"
 #include "flow/view/blocker.h"
+#include "flow/view/explain_step.h"
 
 #define NAMED 3 /* parents that are told by name */
 

@@ -20,14 +20,14 @@
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
-#include "base/error.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/queue.h"
-#include "cache/role.h"
+#include "flow/definition/definition.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/results.h"
 #include "flow/run/compensation.h"
-#include "flow/run/instance_end.h"
+#include "flow/run/tally.h"
 
 #define UNKNOWN (-1) /* parents that are left */
 

@@ -27,9 +27,12 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/role.h"
 #include "flow/instance/flow.h"
-#include "query/task_get.h"
-#include "query/task_info.h"
+#include "flow/instance/results.h"
+#include "query/task_filter.h"
+#include "query/task_page.h"
+#include "query/visibility.h"
 
 #define ROWS_AT_ONCE 1000
 

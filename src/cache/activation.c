@@ -1,0 +1,45 @@
+/*
+ * activation.c
+ *		May anything happen by itself in this database?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/catalog.h"
+#include "base/spi.h"
+#include "cache/activation.h"
+
+static TqStmt stmt_wanted = {
+	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
+	1,
+	{OIDOID},
+	NULL};
+
+/*
+ * May duties run here?  The extension must exist, and the database must not
+ * be a copy that nobody has activated.
+ */
+bool
+tq_duty_wanted(void)
+{
+	TqSpi spi;
+	Datum arg = ObjectIdGetDatum(MyDatabaseId);
+	bool  wanted;
+
+	if (!tq_catalog_present())
+		return false;
+	tq_spi_enter(&spi);
+	tq_spi_look(&stmt_wanted, &arg, NULL, 1);
+	wanted = tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return wanted;
+}

@@ -1,0 +1,13 @@
+/*
+ * activation.h
+ *		May anything happen by itself in this database?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_ACTIVATION_H
+#define TQ_ACTIVATION_H
+
+
+extern bool tq_duty_wanted(void);
+
+#endif /* TQ_ACTIVATION_H */

@@ -1,0 +1,15 @@
+/*
+ * change_entry.h
+ *		The lists of a change, read.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHANGE_ENTRY_H
+#define TQ_CHANGE_ENTRY_H
+
+#include "change/change.h"
+
+extern void tq_change_begin(TqChange *change, TqCall *call, char *worker);
+extern void tq_change_read(TqChange *change, Jsonb *const *lists);
+
+#endif /* TQ_CHANGE_ENTRY_H */

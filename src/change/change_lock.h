@@ -1,0 +1,15 @@
+/*
+ * change_lock.h
+ *		What a change locks, and in which order.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHANGE_LOCK_H
+#define TQ_CHANGE_LOCK_H
+
+#include "change/change.h"
+
+extern void tq_change_lock_all(TqChange *change);
+extern void tq_change_lock(TqChange *change);
+
+#endif /* TQ_CHANGE_LOCK_H */

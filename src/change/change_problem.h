@@ -1,0 +1,24 @@
+/*
+ * change_problem.h
+ *		What is wrong with a change: all of it, in one error.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHANGE_PROBLEM_H
+#define TQ_CHANGE_PROBLEM_H
+
+#include "change/change.h"
+
+extern const char *tq_part_name(TqPart part);
+extern void tq_change_problem(TqChange *change, TqProblem which,
+							  const char *format, ...)
+	pg_attribute_printf(3, 4);
+extern void tq_change_bug(TqChange *change, const TqEntry *entry,
+						  const char *words);
+extern void tq_change_twice(TqChange *change, const char *what,
+							const TqEntry *a, const TqEntry *b);
+extern void tq_change_collision(TqChange *change, TqProblem which,
+								const char *name);
+extern void tq_change_end_if_any(const TqChange *change);
+
+#endif /* TQ_CHANGE_PROBLEM_H */

@@ -1,0 +1,17 @@
+/*
+ * registration.h
+ *		Workers: taskq_register, taskq_heartbeat, taskq_drain,
+ *		taskq_deregister, taskq_expire.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_REGISTRATION_H
+#define TQ_REGISTRATION_H
+
+#include "engine/worker.h"
+
+extern bool tq_worker_end(int32 worker_id, TqWorkerState how);
+extern bool tq_worker_end_free(int32 worker_id, TqWorkerState how);
+extern void tq_bound_tie(int64 *instance, int64 *session);
+
+#endif /* TQ_REGISTRATION_H */

@@ -1,0 +1,48 @@
+/*
+ * check_report.c
+ *		taskq_check(): what its parts share.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "base/srf.h"
+#include "base/str.h"
+#include "diag/check_report.h"
+
+void
+tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
+				...)
+{
+	Datum          values[2];
+	bool           nulls[2] = {false, false};
+	StringInfoData detail;
+	va_list        args;
+
+	initStringInfo(&detail);
+	va_start(args, format);
+	tq_text_add(&detail, format, args);
+	va_end(args);
+	values[0] = CStringGetTextDatum(problem);
+	values[1] = CStringGetTextDatum(detail.data);
+	tq_rows_add(result, values, nulls);
+	pfree(detail.data);
+}
+
+/* Give others a moment before a suspicion is looked at again. */
+void
+tq_check_pause(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}

@@ -1,0 +1,35 @@
+/*
+ * health_report.h
+ *		taskq_health(): what its checks share.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_HEALTH_REPORT_H
+#define TQ_HEALTH_REPORT_H
+
+#include "base/compat.h"
+#include "datatype/timestamp.h"
+#include "lib/stringinfo.h"
+
+/* One check, while it looks. */
+typedef struct TqHealth
+{
+	bool           ok;
+	StringInfoData detail; /* sentences, separated by blanks */
+
+	/* what all checks need to know */
+	bool        standby;
+	bool        copy; /* a copy that nobody has activated */
+	TimestampTz wall;
+	TimestampTz now; /* dispatch clock */
+} TqHealth;
+
+/* A sentence that says what is not well. */
+#define tq_health_fail(health, ...)                                           \
+	((health)->ok = false, tq_health_say(health, __VA_ARGS__))
+
+extern void tq_health_say(TqHealth *health, const char *format, ...)
+	pg_attribute_printf(2, 3);
+extern char *tq_health_span(int64 span);
+
+#endif /* TQ_HEALTH_REPORT_H */

@@ -1,0 +1,19 @@
+/*
+ * compensation_definition.h
+ *		What takes a step back, in a definition.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_COMPENSATION_DEFINITION_H
+#define TQ_COMPENSATION_DEFINITION_H
+
+#include "flow/definition/problem.h"
+#include "flow/definition/template.h"
+
+
+extern TqStep *tq_compensate_read(TqProblems *problems, const char *path,
+								  const JsonbValue *value);
+extern void    tq_compensate_finish(TqTemplate *template, int place,
+									TqProblems *problems);
+
+#endif /* TQ_COMPENSATION_DEFINITION_H */

@@ -1,0 +1,17 @@
+/*
+ * cycle.h
+ *		Cycles in the graph of a definition.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CYCLE_H
+#define TQ_CYCLE_H
+
+#include "flow/definition/problem.h"
+#include "flow/definition/template.h"
+
+
+extern void tq_cycle_tell(const TqTemplate *template, const int *left,
+						  TqProblems *problems);
+
+#endif /* TQ_CYCLE_H */

@@ -1,0 +1,17 @@
+/*
+ * graph.h
+ *		The steps of a definition as a graph.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_GRAPH_H
+#define TQ_GRAPH_H
+
+#include "flow/definition/problem.h"
+#include "flow/definition/template.h"
+
+
+extern void tq_graph_check(TqTemplate *template, int max_nesting,
+						   TqProblems *problems);
+
+#endif /* TQ_GRAPH_H */

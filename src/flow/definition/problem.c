@@ -1,0 +1,78 @@
+/*
+ * problem.c
+ *		What is wrong with a definition.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/json.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "flow/definition/problem.h"
+
+/* TQ011 with all problems. */
+void
+tq_problems_raise(const TqProblems *problems, const char *message)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_WORKFLOW), errmsg("%s", message),
+			 errdetail_internal("%s", tq_problem_detail(problems))));
+}
+
+char *
+tq_problem_detail(const TqProblems *problems)
+{
+	StringInfoData detail;
+
+	initStringInfo(&detail);
+	appendStringInfoString(&detail, "{\"problems\": [");
+	for (int i = 0; i < Min(problems->count, TQ_MAX_PROBLEMS); i++)
+	{
+		appendStringInfoString(&detail,
+							   i > 0 ? ", {\"path\": " : "{\"path\": ");
+		escape_json(&detail, problems->all[i].path);
+		appendStringInfoString(&detail, ", \"problem\": ");
+		escape_json(&detail, problems->all[i].words);
+		appendStringInfoChar(&detail, '}');
+	}
+	appendStringInfoString(&detail, "]}");
+	return detail.data;
+}
+
+/* Note a problem; of very many only the first ones. */
+void
+tq_problem(TqProblems *problems, const char *path, const char *format, ...)
+{
+	StringInfoData text;
+	va_list        args;
+
+	if (problems->count++ >= TQ_MAX_PROBLEMS)
+		return;
+	if (problems->count > problems->room)
+	{
+		problems->room = Max(16, problems->room * 2);
+		problems->all =
+			problems->all == NULL
+				? palloc(sizeof(TqFault) * problems->room)
+				: repalloc(problems->all, sizeof(TqFault) * problems->room);
+	}
+	initStringInfo(&text);
+	va_start(args, format);
+	tq_text_add(&text, format, args);
+	va_end(args);
+	problems->all[problems->count - 1].path = pstrdup(path);
+	problems->all[problems->count - 1].words = text.data;
+}

@@ -1,0 +1,62 @@
+/*
+ * reach.c
+ *		Which steps come after, or before, a step of a template.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/definition/reach.h"
+
+static void reach(const TqTemplate *template, int place, bool above,
+				  bool *marked);
+
+/* All steps that come after one, by place. */
+bool *
+tq_plan_below(const TqTemplate *template, int place)
+{
+	bool *below = palloc0(sizeof(bool) * (template->step_count + 1));
+
+	reach(template, place, false, below);
+	return below;
+}
+
+/* Those as well; what is marked has all that comes after it marked. */
+void
+tq_plan_add_below(const TqTemplate *template, int place, bool *below)
+{
+	reach(template, place, false, below);
+}
+
+/* All steps that come before one, by place. */
+bool *
+tq_plan_above(const TqTemplate *template, int place)
+{
+	bool *above = palloc0(sizeof(bool) * (template->step_count + 1));
+
+	reach(template, place, true, above);
+	return above;
+}
+
+static void
+reach(const TqTemplate *template, int place, bool above, bool *marked)
+{
+	int *left = palloc(sizeof(int) * (template->step_count + 1));
+	int  count = 0;
+
+	left[count++] = place;
+	while (count > 0)
+	{
+		const TqStep     *step = &template->steps[left[--count]];
+		const TqStepList *next = above ? &step->parents : &step->children;
+
+		for (int i = 0; i < next->count; i++)
+		{
+			if (marked[next->places[i]])
+				continue;
+			marked[next->places[i]] = true;
+			left[count++] = next->places[i];
+		}
+	}
+	pfree(left);
+}

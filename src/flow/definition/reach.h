@@ -1,0 +1,18 @@
+/*
+ * reach.h
+ *		Which steps come after, or before, a step of a template.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_REACH_H
+#define TQ_REACH_H
+
+#include "flow/definition/template.h"
+
+
+extern void  tq_plan_add_below(const TqTemplate *template, int place,
+							   bool *below);
+extern bool *tq_plan_below(const TqTemplate *template, int place);
+extern bool *tq_plan_above(const TqTemplate *template, int place);
+
+#endif /* TQ_REACH_H */

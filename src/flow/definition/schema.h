@@ -1,0 +1,17 @@
+/*
+ * schema.h
+ *		What a definition says of its input: a part of JSON Schema.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_SCHEMA_H
+#define TQ_SCHEMA_H
+
+#include "flow/definition/problem.h"
+
+
+extern void tq_schema_check(Jsonb *schema, TqProblems *problems);
+extern void tq_schema_apply(Jsonb *schema, Jsonb *document,
+							TqProblems *problems);
+
+#endif /* TQ_SCHEMA_H */

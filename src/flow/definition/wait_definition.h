@@ -1,0 +1,19 @@
+/*
+ * wait_definition.h
+ *		What a step waits for that no worker does, as a definition says it:
+ *		the members workflow, signal and timer.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_WAIT_DEFINITION_H
+#define TQ_WAIT_DEFINITION_H
+
+#include "flow/definition/problem.h"
+#include "flow/definition/template.h"
+
+
+extern TqPassive *tq_passive_read(TqStepType type, TqProblems *problems,
+								  const char *path, const JsonbValue *value,
+								  List **wanted);
+
+#endif /* TQ_WAIT_DEFINITION_H */

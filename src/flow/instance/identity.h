@@ -1,0 +1,19 @@
+/*
+ * identity.h
+ *		What of an instance must not be there twice.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_IDENTITY_H
+#define TQ_IDENTITY_H
+
+#include "flow/instance/flow.h"
+
+extern void  tq_start_exists(const char *name, int64 holder, const char *hint)
+	pg_attribute_noreturn();
+extern Jsonb *tq_identity(const TqFlow *flow, const char *key);
+extern Jsonb *tq_identity_of(const TqFlow *flow);
+extern int64  tq_identity_holder(Jsonb *identity, int64 but);
+extern bool   tq_identity_is_busy(Jsonb *identity);
+
+#endif /* TQ_IDENTITY_H */

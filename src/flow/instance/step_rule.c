@@ -1,0 +1,62 @@
+/*
+ * step_rule.c
+ *		What the template says of the end of a step.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "flow/instance/flow.h"
+#include "flow/instance/step_rule.h"
+
+/* Does a failure hold up everything? */
+bool
+tq_stop_is(const TqFlow *flow)
+{
+	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
+}
+
+/* A member of a batch that ends with the first one that dies. */
+bool
+tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
+{
+	return step->type == TQ_STEP_BATCH_WORKER &&
+		   template->steps[step->parents.places[0]].strategy ==
+			   TQ_STRATEGY_FAIL_FAST;
+}
+
+/* A member of a batch that goes on without those that died. */
+bool
+tq_judge_is_excused(const TqTemplate *template, int32 step_id)
+{
+	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
+
+	return step->type == TQ_STEP_BATCH_WORKER &&
+		   template->steps[step->parents.places[0]].strategy ==
+			   TQ_STRATEGY_CONTINUE;
+}
+
+/*
+ * claimed, waited: ever, by a worker, or for what no worker does.  What the
+ * engine has decided has been done by nobody.
+ */
+bool
+tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
+					bool claimed, bool waited)
+{
+	if (claimed || waited)
+		return true;
+	return state == TQ_STATE_DONE &&
+		   (step->branch_count == 0 || reason != TQ_REASON_NONE);
+}

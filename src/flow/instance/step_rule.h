@@ -1,0 +1,18 @@
+/*
+ * step_rule.h
+ *		What the template says of the end of a step.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_RULE_H
+#define TQ_STEP_RULE_H
+
+#include "flow/instance/flow.h"
+
+extern bool tq_repair_has_begun(const TqStep *step, TqState state,
+								TqReason reason, bool claimed, bool waited);
+extern bool tq_stop_is(const TqFlow *flow);
+extern bool tq_stop_ends_batch(const TqTemplate *template, const TqStep *step);
+extern bool    tq_judge_is_excused(const TqTemplate *template, int32 step_id);
+
+#endif /* TQ_STEP_RULE_H */

@@ -1,0 +1,56 @@
+/*
+ * waiting_step.c
+ *		Is a step waiting for what no worker does, and until when?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/spi.h"
+#include "flow/instance/waiting_step.h"
+
+static TqStmt stmt_of_step = {
+	"SELECT at FROM taskq.timer WHERE task_id = $1 AND since = $2",
+	2,
+	{INT8OID, TIMESTAMPTZOID},
+	NULL};
+
+/* Does one that waits for an instance try again to begin it? */
+bool
+tq_passive_is_put_off(const TqTask *task)
+{
+	return tq_passive_until(task->f.task_id,
+							TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
+}
+
+/* Has it been suspended to wait, and not been put aside? */
+bool
+tq_passive_waits(const TqTask *task)
+{
+	return task->f.state == TQ_STATE_SUSPENDED &&
+		   task->f.reason == TQ_REASON_NONE;
+}
+
+/*
+ * When the time of a step is up that has been waiting since a moment, or when
+ * it tries again to begin its instance; 0: never.
+ */
+TimestampTz
+tq_passive_until(int64 task_id, TimestampTz since)
+{
+	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
+	TimestampTz at = 0;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(&stmt_of_step, args, NULL, 1) > 0)
+		at = tq_spi_time(0, 1, 0);
+	tq_spi_leave(&spi);
+	return at;
+}

@@ -1,0 +1,17 @@
+/*
+ * waiting_step.h
+ *		Is a step waiting for what no worker does, and until when?
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_WAITING_STEP_H
+#define TQ_WAITING_STEP_H
+
+#include "store/task.h"
+
+
+extern bool tq_passive_is_put_off(const TqTask *task);
+extern bool tq_passive_waits(const TqTask *task);
+extern TimestampTz tq_passive_until(int64 task_id, TimestampTz since);
+
+#endif /* TQ_WAITING_STEP_H */

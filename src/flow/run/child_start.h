@@ -1,0 +1,15 @@
+/*
+ * child_start.h
+ *		An instance begins for a step of another one.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHILD_START_H
+#define TQ_CHILD_START_H
+
+#include "flow/instance/flow.h"
+#include "store/table.h"
+
+extern void tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id);
+
+#endif /* TQ_CHILD_START_H */

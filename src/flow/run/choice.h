@@ -1,0 +1,23 @@
+/*
+ * choice.h
+ *		What decisions and batches say.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_CHOICE_H
+#define TQ_CHOICE_H
+
+#include "flow/instance/flow.h"
+
+extern char  *tq_decide_read(const TqTemplate *template, int place,
+							 Jsonb *result, TqChoice *choice);
+extern void   tq_decide_refuse(const TqStep *step, int64 task_id,
+							   const char *wrong) pg_attribute_noreturn();
+extern void   tq_decide_note_large(List **all, const TqTemplate *template,
+								   int place, int64 task_id);
+extern void   tq_decide_warn(const TqFlow *flow, const List *all);
+extern Jsonb *tq_decide_branches(const TqStep *step,
+								 const TqTemplate *template, Jsonb *document,
+								 char **wrong);
+
+#endif /* TQ_CHOICE_H */

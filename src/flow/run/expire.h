@@ -1,0 +1,13 @@
+/*
+ * expire.h
+ *		Instances that have been kept for long enough are removed.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_EXPIRE_H
+#define TQ_EXPIRE_H
+
+
+extern void tq_expire_init(void);
+
+#endif /* TQ_EXPIRE_H */

@@ -1,0 +1,19 @@
+/*
+ * failure_policy.h
+ *		What a failure holds up.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FAILURE_POLICY_H
+#define TQ_FAILURE_POLICY_H
+
+#include "flow/instance/flow.h"
+#include "flow/run/move_queue.h"
+#include "store/table.h"
+
+
+extern bool tq_stop_counts_as_finished(const TqFlow *flow, const TqMoved *end);
+extern bool tq_stop_has_failed(const TqFlow *flow);
+extern int tq_stop_bring_back(TqCall *call, const TqFlow *flow, int32 **steps);
+
+#endif /* TQ_FAILURE_POLICY_H */

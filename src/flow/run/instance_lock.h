@@ -1,0 +1,21 @@
+/*
+ * instance_lock.h
+ *		Who may change an instance at the same moment.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_INSTANCE_LOCK_H
+#define TQ_INSTANCE_LOCK_H
+
+#include "engine/step.h"
+#include "flow/instance/flow.h"
+#include "store/table.h"
+
+extern bool tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
+						 TqGateKind kind);
+extern void tq_gate_pass_all(TqCall *call, const int64 *ids,
+							 const int64 *tokens, const TqGateKind *kinds,
+							 int count, int right);
+extern void tq_gate_alone(int64 workflow_id);
+
+#endif /* TQ_INSTANCE_LOCK_H */

@@ -1,0 +1,19 @@
+/*
+ * repair.h
+ *		Steps that have finished, and are to go on: tried again, or finished
+ *		by hand.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_REPAIR_H
+#define TQ_REPAIR_H
+
+#include "engine/move.h"
+#include "store/table.h"
+#include "store/task.h"
+
+
+extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
+extern void tq_repair_waiting(const TqTask *task, TqMove *move);
+
+#endif /* TQ_REPAIR_H */

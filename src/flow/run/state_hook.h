@@ -1,0 +1,14 @@
+/*
+ * state_hook.h
+ *		Steps of workflows at the door: what may not be, what is turned
+ *		elsewhere, and what the call has to see to when it ends.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STATE_HOOK_H
+#define TQ_STATE_HOOK_H
+
+
+extern void tq_door_init(void);
+
+#endif /* TQ_STATE_HOOK_H */

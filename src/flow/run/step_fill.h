@@ -1,0 +1,18 @@
+/*
+ * step_fill.h
+ *		Patterns of a step, filled; and what it dies of when that fails.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_FILL_H
+#define TQ_STEP_FILL_H
+#include "engine/move.h"
+#include "flow/instance/flow.h"
+
+#define TOO_LARGE "the results that its paths look at are too large"
+
+extern bool tq_make_fill(const TqFlow *flow, const TqStep *step,
+						 Jsonb *pattern, Jsonb **result, char **wrong);
+extern void tq_make_reject(TqTask *task, TqMove *move, const char *words);
+
+#endif /* TQ_STEP_FILL_H */

@@ -1,0 +1,20 @@
+/*
+ * step_make.h
+ *		Steps come into being, and begin.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_STEP_MAKE_H
+#define TQ_STEP_MAKE_H
+
+#include "cache/queue.h"
+#include "engine/move.h"
+#include "flow/instance/flow.h"
+#include "store/table.h"
+
+extern void tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new,
+						  int count, const TqNewEdges *edges);
+extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
+						  TqTask *task, TqMove *move);
+
+#endif /* TQ_STEP_MAKE_H */

@@ -1,0 +1,198 @@
+/*
+ * step_timer.c
+ *		A duty: steps whose time is up.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "base/spi.h"
+#include "engine/call.h"
+#include "engine/key.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "engine/sweep.h"
+#include "flow/instance/flow.h"
+#include "flow/instance/waiting_step.h"
+#include "flow/run/child_start.h"
+#include "flow/run/instance_lock.h"
+#include "flow/run/key_preview.h"
+#include "flow/run/step_fill.h"
+#include "flow/run/step_timer.h"
+#include "flow/run/wait_step.h"
+#include "store/row.h"
+#include "store/snapshot.h"
+
+static TqStmt stmt_due = {
+	"SELECT at, task_id, since FROM taskq.timer WHERE at <= $1"
+	" ORDER BY at, task_id LIMIT $2 OFFSET $3",
+	3,
+	{TIMESTAMPTZOID, INT4OID, INT4OID},
+	NULL};
+
+static TqStmt stmt_delete = {
+	"DELETE FROM taskq.timer WHERE at = $1 AND task_id = $2 AND since = $3",
+	3,
+	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
+	NULL};
+
+static TqStmt stmt_next = {
+	"SELECT at FROM taskq.timer ORDER BY at LIMIT 1", 0, {0}, NULL};
+
+/* One that is due. */
+typedef struct Timer
+{
+	TimestampTz at;
+	int64       task_id;
+	TimestampTz since;
+	bool        tried; /* to begin an instance */
+} Timer;
+
+/* When a timer is due, as of the last look; dispatch clock. */
+static TimestampTz next_due = DT_NOBEGIN;
+
+/* Where this session is among those that somebody is at. */
+static TqSweep sweep;
+
+static int64 ring_timers(int limit);
+static bool  ring(TqCall *call, void *arg);
+static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
+						 TqTask *task, const Timer *timer);
+static TimestampTz next_timer(void);
+
+void
+tq_passive_init(void)
+{
+	tq_step_hooks.ring_timers = ring_timers;
+	tq_step_hooks.next_timer = next_timer;
+}
+
+/* A duty: steps whose time is up. */
+static int64
+ring_timers(int limit)
+{
+	TimestampTz  now = tq_clock_dispatch();
+	Datum        args[3] = {TimestampTzGetDatum(now), Int32GetDatum(limit),
+							Int32GetDatum(sweep.passed)};
+	TimestampTz *ats;
+	TimestampTz *since;
+	int64       *ids;
+	uint64       rows;
+	bool         full;
+	int          left = 0;
+	int64        acted = 0;
+	TqCall       call;
+	TqSpi        spi;
+
+	tq_call_begin(&call, "taskq duties");
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_due, args, NULL, 0);
+	ats = tq_spi_ids(&spi, rows, 1);
+	ids = tq_spi_ids(&spi, rows, 2);
+	since = tq_spi_ids(&spi, rows, 3);
+	tq_spi_leave(&spi);
+	full = rows >= (uint64) limit;
+	for (uint64 i = 0; i < rows; i++)
+	{
+		Timer timer = {ats[i], ids[i], since[i]};
+		bool  busy;
+
+		if (!tq_step_alone(ring, &timer, &busy))
+		{
+			left++;
+			continue;
+		}
+		args[0] = TimestampTzGetDatum(ats[i]);
+		args[1] = Int64GetDatum(ids[i]);
+		args[2] = TimestampTzGetDatum(since[i]);
+		tq_spi_enter(&spi);
+		(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
+		tq_spi_leave(&spi);
+		acted++;
+		/* who waits for one of two instances could have begun the other */
+		if (timer.tried)
+		{
+			full = true;
+			break;
+		}
+	}
+	tq_call_snapshot();
+	tq_spi_enter(&spi);
+	next_due = tq_spi_look(&stmt_next, NULL, NULL, 1) > 0
+				   ? tq_spi_time(0, 1, DT_NOEND)
+				   : DT_NOEND;
+	tq_spi_leave(&spi);
+	tq_call_end(&call);
+	if (tq_sweep_on(&sweep, full, left, left > 0))
+		next_due = Max(next_due, now + BUSY_PAUSE);
+	return acted;
+}
+
+static TimestampTz
+next_timer(void)
+{
+	return next_due;
+}
+
+/* False: somebody is at its row. */
+static bool
+ring(TqCall *call, void *arg)
+{
+	Timer        *timer = arg;
+	const TqStep *step;
+	TqMove        move = {0};
+	TqFlow        flow;
+	TqTask        task;
+	TqQueue      *queue;
+
+	tq_call_snapshot();
+	if (!tq_row_find(call, timer->task_id, &task) || !tq_step_is(&task) ||
+		!tq_passive_waits(&task) ||
+		TQ_TASK_TIME(&task, TQ_COL_SUSPENDED_AT, 0) != timer->since ||
+		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
+		(step = tq_flow_step_of(&task, &flow)) == NULL || step->wait == NULL)
+		return true;
+	if (step->type == TQ_STEP_WORKFLOW)
+	{
+		timer->tried = begin_child(call, &flow, step, &task, timer);
+		return timer->tried;
+	}
+	move.no_wait = true;
+	move.wanted = "ended by its timer";
+	move.to = TQ_STATE_DONE;
+	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
+	{
+		tq_make_reject(&task, &move,
+					   psprintf("signal \"%s\" has not come in time",
+								step->wait->signal));
+		move.reason = TQ_REASON_TIMEOUT;
+	}
+	return tq_state_enter(call, queue, &task, &move);
+}
+
+/*
+ * If it could not be begun before; beside nobody who moves the step, nor
+ * another one who does this.  False: somebody has changed the step.
+ */
+static bool
+begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
+			const Timer *timer)
+{
+	int64 version = task->f.version;
+
+	(void) tq_gate_pass(call, flow, step, TQ_GATE_END);
+	tq_ahead_note_inside(call, step);
+	tq_key_lock_names(call, NULL, 0);
+	if (!tq_row_lock(call, task, false) || task->f.version != version)
+		return false;
+	if (tq_passive_until(timer->task_id, timer->since) == timer->at)
+		tq_child_begin(call, flow, task->f.task_id);
+	return true;
+}

@@ -1,0 +1,13 @@
+/*
+ * explain_step.h
+ *		What taskq_explain says of steps of workflows.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_EXPLAIN_STEP_H
+#define TQ_EXPLAIN_STEP_H
+
+
+extern void tq_flow_explain_init(void);
+
+#endif /* TQ_EXPLAIN_STEP_H */

@@ -1,0 +1,62 @@
+/*
+ * visibility.c
+ *		Which queues' tasks current_user may see.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "base/compare.h"
+#include "cache/queue.h"
+#include "cache/role.h"
+#include "query/visibility.h"
+
+/* What may current_user see? */
+void
+tq_sight_take(TqSight *sight)
+{
+	int    count;
+	char **names;
+
+	memset(sight, 0, sizeof(*sight));
+	sight->all_payload = (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+	sight->all = sight->all_payload || tq_role_is_monitor();
+	if (sight->all_payload)
+		return;
+	names = tq_queue_names(&count);
+	sight->queues = palloc(sizeof(int32) * (count + 1));
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_READ) != 0)
+			sight->queues[sight->queue_count++] = queue->queue_id;
+	}
+	qsort(sight->queues, sight->queue_count, sizeof(int32), tq_order_int32);
+}
+
+/* And what tasks of the queue carry? */
+bool
+tq_sight_reads(const TqSight *sight, int32 queue_id)
+{
+	return sight->all_payload ||
+		   (sight->queue_count > 0 &&
+			bsearch(&queue_id, sight->queues, sight->queue_count,
+					sizeof(int32), tq_order_int32) != NULL);
+}
+
+/* Only tasks that may be seen. */
+void
+tq_sight_filter(const TqSight *sight, TqFilter *filter)
+{
+	filter->all_queues = sight->all;
+	filter->queues = sight->queues;
+	filter->queue_count = sight->queue_count;
+}

@@ -1,0 +1,107 @@
+/*
+ * counter_table.c
+ *		The table of counters: what counter.c, reservation.c and rate_bucket.c share.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/transam.h"
+#include "port/atomics.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "base/clock.h"
+#include "base/guc.h"
+#include "shared/counter_table.h"
+#include "shared/counter.h"
+
+TqCounterTable *tq_counter_table = NULL;
+HTAB                 *tq_counters = NULL;
+
+/* Under the lock, in any mode. */
+TqCounter *
+tq_counter_find(int owner, int32 id)
+{
+	TqCounterKey key;
+
+	key.database = MyDatabaseId;
+	key.owner = owner;
+	key.id = id;
+	return hash_search(tq_counters, &key, HASH_FIND, NULL);
+}
+
+/* Under the shared lock, which may be let go for a moment. */
+TqCounter *
+tq_counter_find_or_make(int owner, int32 id)
+{
+	TqCounter *counter = tq_counter_find(owner, id);
+
+	if (counter != NULL)
+		return counter;
+	LWLockRelease(tq_counter_table->lock);
+	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
+	(void) tq_counter_make(owner, id);
+	LWLockRelease(tq_counter_table->lock);
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	return tq_counter_find(owner, id);
+}
+
+/* Under the exclusive lock; NULL when there is no room. */
+TqCounter *
+tq_counter_make(int owner, int32 id)
+{
+	TqCounter   *counter = tq_counter_find(owner, id);
+	TqCounterKey key;
+	bool         found;
+
+	/* The hash hands out spare entries beyond its size: count ourselves. */
+	if (counter != NULL ||
+		hash_get_num_entries(tq_counters) >= tq_guc_max_counters)
+		return counter;
+	key.database = MyDatabaseId;
+	key.owner = owner;
+	key.id = id;
+	counter = hash_search(tq_counters, &key, HASH_ENTER_NULL, &found);
+	if (counter == NULL)
+		return NULL;
+	memset((char *) counter + sizeof(TqCounterKey), 0,
+		   sizeof(TqCounter) - sizeof(TqCounterKey));
+	SpinLockInit(&counter->mutex);
+	pg_atomic_init_u64(&counter->flagged, tq_counter_new_number());
+	pg_atomic_init_u64(&counter->claimed_at, 0);
+	if (owner == TQ_OWNER_QUEUE)
+	{
+		TqCounter *of = tq_counter_find(TQ_OWNER_DATABASE, 0);
+
+		/* there may have been no room for what it has had until now */
+		if (of != NULL && of->missing)
+			pg_atomic_fetch_add_u64(&of->flagged, 1);
+	}
+	return counter;
+}
+
+/* What a number of the database must have seen to be believed. */
+uint64
+tq_counter_flagged(TqCounter *database)
+{
+	return pg_atomic_read_u64(&database->flagged);
+}
+
+/* Never 0, and not the same again while the machine is up. */
+uint64
+tq_counter_new_number(void)
+{
+	static uint64 last = 0;
+	uint64        number = (uint64) tq_clock_monotonic() << 12;
+
+	last = Max(last + 1, number + (uint64) (MyProcPid & 0xfff));
+	return last;
+}

@@ -1,0 +1,23 @@
+/*
+ * wake.h
+ *		Whom a wake reaches, of those who wait in the server.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_WAKE_H
+#define TQ_WAKE_H
+
+#include "shared/position.h"
+#include "shared/waiter_table.h"
+
+extern void tq_waiter_forget_database(Oid database);
+extern void tq_waiter_wake_places(const TqPlace *places, int count);
+extern void tq_waiter_wake_room(int32 queue_id, int count);
+extern void tq_waiter_wake_queue(int32 queue_id);
+extern void tq_waiter_wake_worker(int32 worker_id, bool of_room);
+extern void tq_waiter_wake_made(void);
+extern void tq_waiter_wake_database(void);
+extern void tq_waiter_task_ended(int64 task_id, int state);
+extern int  tq_waiter_wake(TqWake *wake, int count);
+
+#endif /* TQ_WAKE_H */

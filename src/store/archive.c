@@ -1,0 +1,120 @@
+/*
+ * archive.c
+ *		Rows of finished tasks: found, and taken out, by SQL.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "base/debug.h"
+#include "base/spi.h"
+#include "store/archive.h"
+#include "store/row.h"
+#include "store/snapshot.h"
+
+static bool  read_archived(TqStmt *stmt, int64 task_id, int64 version,
+						   int expected, TqTask *task);
+
+#define ALL_COLUMNS                                                           \
+	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
+	" claimed_at, lease_until, worker_id, attempt, state, priority,"          \
+	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags,"  \
+	" large, deadline, wake_at, cancel_requested_at, suspended_at,"           \
+	" workflow_id, step_id, reference, key, correlation_id, tags, options,"   \
+	" payload, data, headers, result, checkpoint, errors, message, bucket,"   \
+	" finished_at, expires_at, recreated_as"
+
+/* By leaf: a deletion from all of them costs many times as much. */
+#define TAKE_FROM(leaf)                                                       \
+	{                                                                         \
+		"DELETE FROM taskq.archive_" leaf                                     \
+		" WHERE task_id = $1 AND version = $2 RETURNING " ALL_COLUMNS,        \
+			2, {INT8OID, INT8OID}, NULL                                       \
+	}
+
+static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
+	TAKE_FROM("00"),  TAKE_FROM("01"), TAKE_FROM("02"), TAKE_FROM("03"),
+	TAKE_FROM("04"),  TAKE_FROM("05"), TAKE_FROM("06"), TAKE_FROM("07"),
+	TAKE_FROM("08"),  TAKE_FROM("09"), TAKE_FROM("10"), TAKE_FROM("11"),
+	TAKE_FROM("12"),  TAKE_FROM("13"), TAKE_FROM("14"), TAKE_FROM("15"),
+	TAKE_FROM("keep")};
+
+static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
+									" FROM taskq.archive WHERE task_id = $1",
+									1,
+									{INT8OID},
+									NULL};
+
+/*
+ * Take a finished task, just read, out of the archive, waiting for whoever
+ * is doing the same; false when it is not where it was read any more, or not
+ * as it was read.
+ */
+bool
+tq_row_take_archived(TqTask *task)
+{
+	int leaf = DatumGetInt16(task->value[TQ_COL_BUCKET]);
+
+	Assert(task->archived && leaf >= 0 && leaf <= TQ_LEAF_KEEP);
+	return read_archived(&stmt_take_archived[leaf], task->f.task_id,
+						 task->f.version, SPI_OK_DELETE_RETURNING, task);
+}
+
+bool
+tq_row_find_archived(int64 task_id, TqTask *task)
+{
+	return read_archived(&stmt_find_archived, task_id, 0, SPI_OK_SELECT, task);
+}
+
+/*
+ * Live or finished.  One that comes back between both looks is nowhere, so
+ * there is a second try.
+ */
+bool
+tq_row_find_any(TqCall *call, int64 task_id, TqTask *task)
+{
+	if (tq_row_find(call, task_id, task))
+		return true;
+	TQ_DEBUG_POINT("row_not_live");
+	if (tq_row_find_archived(task_id, task))
+		return true;
+	tq_call_snapshot();
+	return tq_row_find(call, task_id, task) ||
+		   tq_row_find_archived(task_id, task);
+}
+
+static bool
+read_archived(TqStmt *stmt, int64 task_id, int64 version, int expected,
+			  TqTask *task)
+{
+	Datum args[2] = {Int64GetDatum(task_id), Int64GetDatum(version)};
+	TqSpi spi;
+	bool  found;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_run(stmt, args, NULL, expected, 0) > 0;
+	if (found)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+
+		tq_row_read(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, task);
+		MemoryContextSwitchTo(mine);
+		task->archived = true;
+	}
+	tq_spi_leave(&spi);
+	return found;
+}

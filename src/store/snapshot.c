@@ -1,0 +1,69 @@
+/*
+ * snapshot.c
+ *		The snapshots that calls take.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "store/snapshot.h"
+
+/* Taken in this session for calls. */
+static uint64 snapshots = 0;
+
+/* See what has been committed, as the level of isolation says. */
+void
+tq_call_push(void)
+{
+	snapshots++;
+	PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+/* See what has been committed meanwhile, and what this call did. */
+void
+tq_call_snapshot(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+	tq_call_push();
+}
+
+/*
+ * See what has been committed by now, whatever the level of isolation, and
+ * what this call did, until tq_call_pop.
+ */
+void
+tq_call_push_latest(void)
+{
+	CommandCounterIncrement();
+	snapshots++;
+	PushActiveSnapshot(GetLatestSnapshot());
+}
+
+void
+tq_call_pop(void)
+{
+	snapshots++;
+	PopActiveSnapshot();
+}
+
+/* How many there were: has a new one been taken since? */
+uint64
+tq_call_snapshots(void)
+{
+	return snapshots;
+}

@@ -1,0 +1,50 @@
+/*
+ * table.c
+ *		A table opened for one call.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "base/catalog.h"
+#include "store/index_entry.h"
+#include "store/multi_insert.h"
+#include "store/pkey_lookup.h"
+#include "store/table.h"
+
+void
+tq_table_begin(TqTable *table, Oid relid, MemoryContext context)
+{
+	table->context = context;
+	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
+}
+
+/* Locks stay until the transaction ends. */
+void
+tq_table_end(TqTable *table)
+{
+	if (table->rel == NULL)
+		return;
+	tq_batch_end(table);
+	if (table->slot != NULL)
+		ExecDropSingleTupleTableSlot(table->slot);
+	if (table->writer != NULL)
+		ExecDropSingleTupleTableSlot(table->writer);
+	tq_lookup_end(table);
+	tq_entries_end(table);
+	table_close(table->rel, NoLock);
+	memset(table, 0, sizeof(*table));
+}

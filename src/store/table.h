@@ -1,0 +1,64 @@
+/*
+ * table.h
+ *		A table opened for one call, and the call.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TABLE_H
+#define TQ_TABLE_H
+
+#include "nodes/execnodes.h"
+
+#include "shared/dead_range_core.h"
+
+typedef struct TqBatch   TqBatch;
+
+typedef struct TqEntries TqEntries;
+
+typedef struct TqKeys    TqKeys;
+
+typedef struct TqLookup  TqLookup;
+
+/* A table opened for one call; what follows is made when it is needed. */
+typedef struct TqTable
+{
+	Relation        rel;
+	MemoryContext   context; /* for what lives as long as the call */
+	TqLookup       *lookup;  /* of rows by their ids */
+	TupleTableSlot *slot;    /* for a row that is read */
+	TupleTableSlot *writer;  /* for one that is written */
+	TqEntries      *entries; /* of indexes */
+	EState         *estate;  /* when the executor does that */
+	ResultRelInfo  *target;
+	TqBatch        *batch; /* rows to be inserted together */
+} TqTable;
+
+/* What one SQL call works with, from tq_call_begin to tq_call_end. */
+typedef struct TqCall
+{
+	TqTable       task;
+	TqTable       leaf; /* of the archive, the last one used */
+	Oid           leaf_oid;
+	TqTable       history; /* of its leaf, the last one used */
+	Oid           history_oid;
+	MemoryContext context;
+	TqRangeMoment moment; /* not after the active snapshot was taken */
+	uint64        ring_moment;
+	bool          many;        /* rows may be inserted later, with others */
+	TqKeys       *keys;        /* that were locked */
+	List         *keys_ahead;  /* of TqKeyName: to be locked with the next */
+	bool          lines_later; /* they are settled at the end, once each */
+	struct TqKey *unsettled;
+	void (*settle)(struct TqCall *call);
+	List *steps; /* of workflows, that were moved: ordered as they were */
+	bool  gated; /* their instances are locked as its moves need it */
+	struct TqPassed *passed; /* gates, for a move that was given up */
+	void (*advance)(struct TqCall *call);
+	List *dead; /* tasks that died, for at_end */
+	void (*at_end)(struct TqCall *call);
+} TqCall;
+
+extern void tq_table_begin(TqTable *table, Oid relid, MemoryContext context);
+extern void tq_table_end(TqTable *table);
+
+#endif /* TQ_TABLE_H */
