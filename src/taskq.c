@@ -40,18 +40,18 @@ _PG_init(void)
 #endif
 	tq_clock_init();
 	tq_catalog_init();
-	tq_entries_init();
+	tq_index_entry_init();
 	tq_xact_init();
 	tq_role_init();
 	tq_dead_letter_init();
-	tq_line_init();
-	tq_insertion_init();
+	tq_key_queue_init();
+	tq_key_insertion_init();
 	tq_template_init();
-	tq_door_init();
-	tq_flow_explain_init();
-	tq_carry_init();
+	tq_state_hook_init();
+	tq_explain_step_init();
+	tq_claim_columns_init();
 	tq_expire_init();
-	tq_passive_init();
+	tq_step_timer_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

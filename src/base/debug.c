@@ -26,19 +26,19 @@
 
 #include "storage/lock.h"
 
-typedef enum TqFault
+typedef enum TqFaultKind
 {
 	TQ_FAULT_NONE,
 	TQ_FAULT_ERROR,
 	TQ_FAULT_FATAL,
 	TQ_FAULT_OOM,
 	TQ_FAULT_CRASH
-} TqFault;
+} TqFaultKind;
 
 static const struct
 {
 	const char *word;
-	TqFault     fault;
+	TqFaultKind     fault;
 } fault_kinds[] = {
 	{"error", TQ_FAULT_ERROR},
 	{"fatal", TQ_FAULT_FATAL},
@@ -53,7 +53,7 @@ static bool is_on(const char *name);
 static void wait_for_lock(void);
 static bool check_fault_points(char **newval, void **extra, GucSource source);
 static bool next_entry(const char **list, const char **entry, size_t *length);
-static TqFault entry_fault(const char *entry, size_t length,
+static TqFaultKind entry_fault(const char *entry, size_t length,
 						   size_t *name_length);
 
 void
@@ -101,11 +101,11 @@ tq_debug_fail(const char *name)
 	const char *entry;
 	size_t      length;
 	size_t      name_length;
-	TqFault     fault = TQ_FAULT_NONE;
+	TqFaultKind     fault = TQ_FAULT_NONE;
 
 	while (fault == TQ_FAULT_NONE && next_entry(&list, &entry, &length))
 	{
-		TqFault found = entry_fault(entry, length, &name_length);
+		TqFaultKind found = entry_fault(entry, length, &name_length);
 
 		if (name_length == strlen(name) &&
 			strncmp(entry, name, name_length) == 0)
@@ -199,7 +199,7 @@ next_entry(const char **list, const char **entry, size_t *length)
 }
 
 /* How an entry "name:kind" fails; the length of its name. */
-static TqFault
+static TqFaultKind
 entry_fault(const char *entry, size_t length, size_t *name_length)
 {
 	const char *colon = memchr(entry, ':', length);

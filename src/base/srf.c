@@ -17,7 +17,7 @@
 #include "base/srf.h"
 
 void
-tq_rows_begin(FunctionCallInfo fcinfo)
+tq_srf_begin(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	MemoryContext  caller;
@@ -39,7 +39,7 @@ tq_rows_begin(FunctionCallInfo fcinfo)
 }
 
 void
-tq_rows_add(ReturnSetInfo *result, const Datum *values, const bool *nulls)
+tq_srf_add(ReturnSetInfo *result, const Datum *values, const bool *nulls)
 {
 	tuplestore_putvalues(result->setResult, result->expectedDesc,
 						 unconstify(Datum *, values),

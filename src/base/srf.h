@@ -12,8 +12,8 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 
-extern void tq_rows_begin(FunctionCallInfo fcinfo);
-extern void tq_rows_add(ReturnSetInfo *result, const Datum *values,
+extern void tq_srf_begin(FunctionCallInfo fcinfo);
+extern void tq_srf_add(ReturnSetInfo *result, const Datum *values,
 						const bool *nulls);
 
 #endif /* TQ_SRF_H */

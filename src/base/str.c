@@ -10,7 +10,7 @@
 
 /* appendStringInfo for a function that has such arguments itself. */
 void
-tq_text_add(StringInfo text, const char *format, va_list args)
+tq_str_append(StringInfo text, const char *format, va_list args)
 {
 	for (;;)
 	{

@@ -11,7 +11,7 @@
 
 #include "lib/stringinfo.h"
 
-extern void tq_text_add(StringInfo text, const char *format, va_list args)
+extern void tq_str_append(StringInfo text, const char *format, va_list args)
 	pg_attribute_printf(2, 0);
 
 #endif /* TQ_STR_H */

@@ -19,7 +19,7 @@
  * least, it throws again (ReThrowError).
  */
 ErrorData *
-tq_guard(void (*work)(void *arg), void *arg)
+tq_subxact_run(void (*work)(void *arg), void *arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;

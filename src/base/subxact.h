@@ -9,6 +9,6 @@
 
 #include "base/compat.h"
 
-extern ErrorData *tq_guard(void (*work)(void *arg), void *arg);
+extern ErrorData *tq_subxact_run(void (*work)(void *arg), void *arg);
 
 #endif /* TQ_SUBXACT_H */

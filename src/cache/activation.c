@@ -29,7 +29,7 @@ static TqStmt stmt_wanted = {
  * be a copy that nobody has activated.
  */
 bool
-tq_duty_wanted(void)
+tq_activation_allows_duties(void)
 {
 	TqSpi spi;
 	Datum arg = ObjectIdGetDatum(MyDatabaseId);

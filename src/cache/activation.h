@@ -8,6 +8,6 @@
 #define TQ_ACTIVATION_H
 
 
-extern bool tq_duty_wanted(void);
+extern bool tq_activation_allows_duties(void);
 
 #endif /* TQ_ACTIVATION_H */

@@ -319,7 +319,7 @@ load_grants(void)
  * without any right there the task does not exist (TQ002).
  */
 void
-tq_look_require(const TqQueue *queue, int64 task_id, TqRight right)
+tq_role_require_task(const TqQueue *queue, int64 task_id, TqRight right)
 {
 	int rights = queue == NULL ? 0 : tq_role_rights(queue);
 

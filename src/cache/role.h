@@ -25,7 +25,7 @@ extern void  tq_role_require_all(TqRight right);
 extern void  tq_role_init(void);
 extern void  tq_role_forget(void);
 
-extern void tq_look_require(const TqQueue *queue, int64 task_id,
+extern void tq_role_require_task(const TqQueue *queue, int64 task_id,
 							TqRight right);
 
 #endif /* TQ_ROLE_H */

@@ -76,7 +76,7 @@ taskq_change(PG_FUNCTION_ARGS)
 	TqChange change = {0};
 	Jsonb   *lists[TQ_PARTS];
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_change_begin(&change, &call, tq_arg_name(fcinfo, 0, "worker", NULL));
 	for (int part = 0; part < TQ_PARTS; part++)
 		lists[part] = tq_arg_jsonb(fcinfo, 1 + part);
@@ -87,10 +87,10 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_change_sort(&change);
 	find_misuse(&change);
 	tq_change_lock_all(&change);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tq_change_check(&change, true);
 	find_collisions(&change);
-	tq_doc_check(&change);
+	tq_document_check(&change);
 	tq_change_end_if_any(&change);
 	TQ_DEBUG_POINT("change_decided");
 	if (change.takes && change.who.worker_id == 0)
@@ -101,12 +101,12 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_change_each(&change, change.by_id, change.by_id_count,
 				   update_with_lease);
 	tq_change_each(&change, change.adds, change.add_count, add_task);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tq_change_each(&change, change.by_id, change.by_id_count, find_lost);
-	tq_doc_apply(&change);
+	tq_document_apply(&change);
 	/* limits that had no room, names that came meanwhile */
 	tq_change_end_if_any(&change);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);
 	return (Datum) 0;
@@ -135,8 +135,8 @@ tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 
 	if (!tq_row_find(call, task_id, &task))
 		return;
-	tq_info_row(info, &task, values, nulls);
-	tq_rows_add(result, values, nulls);
+	tq_task_info_row(info, &task, values, nulls);
+	tq_srf_add(result, values, nulls);
 }
 
 /* Adds as given, the others by their ids. */
@@ -186,7 +186,7 @@ find_misuse(TqChange *change)
 static void
 check_row(TqChange *change, TqEntry *entry)
 {
-	static const TqProblem missing[] = {
+	static const TqChangeProblem missing[] = {
 		[TQ_PART_UPDATES] = TQ_PROBLEM_CHANGES,
 		[TQ_PART_DELETES] = TQ_PROBLEM_DELETES,
 		[TQ_PART_DEPENDS] = TQ_PROBLEM_DEPENDS};
@@ -486,7 +486,7 @@ reread(TqChange *change, int64 task_id, TqTask *task)
 {
 	TqQueue *queue = NULL;
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	if (tq_row_find(change->call, task_id, task))
 		queue = tq_queue_by_id(task->f.queue_id);
 	if (queue == NULL)
@@ -503,7 +503,7 @@ tell(TqChange *change, ReturnSetInfo *result)
 		AllocSetContextCreate(mine, "taskq change", ALLOCSET_DEFAULT_SIZES);
 	TqInfo info;
 
-	tq_info_begin(&info);
+	tq_task_info_begin(&info);
 	info.sight.all = info.sight.all_payload = true;
 	for (int i = 0; i < change->count; i++)
 	{

@@ -33,7 +33,7 @@ typedef enum TqPart
 } TqPart;
 
 /* Members of TQ010's DETAIL; those of documents only when some are named. */
-typedef enum TqProblem
+typedef enum TqChangeProblem
 {
 	TQ_PROBLEM_CHANGES,
 	TQ_PROBLEM_DELETES,
@@ -47,7 +47,7 @@ typedef enum TqProblem
 	TQ_PROBLEM_DOC_OWNED,
 	TQ_PROBLEM_DOC_COLLISIONS,
 	TQ_PROBLEMS
-} TqProblem;
+} TqChangeProblem;
 
 /* A document, as an entry speaks of it. */
 typedef struct TqDocument

@@ -68,7 +68,7 @@ tq_change_read(TqChange *change, Jsonb *const *lists)
 		if (lists[part] == NULL)
 			continue;
 		if (!JB_ROOT_IS_ARRAY(lists[part]) || JB_ROOT_IS_SCALAR(lists[part]))
-			tq_error_invalid(tq_part_name((TqPart) part), "must be a list",
+			tq_error_invalid(tq_change_part_name((TqPart) part), "must be a list",
 							 NULL);
 		count += JB_ROOT_COUNT(lists[part]);
 	}
@@ -131,7 +131,7 @@ name_entry(void *arg)
 {
 	Reading *reading = arg;
 
-	errcontext("entry %s[%d]", tq_part_name(reading->part), reading->place);
+	errcontext("entry %s[%d]", tq_change_part_name(reading->part), reading->place);
 }
 
 /* A bare id, or {task_id, version}. */
@@ -147,7 +147,7 @@ read_id(JsonbValue *value, TqEntry *entry)
 		return;
 	}
 	if (!tq_json_is_object(value))
-		tq_error_invalid(tq_part_name(entry->part),
+		tq_error_invalid(tq_change_part_name(entry->part),
 						 "must be a list of ids, or of objects with task_id",
 						 NULL);
 	check_members(value, allowed, lengthof(allowed));
@@ -293,7 +293,7 @@ read_doc(JsonbValue *value, TqEntry *entry)
 		return;
 	}
 	if (!tq_json_is_object(value))
-		tq_error_invalid(tq_part_name(entry->part),
+		tq_error_invalid(tq_change_part_name(entry->part),
 						 is_add || entry->part == TQ_PART_DOC_UPDATES
 							 ? "must be a list of objects"
 							 : "must be a list of ids, or of objects",

@@ -58,7 +58,7 @@ tq_change_lock_all(TqChange *change)
 	lock_references(change);
 	add_who_makes_way(change);
 	tq_change_lock(change);
-	tq_doc_lock(change);
+	tq_document_lock(change);
 }
 
 /* Of all tasks that are moved, and of those that come. */
@@ -84,7 +84,7 @@ lock_keys(TqChange *change)
 		named += key_of(change, &change->entries[i], &names[named]);
 	}
 	tq_key_lock_names(change->call, names, named);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 }
 
 /* The key that an entry gives to a task, if it has to be locked. */
@@ -248,7 +248,7 @@ lock_row(TqChange *change, TqEntry *entry)
 {
 	TqTask   task;
 	TqQueue *queue;
-	TqPlace  before;
+	TqLanePosition  before;
 
 	entry->locked = false;
 	for (;;)
@@ -261,22 +261,22 @@ lock_row(TqChange *change, TqEntry *entry)
 			return;
 		before = task.place;
 		tq_xact_begin();
-		tq_places_taking(&task);
+		tq_position_note_taking(&task);
 		entry->locked =
 			tq_row_lock(change->call, &task, entry->part == TQ_PART_DEPENDS);
 		if (entry->locked)
 			break;
 		/* the row has been taken out, and may be put in elsewhere */
-		tq_places_not_taken(&task);
-		tq_call_snapshot();
+		tq_position_note_not_taken(&task);
+		tq_snapshot_renew();
 	}
-	tq_places_put(&task);
+	tq_position_note_put(&task);
 	/* it may have moved while we waited */
 	if (task.stood && (task.place.lane_id != before.lane_id ||
 					   task.place.priority != before.priority ||
 					   task.place.available_at != before.available_at))
 	{
-		tq_places_taking(&task);
-		tq_places_put(&task);
+		tq_position_note_taking(&task);
+		tq_position_note_put(&task);
 	}
 }

@@ -33,7 +33,7 @@ static const char *const names[] = {
 
 /* One more, as JSON. */
 void
-tq_change_problem(TqChange *change, TqProblem which, const char *format, ...)
+tq_change_problem(TqChange *change, TqChangeProblem which, const char *format, ...)
 {
 	StringInfo text = &change->problems[which];
 	va_list    args;
@@ -41,7 +41,7 @@ tq_change_problem(TqChange *change, TqProblem which, const char *format, ...)
 	if (text->len > 0)
 		appendStringInfoString(text, ", ");
 	va_start(args, format);
-	tq_text_add(text, format, args);
+	tq_str_append(text, format, args);
 	va_end(args);
 	change->any_problem = true;
 }
@@ -51,7 +51,7 @@ void
 tq_change_bug(TqChange *change, const TqEntry *entry, const char *words)
 {
 	tq_change_problem(change, TQ_PROBLEM_BUGS, "\"%s[%d] %s\"",
-					  tq_part_name(entry->part), entry->place, words);
+					  tq_change_part_name(entry->part), entry->place, words);
 }
 
 /* Two entries for one task, or one document. */
@@ -61,13 +61,13 @@ tq_change_twice(TqChange *change, const char *what, const TqEntry *a,
 {
 	tq_change_problem(change, TQ_PROBLEM_BUGS,
 					  "\"%s " INT64_FORMAT " is in %s[%d] and in %s[%d]\"",
-					  what, a->id, tq_part_name(a->part), a->place,
-					  tq_part_name(b->part), b->place);
+					  what, a->id, tq_change_part_name(a->part), a->place,
+					  tq_change_part_name(b->part), b->place);
 }
 
 /* A name that somebody has already. */
 void
-tq_change_collision(TqChange *change, TqProblem which, const char *name)
+tq_change_collision(TqChange *change, TqChangeProblem which, const char *name)
 {
 	StringInfoData word;
 
@@ -100,7 +100,7 @@ tq_change_end_if_any(const TqChange *change)
 }
 
 const char *
-tq_part_name(TqPart part)
+tq_change_part_name(TqPart part)
 {
 	static const char *const names[] = {[TQ_PART_ADDS] = "adds",
 										[TQ_PART_UPDATES] = "updates",

@@ -9,15 +9,15 @@
 
 #include "change/change.h"
 
-extern const char *tq_part_name(TqPart part);
-extern void tq_change_problem(TqChange *change, TqProblem which,
+extern const char *tq_change_part_name(TqPart part);
+extern void tq_change_problem(TqChange *change, TqChangeProblem which,
 							  const char *format, ...)
 	pg_attribute_printf(3, 4);
 extern void tq_change_bug(TqChange *change, const TqEntry *entry,
 						  const char *words);
 extern void tq_change_twice(TqChange *change, const char *what,
 							const TqEntry *a, const TqEntry *b);
-extern void tq_change_collision(TqChange *change, TqProblem which,
+extern void tq_change_collision(TqChange *change, TqChangeProblem which,
 								const char *name);
 extern void tq_change_end_if_any(const TqChange *change);
 

@@ -62,7 +62,7 @@ typedef struct One
 } One;
 
 static void   read_queues(FunctionCallInfo fcinfo, One *one);
-static TqLook look(TqWait *wait);
+static TqWaitResult look(TqWait *wait);
 static bool   find_one(One *one);
 static void   check_depends(One *one, bool lock);
 static bool   any_is_ready(One *one);
@@ -80,7 +80,7 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	Jsonb *lists[TQ_PARTS] = {NULL};
 	int64  span;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	one.call = &call;
 	read_queues(fcinfo, &one);
 	if (PG_ARGISNULL(2))
@@ -113,8 +113,8 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	{
 		TqInfo info;
 
-		tq_call_snapshot();
-		tq_info_begin(&info);
+		tq_snapshot_renew();
+		tq_task_info_begin(&info);
 		info.sight.all = info.sight.all_payload = true;
 		tq_change_return(&call, &info, one.task_id,
 						 (ReturnSetInfo *) fcinfo->resultinfo);
@@ -141,7 +141,7 @@ read_queues(FunctionCallInfo fcinfo, One *one)
 	}
 }
 
-static TqLook
+static TqWaitResult
 look(TqWait *wait)
 {
 	One *one = wait->arg;
@@ -150,9 +150,9 @@ look(TqWait *wait)
 	tq_queue_refresh();
 	tq_call_renew(one->call);
 	if (find_one(one))
-		return TQ_LOOK_FOUND;
+		return TQ_WAIT_FOUND;
 	/* whoever waits on would keep what is depended upon locked */
-	return wait->over || one->lost ? TQ_LOOK_OVER : TQ_LOOK_VAIN;
+	return wait->over || one->lost ? TQ_WAIT_OVER : TQ_WAIT_NO_TASK;
 }
 
 static bool

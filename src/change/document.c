@@ -163,7 +163,7 @@ static int   compare_names(const void *a, const void *b);
  * those that others only depend on shared.
  */
 void
-tq_doc_lock(TqChange *change)
+tq_document_lock(TqChange *change)
 {
 	for (int i = 0; i < change->count; i++)
 	{
@@ -182,7 +182,7 @@ tq_doc_lock(TqChange *change)
 
 /* Note what is wrong with them. */
 void
-tq_doc_check(TqChange *change)
+tq_document_check(TqChange *change)
 {
 	for (int i = 0; i < change->doc_count; i++)
 	{
@@ -201,7 +201,7 @@ tq_doc_check(TqChange *change)
 }
 
 void
-tq_doc_apply(TqChange *change)
+tq_document_apply(TqChange *change)
 {
 	for (int i = 0; i < change->doc_count; i++)
 	{
@@ -236,7 +236,7 @@ taskq_claim_docs(PG_FUNCTION_ARGS)
 	TqWorker       who;
 	TqCall         call;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (space == NULL)
 		tq_error_required("namespace");
 	if (key == NULL)
@@ -395,7 +395,7 @@ check(TqChange *change, TqEntry *entry)
 static void
 missing(TqChange *change, const TqEntry *entry)
 {
-	static const TqProblem which[] = {
+	static const TqChangeProblem which[] = {
 		[TQ_PART_DOC_UPDATES] = TQ_PROBLEM_DOC_CHANGES,
 		[TQ_PART_DOC_DELETES] = TQ_PROBLEM_DOC_DELETES,
 		[TQ_PART_DOC_DEPENDS] = TQ_PROBLEM_DOC_DEPENDS};
@@ -534,7 +534,7 @@ lock_docs_of_key(Datum space, Datum key)
 
 	do
 	{
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		tq_spi_enter(&spi);
 		count = tq_spi_run(&stmt_lock_key, args, NULL, SPI_OK_SELECT, 0);
 		values =
@@ -615,7 +615,7 @@ tell(Datum ids, ReturnSetInfo *result)
 
 		for (int column = 0; column < DOC_COLUMNS; column++)
 			values[column] = tq_spi_get(i, column + 1, &nulls[column]);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
 }

@@ -9,8 +9,8 @@
 
 #include "change/change.h"
 
-extern void tq_doc_lock(TqChange *change);
-extern void tq_doc_check(TqChange *change);
-extern void tq_doc_apply(TqChange *change);
+extern void tq_document_lock(TqChange *change);
+extern void tq_document_check(TqChange *change);
+extern void tq_document_apply(TqChange *change);
 
 #endif /* TQ_DOCUMENT_H */

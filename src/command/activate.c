@@ -159,7 +159,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_find_roles, NULL, NULL, SPI_OK_UPDATE, 0);
 	sequences_go_on();
 	tq_spi_leave(&spi);
-	tq_admin_execute_again();
+	tq_queue_admin_execute_again();
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
 
@@ -181,7 +181,7 @@ sequences_go_on(void)
 	args[0] = Int64GetDatum(TQ_TOKEN_JUMP);
 	args[1] = Int64GetDatum(TQ_TOKEN_LAST);
 	tq_spi_run(&stmt_tokens_go_on, args, NULL, SPI_OK_SELECT, 0);
-	tq_token_renew();
+	tq_token_floor_renew();
 }
 
 /*
@@ -189,7 +189,7 @@ sequences_go_on(void)
  * the commit on this database is a copy; true unless it was one before.
  */
 bool
-tq_instance_rows_loaded(void)
+tq_activate_rows_loaded(void)
 {
 	Datum arg = ObjectIdGetDatum(MyDatabaseId);
 	bool  marked;
@@ -215,14 +215,14 @@ Datum
 taskq_debug_wipe(PG_FUNCTION_ARGS)
 {
 	tq_shmem_wipe();
-	tq_station_wake();
+	tq_worker_directory_wake();
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_debug_timers(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) tq_registry_timers());
+	PG_RETURN_INT64((int64) tq_running_timers());
 }
 
 Datum
@@ -253,8 +253,8 @@ taskq_debug_registry(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[0] = Int32GetDatum(tq_registry_count());
-	values[1] = BoolGetDatum(tq_registry_complete());
+	values[0] = Int32GetDatum(tq_running_count());
+	values[1] = BoolGetDatum(tq_running_complete());
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }

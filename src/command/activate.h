@@ -9,6 +9,6 @@
 
 #include "base/compat.h"
 
-extern bool tq_instance_rows_loaded(void);
+extern bool tq_activate_rows_loaded(void);
 
 #endif /* TQ_ACTIVATE_H */

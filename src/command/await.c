@@ -54,14 +54,14 @@ typedef enum ResultColumn
 typedef struct AwaitedTask
 {
 	TqAwait   await; /* first: looks get its address */
-	TqOutcome outcome;
+	TqTaskOutcome outcome;
 } AwaitedTask;
 
-static TqLook look(TqWait *wait);
+static TqWaitResult look(TqWait *wait);
 static void   enter(TqAwait *await);
 static bool   look_at_task(TqAwait *await);
 static Datum  make_row(FunctionCallInfo fcinfo, int64 task_id,
-					   const TqOutcome *outcome);
+					   const TqTaskOutcome *outcome);
 
 Datum
 taskq_await(PG_FUNCTION_ARGS)
@@ -107,7 +107,7 @@ bool
 tq_await_end(TqAwait *await, int64 timeout)
 {
 	TqWait wait = {0};
-	TqLook answer;
+	TqWaitResult answer;
 
 	await->home = CurrentMemoryContext;
 	wait.look = look;
@@ -119,11 +119,11 @@ tq_await_end(TqAwait *await, int64 timeout)
 	answer = tq_wait_run(&wait);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
-	return answer == TQ_LOOK_FOUND;
+	return answer == TQ_WAIT_FOUND;
 }
 
 /* One look, and the end of its transaction. */
-static TqLook
+static TqWaitResult
 look(TqWait *wait)
 {
 	TqAwait *await = wait->arg;
@@ -136,7 +136,7 @@ look(TqWait *wait)
 	SPI_commit();
 	if (RecoveryInProgress())
 		wait->look_at = tq_clock_monotonic() + STANDBY_PAUSE;
-	return ended ? TQ_LOOK_FOUND : TQ_LOOK_VAIN;
+	return ended ? TQ_WAIT_FOUND : TQ_WAIT_NO_TASK;
 }
 
 /* Before the first look: it may end before that. */
@@ -155,8 +155,8 @@ static bool
 look_at_task(TqAwait *await)
 {
 	AwaitedTask  *task = (AwaitedTask *) await;
-	TqOutcome     seen;
-	bool          found = tq_look_outcome(await->id, &seen);
+	TqTaskOutcome     seen;
+	bool          found = tq_task_get_outcome(await->id, &seen);
 	MemoryContext mine;
 
 	if (!found && !await->known)
@@ -177,7 +177,7 @@ look_at_task(TqAwait *await)
 
 /* The INOUT arguments; the first is the task's number, if it is given. */
 static Datum
-make_row(FunctionCallInfo fcinfo, int64 task_id, const TqOutcome *outcome)
+make_row(FunctionCallInfo fcinfo, int64 task_id, const TqTaskOutcome *outcome)
 {
 	int         first = task_id != 0 ? 1 : 0;
 	const char *state = tq_state_name(outcome->state);

@@ -82,7 +82,7 @@ taskq_complete_many(PG_FUNCTION_ARGS)
 {
 	EntryList list;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	read_lists(fcinfo, &list, true);
 	decide_and_tell(fcinfo, "taskq_complete_many()", &list,
 					tq_arg_bool(fcinfo, 3, false));
@@ -94,7 +94,7 @@ taskq_decide_many(PG_FUNCTION_ARGS)
 {
 	EntryList list;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	read_decisions(fcinfo, &list);
 	decide_and_tell(fcinfo, "taskq_decide_many()", &list,
 					tq_arg_bool(fcinfo, 1, true));
@@ -112,7 +112,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 	Entry        **items;
 	TqCall         call;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	read_lists(fcinfo, &list, false);
 	one = AllocSetContextCreate(caller, "taskq_extend_many",
 								ALLOCSET_DEFAULT_SIZES);
@@ -126,7 +126,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(one);
 		/* the same task again: it is as it was left */
 		if (i > 0 && item->task_id == list.items[i - 1].task_id)
-			tq_call_snapshot();
+			tq_snapshot_renew();
 		look_ahead(&call, &list, i);
 		item->problem = tq_finish_extend(&call, item->task_id, item->token,
 										 lease, false, &task);
@@ -146,7 +146,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 		values[1] = BoolGetDatum(items[i]->problem == 0);
 		nulls[2] = items[i]->problem != 0;
 		values[2] = BoolGetDatum(items[i]->cancel);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -158,7 +158,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 	EntryList list;
 	TqCall    call;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	read_lists(fcinfo, &list, true);
 	claim.queue_name = tq_arg_name(fcinfo, 3, "queue", "default");
 	if (!PG_ARGISNULL(4))
@@ -223,7 +223,7 @@ read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 		item->task_id = DatumGetInt64(ids[i]);
 		item->token = DatumGetInt64(tokens[i]);
 		item->decision = &decisions[i];
-		item->decision->outcome = TQ_OUTCOME_COMPLETE;
+		item->decision->outcome = TQ_FINISH_COMPLETE;
 		if (results != NULL && !result_nulls[i])
 			item->decision->result = DatumGetJsonbP(results[i]);
 	}
@@ -338,12 +338,12 @@ check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 	static const struct
 	{
 		const char *word;
-		TqOutcome   outcome;
-	} outcomes[] = {{"complete", TQ_OUTCOME_COMPLETE},
-					{"fail", TQ_OUTCOME_FAIL},
-					{"suspend", TQ_OUTCOME_SUSPEND},
-					{"filter", TQ_OUTCOME_FILTER},
-					{"release", TQ_OUTCOME_RELEASE}};
+		TqFinishKind   outcome;
+	} outcomes[] = {{"complete", TQ_FINISH_COMPLETE},
+					{"fail", TQ_FINISH_FAIL},
+					{"suspend", TQ_FINISH_SUSPEND},
+					{"filter", TQ_FINISH_FILTER},
+					{"release", TQ_FINISH_RELEASE}};
 	TqDecision *decision = item->decision;
 	const char *stray = NULL;
 	bool        fails;
@@ -366,9 +366,9 @@ check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 		tq_error_invalid("outcome", "is unknown",
 						 "Allowed: complete, fail, suspend, filter, release.");
 	decision->outcome = outcomes[i].outcome;
-	fails = decision->outcome == TQ_OUTCOME_FAIL;
-	completes = decision->outcome == TQ_OUTCOME_COMPLETE;
-	releases = decision->outcome == TQ_OUTCOME_RELEASE;
+	fails = decision->outcome == TQ_FINISH_FAIL;
+	completes = decision->outcome == TQ_FINISH_COMPLETE;
+	releases = decision->outcome == TQ_FINISH_RELEASE;
 	if (fails && decision->error == NULL)
 		tq_error_required("error of a decision");
 	if (!fails && decision->error != NULL)
@@ -423,7 +423,7 @@ decide_and_tell(FunctionCallInfo fcinfo, const char *function, EntryList *list,
 			values[3] = CStringGetTextDatum(tq_state_name(item->state));
 		else
 			values[2] = CStringGetTextDatum(unpack_sql_state(item->problem));
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 }
 
@@ -444,7 +444,7 @@ decide_all(TqCall *call, EntryList *list)
 		CHECK_FOR_INTERRUPTS();
 		/* ended by the one before, whether that was right or not */
 		if (i > 0 && item->task_id == list->items[i - 1].task_id)
-			tq_call_snapshot();
+			tq_snapshot_renew();
 		look_ahead(call, list, i);
 		MemoryContextSwitchTo(one);
 		item->problem = tq_finish_decide(call, item->task_id, item->token,
@@ -460,16 +460,16 @@ static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
 	/* whoever is asked to stop, and does not complete, fails */
-	static const TqGateKind gates[] = {[TQ_OUTCOME_COMPLETE] = TQ_GATE_END,
-									   [TQ_OUTCOME_FAIL] = TQ_GATE_FAILURE,
-									   [TQ_OUTCOME_FILTER] = TQ_GATE_FAILURE,
-									   [TQ_OUTCOME_RELEASE] = TQ_GATE_FAILURE,
-									   [TQ_OUTCOME_SUSPEND] = TQ_GATE_FAILURE};
+	static const TqInstanceLockKind gates[] = {[TQ_FINISH_COMPLETE] = TQ_FLOW_LOCK_END,
+									   [TQ_FINISH_FAIL] = TQ_FLOW_LOCK_FAILURE,
+									   [TQ_FINISH_FILTER] = TQ_FLOW_LOCK_FAILURE,
+									   [TQ_FINISH_RELEASE] = TQ_FLOW_LOCK_FAILURE,
+									   [TQ_FINISH_SUSPEND] = TQ_FLOW_LOCK_FAILURE};
 	Size                    room = list->count + 1;
 	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
-	TqGateKind *kinds =
-		palloc_extended(sizeof(TqGateKind) * room, MCXT_ALLOC_HUGE);
+	TqInstanceLockKind *kinds =
+		palloc_extended(sizeof(TqInstanceLockKind) * room, MCXT_ALLOC_HUGE);
 
 	for (int i = 0; i < list->count; i++)
 	{
@@ -500,7 +500,7 @@ look_ahead(TqCall *call, EntryList *list, int at)
 			   MAX_GAP)
 		last++;
 	if (last > at)
-		tq_lookup_ahead(call, list->items[at].task_id,
+		tq_pkey_lookup_prefetch(call, list->items[at].task_id,
 						list->items[last].task_id);
 	list->ahead = last + 1;
 }

@@ -117,11 +117,11 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 	uint64         rows;
 	TqSpi          spi;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_call_begin_look(&call);
-	if (!tq_row_find_any(&call, task_id, &task))
+	if (!tq_archive_find_any(&call, task_id, &task))
 		tq_error_no_such_task(task_id);
-	tq_look_require(tq_queue_by_id(task.f.queue_id), task_id, TQ_RIGHT_READ);
+	tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id, TQ_RIGHT_READ);
 	tq_spi_enter(&spi);
 	rows = (task.f.large & BIT) == 0 ? 0
 									 : tq_spi_read(&stmt_look, &arg, NULL, 0);
@@ -132,7 +132,7 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 
 		for (int j = 0; j < 5; j++)
 			values[j] = tq_spi_get(i, j + 1, &nulls[j]);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
 	tq_call_end(&call);

@@ -60,7 +60,7 @@ enum
 	OUT_RUN_AT,
 	OUT_DEADLINE,
 	OUT_LEASE_UNTIL,
-	OUT_OF_STEP, /* the columns of TqCarryColumn */
+	OUT_OF_STEP, /* the columns of TqStepClaimColumn */
 	OUT_COLUMNS = OUT_OF_STEP + TQ_CARRY_COLUMNS
 };
 
@@ -74,7 +74,7 @@ typedef struct Claiming
 
 static TqOrder read_order(FunctionCallInfo fcinfo, int n);
 static void    claim_waiting(Claiming *claiming, int64 span);
-static TqLook  look(TqWait *wait);
+static TqWaitResult  look(TqWait *wait);
 static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static bool find_worker(TqCall *call, const TqClaim *claim,
@@ -85,7 +85,7 @@ static int  claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 					   const char *queue_name, int max_tasks,
 					   ReturnSetInfo *result);
 static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
-					  const TqVain *vain, const TqTask *claimed, int count);
+					  const TqNoTask *vain, const TqTask *claimed, int count);
 static void return_task(ReturnSetInfo *result, const TqQueue *queue,
 						TqTask *task);
 static void copy_column(Datum *values, bool *nulls, int out,
@@ -99,7 +99,7 @@ taskq_claim(PG_FUNCTION_ARGS)
 	Claiming claiming = {&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo};
 	int64    wait;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (!PG_ARGISNULL(0))
 		claim.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	if (!PG_ARGISNULL(1))
@@ -160,7 +160,7 @@ claim_waiting(Claiming *claiming, int64 span)
 	(void) tq_wait_run(&wait);
 }
 
-static TqLook
+static TqWaitResult
 look(TqWait *wait)
 {
 	Claiming *claiming = wait->arg;
@@ -169,8 +169,8 @@ look(TqWait *wait)
 	tq_queue_refresh();
 	tq_call_renew(claiming->call);
 	if (tq_claim_run(claiming->call, claiming->claim, claiming->result) > 0)
-		return TQ_LOOK_FOUND;
-	return wait->over ? TQ_LOOK_OVER : TQ_LOOK_VAIN;
+		return TQ_WAIT_FOUND;
+	return wait->over ? TQ_WAIT_OVER : TQ_WAIT_NO_TASK;
 }
 
 static int
@@ -203,7 +203,7 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 		tq_wait_open(claim->wait);
 	/* the same order at each look: it is what is waited for */
 	if (!claim->has_turn)
-		claim->turn = tq_sign_turn(worker.worker_id);
+		claim->turn = tq_liveness_turn(worker.worker_id);
 	claim->has_turn = true;
 	names = tq_worker_queues(&worker, claim->turn, &count);
 	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
@@ -256,7 +256,7 @@ bool
 tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 {
 	TqWorker      worker = {0};
-	TqVain        vain = {0};
+	TqNoTask        vain = {0};
 	const TqTags *tags;
 	int64         lane_id;
 
@@ -326,7 +326,7 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	TqDispatch dispatch = {0};
 	TqTask    *claimed = NULL;
 	int        count = 0;
-	TqVain     vain = {0};
+	TqNoTask     vain = {0};
 
 	dispatch.max_tasks = max_tasks;
 	dispatch.lease = claim->lease;
@@ -385,7 +385,7 @@ tq_claim_tags(const TqClaim *claim, const TqWorker *worker)
 /* What a waiting claim has got from a queue, or why nothing. */
 static void
 tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
-		  const TqVain *vain, const TqTask *claimed, int count)
+		  const TqNoTask *vain, const TqTask *claimed, int count)
 {
 	const TqQueue *queue = tq_queue_find(queue_name);
 
@@ -452,7 +452,7 @@ return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 			nulls[OUT_PAYLOAD] = nulls[OUT_OF_STEP + TQ_CARRY_INPUT];
 		}
 	}
-	tq_rows_add(result, values, nulls);
+	tq_srf_add(result, values, nulls);
 }
 
 static void

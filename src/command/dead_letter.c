@@ -88,7 +88,7 @@ copy_all(TqCall *call)
 static void
 copy_guarded(int64 task_id)
 {
-	ErrorData *error = tq_guard(copy_one, &task_id);
+	ErrorData *error = tq_subxact_run(copy_one, &task_id);
 
 	if (error == NULL)
 		return;
@@ -113,7 +113,7 @@ copy_one(void *arg)
 	char    *target;
 
 	tq_call_begin(&call, "taskq: a dead letter");
-	queue = tq_row_find_archived(task_id, &task)
+	queue = tq_archive_find(task_id, &task)
 				? tq_queue_by_id(task.f.queue_id)
 				: NULL;
 	if (queue != NULL && queue->options.dead_letter_queue != NULL)

@@ -43,7 +43,7 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	int         level = wait_no_longer(patience_ms);
 	Datum       arg = Int32GetDatum(queue_id);
 	int64      *ids;
-	TqGateKind *kinds;
+	TqInstanceLockKind *kinds;
 	uint64      rows;
 	TqSpi       spi;
 
@@ -51,9 +51,9 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
-	kinds = palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	for (uint64 i = 0; i < rows; i++)
-		kinds[i] = TQ_GATE_ALONE;
+		kinds[i] = TQ_FLOW_LOCK_ALONE;
 	tq_step_hooks.moving_all(call, ids, NULL, kinds, (int) rows, 0);
 	tq_key_lock_names(call, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
@@ -79,7 +79,7 @@ cancel(TqCall *call, int64 task_id)
 	wish.force = true;
 	do
 	{
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (!tq_row_find(call, task_id, &task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 			return;

@@ -63,7 +63,7 @@ static float4 read_progress(FunctionCallInfo fcinfo, int n);
 Datum
 taskq_complete(PG_FUNCTION_ARGS)
 {
-	TqDecision decision = {.outcome = TQ_OUTCOME_COMPLETE};
+	TqDecision decision = {.outcome = TQ_FINISH_COMPLETE};
 
 	decision.result = tq_arg_jsonb(fcinfo, 2);
 	if (!PG_ARGISNULL(3))
@@ -75,7 +75,7 @@ taskq_complete(PG_FUNCTION_ARGS)
 Datum
 taskq_fail(PG_FUNCTION_ARGS)
 {
-	TqDecision decision = {.outcome = TQ_OUTCOME_FAIL};
+	TqDecision decision = {.outcome = TQ_FINISH_FAIL};
 	TqState    state;
 
 	decision.error = tq_arg_message(fcinfo, 2);
@@ -92,7 +92,7 @@ taskq_fail(PG_FUNCTION_ARGS)
 Datum
 taskq_release(PG_FUNCTION_ARGS)
 {
-	TqDecision decision = {.outcome = TQ_OUTCOME_RELEASE};
+	TqDecision decision = {.outcome = TQ_FINISH_RELEASE};
 
 	decision.delay = tq_arg_span(fcinfo, 2, "delay", 0, 0);
 	decision.message = tq_arg_message(fcinfo, 3);
@@ -104,7 +104,7 @@ taskq_release(PG_FUNCTION_ARGS)
 Datum
 taskq_suspend(PG_FUNCTION_ARGS)
 {
-	TqDecision decision = {.outcome = TQ_OUTCOME_SUSPEND};
+	TqDecision decision = {.outcome = TQ_FINISH_SUSPEND};
 
 	decision.message = tq_arg_message(fcinfo, 2);
 	decide(fcinfo, "taskq_suspend()", &decision, NULL);
@@ -114,7 +114,7 @@ taskq_suspend(PG_FUNCTION_ARGS)
 Datum
 taskq_filter(PG_FUNCTION_ARGS)
 {
-	TqDecision decision = {.outcome = TQ_OUTCOME_FILTER};
+	TqDecision decision = {.outcome = TQ_FINISH_FILTER};
 
 	decision.message = tq_arg_message(fcinfo, 2);
 	decide(fcinfo, "taskq_filter()", &decision, NULL);
@@ -151,9 +151,9 @@ taskq_progress(PG_FUNCTION_ARGS)
 	(void) hold(&call, task_id, token, true, &queue, &task);
 	if (message != NULL)
 		message = tq_arg_cut(message, TQ_PROGRESS_MESSAGE);
-	tq_sign_progress(task_id, token, progress, message);
+	tq_liveness_progress(task_id, token, progress, message);
 	tq_call_end(&call);
-	tq_sign_beat(task.f.worker_id);
+	tq_liveness_heartbeat(task.f.worker_id);
 	return lease_and_cancel(fcinfo, &task);
 }
 
@@ -170,7 +170,7 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 
 	if (checkpoint == NULL)
 		tq_error_required("checkpoint");
-	for (tq_call_begin(&call, "taskq_checkpoint()");; tq_call_snapshot())
+	for (tq_call_begin(&call, "taskq_checkpoint()");; tq_snapshot_renew())
 	{
 		(void) hold(&call, task_id, token, true, &queue, &task);
 		tq_submission_check_size(queue, "checkpoint", VARSIZE(checkpoint));
@@ -182,9 +182,9 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 	}
 	if (tq_step_is(&task))
 		tq_checkpoint_note(&task, checkpoint);
-	tq_sign_progress(task_id, token, progress, NULL);
+	tq_liveness_progress(task_id, token, progress, NULL);
 	tq_call_end(&call);
-	tq_sign_beat(task.f.worker_id);
+	tq_liveness_heartbeat(task.f.worker_id);
 	return lease_and_cancel(fcinfo, &task);
 }
 
@@ -196,7 +196,7 @@ int
 tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 				 const TqDecision *decision, bool raise, TqState *state)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqQueue *queue;
 		TqTask   task;
@@ -214,7 +214,7 @@ tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 			continue;
 		if (state != NULL)
 			*state = (TqState) task.f.state;
-		tq_sign_beat(worker_id);
+		tq_liveness_heartbeat(worker_id);
 		return 0;
 	}
 }
@@ -227,7 +227,7 @@ int
 tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 				 bool raise, TqTask *task)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqQueue  *queue;
 		TqOptions room;
@@ -244,7 +244,7 @@ tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 			tq_state_touch(call, queue, task))
 			break;
 	}
-	tq_sign_beat(task->f.worker_id);
+	tq_liveness_heartbeat(task->f.worker_id);
 	return 0;
 }
 
@@ -319,12 +319,12 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 
 	switch (decision->outcome)
 	{
-		case TQ_OUTCOME_COMPLETE:
+		case TQ_FINISH_COMPLETE:
 			move->wanted = "completed";
 			move->to = TQ_STATE_DONE;
 			move->trace = decision->trace;
 			break;
-		case TQ_OUTCOME_FAIL:
+		case TQ_FINISH_FAIL:
 			move->wanted = "failed";
 			tq_failure_add_error(task, decision->error, decision->detail,
 								 tq_worker_name(task->f.worker_id));
@@ -338,7 +338,7 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 				tq_failure_next(queue, task, move, TQ_REASON_EXHAUSTED,
 								decision->retry_in);
 			break;
-		case TQ_OUTCOME_RELEASE:
+		case TQ_FINISH_RELEASE:
 			move->wanted = "released";
 			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
@@ -346,17 +346,17 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 				move->due_at = tq_clock_dispatch() + decision->delay;
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
-		case TQ_OUTCOME_SUSPEND:
+		case TQ_FINISH_SUSPEND:
 			move->wanted = "suspended";
 			move->to = TQ_STATE_SUSPENDED;
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
-		case TQ_OUTCOME_FILTER:
+		case TQ_FINISH_FILTER:
 			move->wanted = "filtered";
 			move->to = TQ_STATE_FILTERED;
 			break;
 	}
-	if (stop && decision->outcome != TQ_OUTCOME_COMPLETE)
+	if (stop && decision->outcome != TQ_FINISH_COMPLETE)
 		move->to = TQ_STATE_CANCELLED;
 	if (decision->message != NULL)
 		tq_large_put(task, TQ_COL_MESSAGE,

@@ -13,19 +13,19 @@
 #include "store/task.h"
 
 
-typedef enum TqOutcome
+typedef enum TqFinishKind
 {
-	TQ_OUTCOME_COMPLETE,
-	TQ_OUTCOME_FAIL,
-	TQ_OUTCOME_RELEASE,
-	TQ_OUTCOME_SUSPEND,
-	TQ_OUTCOME_FILTER
-} TqOutcome;
+	TQ_FINISH_COMPLETE,
+	TQ_FINISH_FAIL,
+	TQ_FINISH_RELEASE,
+	TQ_FINISH_SUSPEND,
+	TQ_FINISH_FILTER
+} TqFinishKind;
 
 /* What a worker says of an attempt. */
 typedef struct TqDecision
 {
-	TqOutcome outcome;
+	TqFinishKind outcome;
 	Jsonb    *result;
 	TqTrace   trace;
 	char     *error; /* of FAIL */

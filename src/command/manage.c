@@ -181,7 +181,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 
 	if (word == NULL || !tq_state_parse(word, &to))
 		tq_error_invalid("state", "is unknown", tq_state_words());
-	for (tq_call_begin(&call, "taskq.debug_move()");; tq_call_snapshot())
+	for (tq_call_begin(&call, "taskq.debug_move()");; tq_snapshot_renew())
 	{
 		TqTask   task;
 		TqQueue *queue = tq_manage_find(&call, task_id, &task);
@@ -195,7 +195,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 			tq_step_hooks.returning(&call, &task);
 		if (task.archived)
 			tq_key_lock_task(&call, queue, &task);
-		if (task.archived && !tq_row_take_archived(&task))
+		if (task.archived && !tq_archive_take(&task))
 			continue;
 		if (tq_state_enter(&call, queue, &task, &move))
 			break;
@@ -214,10 +214,10 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 {
 	TqQueue *queue;
 
-	if (!tq_row_find_any(call, task_id, task))
+	if (!tq_archive_find_any(call, task_id, task))
 		tq_error_no_such_task(task_id);
 	queue = tq_queue_by_id(task->f.queue_id);
-	tq_look_require(queue, task_id, TQ_RIGHT_MANAGE);
+	tq_role_require_task(queue, task_id, TQ_RIGHT_MANAGE);
 	return queue;
 }
 
@@ -229,7 +229,7 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 void
 tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqTask   task;
 		TqQueue *queue = tq_manage_find(call, task_id, &task);
@@ -261,7 +261,7 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		tq_key_lock_task(call, queue, task);
 	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
 		(void) tq_key_lock(call, queue->queue_id, task->value[TQ_COL_KEY]);
-	if (task->archived && !tq_row_take_archived(task))
+	if (task->archived && !tq_archive_take(task))
 		return false;
 	return act(call, queue, task, wish);
 }
@@ -290,7 +290,7 @@ act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
 	if (wish->action == TQ_ACTION_RETRY || wish->action == TQ_ACTION_RECREATE)
 	{
 		tq_queue_lock_insertions();
-		tq_call_snapshot();
+		tq_snapshot_renew();
 	}
 	tq_manage_act(&call, task_id, wish);
 	tq_call_end(&call);

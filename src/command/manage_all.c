@@ -150,7 +150,7 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 	const char *allowed =
 		"Allowed: suspended, done, dead, filtered, cancelled.";
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	choice.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	choice.state = read_state(fcinfo, 1, "state", allowed);
 	if (!tq_state_is_legal(choice.state, TQ_STATE_RECREATED))
@@ -264,7 +264,7 @@ do_all(const char *function, Choice *choice, bool lock_keys, DoWithTask what,
 	call.lines_later = true;
 	do
 	{
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		count = read_page(choice, from_id, choice->max - moved, ids);
 		for (int i = 0; i < count; i++)
 		{
@@ -275,7 +275,7 @@ do_all(const char *function, Choice *choice, bool lock_keys, DoWithTask what,
 				break;
 			}
 			MemoryContextSwitchTo(one);
-			tq_call_snapshot();
+			tq_snapshot_renew();
 			moved += do_one(&call, choice, ids[i], what, act);
 			MemoryContextSwitchTo(caller);
 			MemoryContextReset(one);
@@ -366,7 +366,7 @@ static bool
 do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 	   Act *act)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqTask task;
 		bool   found;
@@ -374,7 +374,7 @@ do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 
 		found = TQ_STATE_IS_LIVE(choice->state)
 					? tq_row_find(call, task_id, &task)
-					: tq_row_find_archived(task_id, &task);
+					: tq_archive_find(task_id, &task);
 		if (!found || task.f.state != (int16) choice->state ||
 			task.f.queue_id != choice->queue->queue_id ||
 			task.f.reason == TQ_REASON_POISON)
@@ -421,7 +421,7 @@ recreate_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		act->first_new = wish.recreated_as;
 	values[0] = Int64GetDatum(old_id);
 	values[1] = Int64GetDatum(wish.recreated_as);
-	tq_rows_add(act->result, values, nulls);
+	tq_srf_add(act->result, values, nulls);
 	return true;
 }
 
@@ -453,7 +453,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 	if (task->archived)
 	{
 		tq_key_lock_task(call, choice->queue, task);
-		if (!tq_row_take_archived(task))
+		if (!tq_archive_take(task))
 			return false;
 	}
 	return tq_state_enter(call, choice->queue, task, &move);

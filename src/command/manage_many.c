@@ -81,7 +81,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	int           *places;
 	int            count;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	wanted.action = read_action(fcinfo, 0);
 	wanted.in_bulk = true;
 	wanted.message = tq_arg_message(fcinfo, 2);
@@ -118,7 +118,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 		if (!ok)
 			values[2] = CStringGetTextDatum(unpack_sql_state(entry->problem));
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -172,8 +172,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
 	int64 *steps =
 		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
-	TqGateKind *kinds =
-		palloc_extended(sizeof(TqGateKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	TqInstanceLockKind *kinds =
+		palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	bool may_move = action != TQ_ACTION_RECREATE &&
 					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
 	int named = 0;
@@ -194,8 +194,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 			/* ends let steps go in another order than this one */
 			kinds[step_count] = action == TQ_ACTION_CANCEL ||
 										action == TQ_ACTION_POISON
-									? TQ_GATE_ALONE
-									: TQ_GATE_REPAIR;
+									? TQ_FLOW_LOCK_ALONE
+									: TQ_FLOW_LOCK_REPAIR;
 			steps[step_count++] = tq_spi_int8(i, 1, 0);
 		}
 	}
@@ -258,7 +258,7 @@ act_guarded(Entry *entry, const TqWish *wanted, bool gated)
 		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
 	MemoryContext mine = MemoryContextSwitchTo(one);
 	Act           act = {entry->task_id, *wanted, gated};
-	ErrorData    *error = tq_guard(act_on, &act);
+	ErrorData    *error = tq_subxact_run(act_on, &act);
 
 	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
 		ReThrowError(error);
@@ -277,7 +277,7 @@ act_on(void *arg)
 	tq_call_begin(&call, "taskq_manage_many()");
 	call.gated = act->gated;
 	tq_queue_lock_insertions();
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tq_manage_act(&call, act->task_id, &act->wish);
 	tq_call_end(&call);
 }

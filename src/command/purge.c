@@ -118,7 +118,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	choice.args[0] = Int32GetDatum(queue->queue_id);
 	choice.args[7] =
 		BoolGetDatum(tq_key_rule(queue, &rule) && rule.held_by_dead);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	choice.args[6] = Int64GetDatum(max);
 	if (choice.any_live)
 		removed = remove_waiting(&call, &choice);
@@ -206,7 +206,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	for (uint64 i = 0; i < rows; i++)
 	{
 		/* the end of the one before may have moved this one */
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (remove_task(call, ids[i], choice))
 			removed++;
 	}
@@ -217,7 +217,7 @@ remove_waiting(TqCall *call, Choice *choice)
 static bool
 remove_task(TqCall *call, int64 task_id, const Choice *choice)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqTask   task;
 		TqQueue *queue;

@@ -291,7 +291,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	if (all)
 		tq_counter_flag();
 	else
-		tq_counter_unknow(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
+		tq_reservation_invalidate(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
 	tq_catalog_announce_queue();
 	tq_xact_wake_queue(DatumGetInt32(args[0]));
 	tq_xact_rescan();
@@ -322,7 +322,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	lock_out_submits(arg, force);
 	if (force)
 		tq_drop_steps(&call, DatumGetInt32(arg), DROP_TRY_MS);
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	TQ_DEBUG_POINT("drop_queue_locked");
 
 	tq_spi_enter(&spi);
@@ -338,7 +338,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		uint64 rows;
 
 		tq_xact_begin();
-		tq_places_all_taken();
+		tq_position_note_all_taken();
 		rows = tq_spi_run(&stmt_drop_live, &arg, NULL, SPI_OK_SELECT, 0);
 		for (uint64 i = 0; i < rows; i++)
 		{
@@ -541,7 +541,7 @@ lock_out_submits(Datum queue_id, bool force)
 	{
 		if (try_lock(relid))
 		{
-			tq_call_snapshot();
+			tq_snapshot_renew();
 			if (!force || lock_tasks(queue_id))
 				return;
 			UnlockRelationOid(relid, ShareRowExclusiveLock);
@@ -565,7 +565,7 @@ lock_out_submits(Datum queue_id, bool force)
 static bool
 try_lock(Oid relid)
 {
-	ErrorData *error = tq_guard(lock_briefly, &relid);
+	ErrorData *error = tq_subxact_run(lock_briefly, &relid);
 
 	if (error == NULL)
 		return true;
@@ -694,7 +694,7 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
  * restoring statement fails for all roles that it names.
  */
 void
-tq_admin_execute_again(void)
+tq_queue_admin_execute_again(void)
 {
 	MemoryContext mine;
 	uint64        rows;

@@ -9,6 +9,6 @@
 
 #include "base/compat.h"
 
-extern void tq_admin_execute_again(void);
+extern void tq_queue_admin_execute_again(void);
 
 #endif /* TQ_QUEUE_ADMIN_H */

@@ -40,8 +40,8 @@ typedef struct Ready
 	bool   tags_given;
 } Ready;
 
-static TqLook look(TqWait *wait);
-static TqLook look_at_queues(TqWait *wait, Ready *ready);
+static TqWaitResult look(TqWait *wait);
+static TqWaitResult look_at_queues(TqWait *wait, Ready *ready);
 static void   find_worker(TqWait *wait, const Ready *ready, TqWorker *worker);
 static bool   look_at(TqWait *wait, Ready *ready, const TqWorker *worker,
 					  const char *name);
@@ -52,7 +52,7 @@ taskq_wait(PG_FUNCTION_ARGS)
 	Ready     ready = {0};
 	TqWait    wait = {0};
 	int64     timeout;
-	TqLook    answer;
+	TqWaitResult    answer;
 	Datum     value;
 	bool      isnull = false;
 	TupleDesc desc;
@@ -77,7 +77,7 @@ taskq_wait(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	value = BoolGetDatum(answer == TQ_LOOK_FOUND);
+	value = BoolGetDatum(answer == TQ_WAIT_FOUND);
 	return HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), &value, &isnull));
 }
@@ -105,10 +105,10 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
  * not known they are counted; a claim finds out what becomes unknown again.
  */
 bool
-tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
+tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *vain)
 {
 	TqLimit   limit = {0};
-	TqReserve answer;
+	TqReservation answer;
 
 	limit.queue = queue;
 	limit.worker_id = worker->worker_id;
@@ -125,11 +125,11 @@ tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqVain *vain)
 	return !vain->full;
 }
 
-static TqLook
+static TqWaitResult
 look(TqWait *wait)
 {
 	Ready *ready = wait->arg;
-	TqLook answer;
+	TqWaitResult answer;
 
 	tq_call_begin_look(&ready->call);
 	answer = look_at_queues(wait, ready);
@@ -138,7 +138,7 @@ look(TqWait *wait)
 	return answer;
 }
 
-static TqLook
+static TqWaitResult
 look_at_queues(TqWait *wait, Ready *ready)
 {
 	TqWorker worker = {0};
@@ -148,14 +148,14 @@ look_at_queues(TqWait *wait, Ready *ready)
 
 	find_worker(wait, ready, &worker);
 	if (wait->over)
-		return TQ_LOOK_OVER;
+		return TQ_WAIT_OVER;
 	if (ready->queue_name == NULL)
 		names = tq_worker_queues(&worker, 0, &count);
 	if (ready->queue_name == NULL && worker.queues == NULL)
 		tq_wait_open(wait);
 	for (int i = 0; i < count && !found; i++)
 		found = look_at(wait, ready, &worker, names[i]);
-	return found ? TQ_LOOK_FOUND : TQ_LOOK_VAIN;
+	return found ? TQ_WAIT_FOUND : TQ_WAIT_NO_TASK;
 }
 
 /* A name that is not registered is only a label, of no matter here. */
@@ -185,7 +185,7 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	const TqTags *tags = (ready->tags_given || !worker->registered)
 							 ? &ready->tags
 							 : &worker->tags;
-	TqVain        vain = {0};
+	TqNoTask        vain = {0};
 	int64         lane_id;
 
 	CHECK_FOR_INTERRUPTS();

@@ -161,7 +161,7 @@ taskq_register(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_register()");
 	if (bound)
-		tq_bound_tie(&registration.bound_instance,
+		tq_registration_bind(&registration.bound_instance,
 					 &registration.bound_session);
 	for (;;)
 	{
@@ -172,32 +172,32 @@ taskq_register(PG_FUNCTION_ARGS)
 				worker_id = former.worker_id;
 				/* before others can see it: max_running may come or go */
 				if (former.max_running != registration.max_running)
-					tq_counter_unknow(TQ_OWNER_WORKER, worker_id);
+					tq_reservation_invalidate(TQ_OWNER_WORKER, worker_id);
 				if (former.max_running == 0 && registration.max_running > 0)
 					tq_limit_of_worker_is_new(worker_id);
 				tq_xact_wake_worker(worker_id);
 				break;
 			}
-			tq_worker_end(former.worker_id, TQ_WORKER_GONE);
+			tq_registration_end(former.worker_id, TQ_WORKER_GONE);
 			ended = lappend_int(ended, former.worker_id);
 		}
 		worker_id = add_row(name, &registration);
 		if (worker_id != 0)
 		{
-			tq_metrics_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
+			tq_metric_note_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
 			break;
 		}
 		/* another session was faster: it is the former one now */
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		tq_catalog_forget();
 	}
 	/* if this rolls back, the former worker's next beat makes it a slot */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
-		tq_slot_remove(former.worker_id);
+		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");
 	/* those of all at once: keys and tasks have one order */
-	returned = tq_lose_held_by(&call, ended, false);
-	if (!tq_sign_alive(worker_id))
+	returned = tq_reclaim_held_by(&call, ended, false);
+	if (!tq_liveness_alive(worker_id))
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("too many registered workers"),
 						errhint("Increase taskq.max_workers, now %d.",
@@ -224,7 +224,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	next = palloc0(sizeof(Interval));
 	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
 	values[0] = CStringGetTextDatum("active");
-	values[1] = tq_asked_tasks(worker.worker_id);
+	values[1] = tq_cancel_request_tasks(worker.worker_id);
 	values[2] = BoolGetDatum(worker.draining);
 	values[3] = IntervalPGetDatum(next);
 	return HeapTupleGetDatum(
@@ -242,9 +242,9 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_deregister()");
 	worker_id = tq_worker_active(name);
 	/* declared dead, or registered anew, at this very moment */
-	if (!tq_worker_end(worker_id, TQ_WORKER_GONE))
+	if (!tq_registration_end(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
-	returned = tq_lose_held_by(&call, list_make1_int(worker_id), true);
+	returned = tq_reclaim_held_by(&call, list_make1_int(worker_id), true);
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
@@ -294,7 +294,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 		tq_error_required("older_than");
 	tq_call_begin(&call, "taskq_expire()");
 	worker_id = tq_worker_active(name);
-	tq_sign_beat(worker_id);
+	tq_liveness_heartbeat(worker_id);
 	arg = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_others, &arg, NULL, 0);
@@ -315,9 +315,9 @@ taskq_expire(PG_FUNCTION_ARGS)
 
 		/* one of whom nothing is known has its full time from now on */
 		if (!tq_worker_may_be(roles[i]) ||
-			!tq_sign_silence(ids[i], &silence) || silence < older_than)
+			!tq_liveness_silence(ids[i], &silence) || silence < older_than)
 			continue;
-		if (tq_worker_end(ids[i], TQ_WORKER_DEAD))
+		if (tq_registration_end(ids[i], TQ_WORKER_DEAD))
 			expired++;
 	}
 	if (expired > 0)
@@ -335,8 +335,8 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
 {
 	int64 silence;
 
-	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)) ||
-		!tq_sign_silence(PG_GETARG_INT32(0), &silence))
+	if (PG_ARGISNULL(0) || !tq_task_get_sees_worker(PG_GETARG_INT32(0)) ||
+		!tq_liveness_silence(PG_GETARG_INT32(0), &silence))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() - silence);
 }
@@ -345,7 +345,7 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
  * A registration ends.  False when it had ended before.
  */
 bool
-tq_worker_end(int32 worker_id, TqWorkerState how)
+tq_registration_end(int32 worker_id, TqWorkerState how)
 {
 	return end_by(&stmt_end, worker_id, how);
 }
@@ -355,7 +355,7 @@ tq_worker_end(int32 worker_id, TqWorkerState how)
  * one is changing the registration.
  */
 bool
-tq_worker_end_free(int32 worker_id, TqWorkerState how)
+tq_registration_end_if_free(int32 worker_id, TqWorkerState how)
 {
 	return end_by(&stmt_end_free, worker_id, how);
 }
@@ -377,7 +377,7 @@ end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
 	{
 		tq_xact_worker_gone(worker_id);
 		if (how == TQ_WORKER_DEAD)
-			tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
+			tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
 	}
 	return ended;
@@ -462,9 +462,9 @@ check_queues(FunctionCallInfo fcinfo, int n)
  * has to say.  The library must be preloaded.
  */
 void
-tq_bound_tie(int64 *instance, int64 *session)
+tq_registration_bind(int64 *instance, int64 *session)
 {
-	*session = tq_bind_session();
-	*instance = tq_bind_instance();
+	*session = tq_session_end_session();
+	*instance = tq_session_end_instance();
 	tq_xact_bound();
 }

@@ -18,26 +18,26 @@
 #include "command/submission_keys.h"
 #include "engine/key.h"
 
-static void  note_deletions(TqListKeys *keys);
+static void  note_deletions(TqSubmissionKeys *keys);
 static int   compare_list_keys(const void *a, const void *b);
 static char *word_of(const JsonbValue *entry, const char *name);
 
 /* What the entries of a list say of their keys; what is wrong with one is
  * said when its turn comes. */
 void
-tq_list_keys_read(Jsonb *list, TqListKeys *keys)
+tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
 
 	keys->all = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqListKey) * (JB_ROOT_COUNT(list) + 1));
+		CurrentMemoryContext, sizeof(TqSubmissionKey) * (JB_ROOT_COUNT(list) + 1));
 	keys->count = 0;
 	it = JsonbIteratorInit(&list->root);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
-		TqListKey *key = &keys->all[keys->count++];
+		TqSubmissionKey *key = &keys->all[keys->count++];
 		char      *insertion = word_of(&entry, "insertion");
 
 		CHECK_FOR_INTERRUPTS();
@@ -59,10 +59,10 @@ tq_list_keys_read(Jsonb *list, TqListKeys *keys)
  * kept out by its reference deletes when its turn comes.
  */
 static void
-note_deletions(TqListKeys *keys)
+note_deletions(TqSubmissionKeys *keys)
 {
-	TqListKey **sorted = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqListKey *) * (keys->count + 1));
+	TqSubmissionKey **sorted = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqSubmissionKey *) * (keys->count + 1));
 	bool deleted = false;
 
 	for (int i = 0; i < keys->count; i++)
@@ -70,10 +70,10 @@ note_deletions(TqListKeys *keys)
 		sorted[i] = &keys->all[i];
 		keys->all[i].deleted = false;
 	}
-	qsort(sorted, keys->count, sizeof(TqListKey *), compare_list_keys);
+	qsort(sorted, keys->count, sizeof(TqSubmissionKey *), compare_list_keys);
 	for (int i = keys->count - 1; i >= 0; i--)
 	{
-		TqListKey *later = i + 1 < keys->count ? sorted[i + 1] : NULL;
+		TqSubmissionKey *later = i + 1 < keys->count ? sorted[i + 1] : NULL;
 
 		if (sorted[i]->key == NULL)
 			break;
@@ -91,8 +91,8 @@ note_deletions(TqListKeys *keys)
 static int
 compare_list_keys(const void *a, const void *b)
 {
-	const TqListKey *x = *(TqListKey *const *) a;
-	const TqListKey *y = *(TqListKey *const *) b;
+	const TqSubmissionKey *x = *(TqSubmissionKey *const *) a;
+	const TqSubmissionKey *y = *(TqSubmissionKey *const *) b;
 	int              order;
 
 	if ((x->key == NULL) != (y->key == NULL))
@@ -110,7 +110,7 @@ compare_list_keys(const void *a, const void *b)
 
 /* All keys of a list, before its first task. */
 void
-tq_list_keys_lock(TqCall *call, const TqListKeys *keys)
+tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 {
 	TqKeyName *names = MemoryContextAllocHuge(
 		CurrentMemoryContext, sizeof(TqKeyName) * (keys->count + 1));
@@ -118,7 +118,7 @@ tq_list_keys_lock(TqCall *call, const TqListKeys *keys)
 
 	for (int i = 0; i < keys->count; i++)
 	{
-		TqListKey *key = &keys->all[i];
+		TqSubmissionKey *key = &keys->all[i];
 		TqQueue   *queue;
 
 		if (key->key == NULL || strlen(key->key) > TQ_MAX_KEY)

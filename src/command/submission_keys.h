@@ -16,22 +16,22 @@
 
 
 /* What an entry says of its key. */
-typedef struct TqListKey
+typedef struct TqSubmissionKey
 {
 	char       *queue_name;
 	char       *key; /* NULL: none */
 	TqInsertion insertion;
 	bool        may_be_kept_out; /* somebody may have its reference */
 	bool        deleted;         /* by a later one */
-} TqListKey;
+} TqSubmissionKey;
 
-typedef struct TqListKeys
+typedef struct TqSubmissionKeys
 {
-	TqListKey *all;
+	TqSubmissionKey *all;
 	int        count;
-} TqListKeys;
+} TqSubmissionKeys;
 
-extern void tq_list_keys_read(Jsonb *list, TqListKeys *keys);
-extern void tq_list_keys_lock(TqCall *call, const TqListKeys *keys);
+extern void tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys);
+extern void tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys);
 
 #endif /* TQ_SUBMISSION_KEYS_H */

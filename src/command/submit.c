@@ -138,7 +138,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	MemoryContext  caller = CurrentMemoryContext;
 	MemoryContext  one;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
 		tq_error_required("payloads");
 	payloads =
@@ -159,13 +159,13 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
 		if (i > 0 && sub.reference != NULL)
-			tq_call_snapshot();
+			tq_snapshot_renew();
 		/* the next one would delete it */
 		isnull =
 			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
 			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
 		value = Int64GetDatum(task_id);
-		tq_rows_add(result, &value, &isnull);
+		tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
@@ -186,13 +186,13 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	JsonbIterator     *it;
 	JsonbValue         entry;
 	JsonbIteratorToken token;
-	TqListKeys         keys;
+	TqSubmissionKeys         keys;
 	int                place = 0;
 	TqCall             call;
 	MemoryContext      caller = CurrentMemoryContext;
 	MemoryContext      one;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (list == NULL)
 		tq_error_required("tasks");
 	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_IS_SCALAR(list))
@@ -201,8 +201,8 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_begin(&call, "taskq_submit_tasks()");
 	call.lines_later = true;
-	tq_list_keys_read(list, &keys);
-	tq_list_keys_lock(&call, &keys);
+	tq_submission_keys_read(list, &keys);
+	tq_submission_keys_lock(&call, &keys);
 	call.many = true;
 	it = JsonbIteratorInit(&list->root);
 	token = JsonbIteratorNext(&it, &entry, false);
@@ -223,12 +223,12 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_submission_read(inner, &sub, "default");
 		tq_submission_resolve(inner, &sub);
 		if (sub.reference != NULL)
-			tq_call_snapshot();
+			tq_snapshot_renew();
 		isnull = keys.all[place++].deleted ||
 				 !submit_one(&call, &sub,
 							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
 		value = Int64GetDatum(task_id);
-		tq_rows_add(result, &value, &isnull);
+		tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
@@ -264,10 +264,10 @@ submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 				if (TQ_STATE_IS_LIVE(holder.state))
 				{
 					/* it may have moved since: look with new eyes */
-					tq_call_snapshot();
+					tq_snapshot_renew();
 					if (change_holder(call, sub, payload, &holder))
 						return true;
-					tq_call_snapshot();
+					tq_snapshot_renew();
 					continue;
 				}
 				break;
@@ -350,7 +350,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			refuse_late(sub);
 			if (!tq_state_remove(call, sub->queue, &task))
 				elog(ERROR, "could not take back a task just inserted");
-			tq_metrics_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
+			tq_metric_note_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
 			return false;
 		}
 	}

@@ -70,7 +70,7 @@ taskq_update_task(PG_FUNCTION_ARGS)
 		TqQueue    *queue;
 		TimestampTz due_at;
 
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		tq_manage_find(&call, task_id, &task);
 		if (!TQ_STATE_IS_LIVE(task.f.state) ||
 			task.f.state == TQ_STATE_RUNNING)

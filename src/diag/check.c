@@ -121,7 +121,7 @@ taskq_check(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	int            level;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
 
@@ -155,7 +155,7 @@ check_all(ReturnSetInfo *result)
 	tq_check_registry(result);
 	tq_check_numbers(result);
 	tq_check_reserved(result);
-	if (tq_duty_wanted())
+	if (tq_activation_allows_duties())
 	{
 		tq_check_slots(result);
 		tq_check_bound(result);
@@ -257,8 +257,8 @@ check_overdue(ReturnSetInfo *result)
 	rows = find_problems(&stmt_overdue, args, &found);
 	for (int i = 0; rows > 0 && i < ASK_TRIES; i++)
 	{
-		tq_registry_ask(TQ_ASK_WORKERS | TQ_ASK_DEADLINES);
-		tq_station_wake();
+		tq_running_ask_duty(TQ_ASK_WORKERS | TQ_ASK_DEADLINES);
+		tq_worker_directory_wake();
 		tq_check_pause(ASK_PAUSE);
 		rows = find_problems(&stmt_overdue, args, &found);
 	}

@@ -131,7 +131,7 @@ tq_check_registry(ReturnSetInfo *result)
 	uint64 rows;
 	TqSpi  spi;
 
-	if (!tq_registry_complete())
+	if (!tq_running_complete())
 		return;
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
@@ -166,7 +166,7 @@ suspicion(int64 task_id)
 {
 	Datum       arg = Int64GetDatum(task_id);
 	TqRunning   running;
-	bool        has_entry = tq_registry_find(task_id, &running);
+	bool        has_entry = tq_running_find(task_id, &running);
 	const char *problem = NULL;
 	TqSpi       spi;
 
@@ -186,7 +186,7 @@ suspicion(int64 task_id)
 			problem = "registry knows a later end of a running task";
 	}
 	tq_spi_leave(&spi);
-	return tq_registry_complete() ? problem : NULL;
+	return tq_running_complete() ? problem : NULL;
 }
 
 /*
@@ -354,7 +354,7 @@ tq_check_slots(ReturnSetInfo *result)
 				ids[kept++] = ids[i];
 		}
 		rows = lacking = kept;
-		if (lacking == 0 || tq_slot_count() >= tq_guc_max_workers ||
+		if (lacking == 0 || tq_heartbeat_count() >= tq_guc_max_workers ||
 			!let_worker_look())
 			return;
 	}
@@ -370,10 +370,10 @@ tq_check_slots(ReturnSetInfo *result)
 static bool
 let_worker_look(void)
 {
-	if (!tq_station_worker(MyDatabaseId, NULL))
+	if (!tq_worker_directory_worker(MyDatabaseId, NULL))
 		return false;
-	tq_registry_ask(TQ_ASK_WORKERS);
-	tq_station_wake();
+	tq_running_ask_duty(TQ_ASK_WORKERS);
+	tq_worker_directory_wake();
 	tq_check_pause(PAUSE);
 	return true;
 }
@@ -387,7 +387,7 @@ lacks_slot(int32 worker_id)
 	bool  lacks;
 	TqSpi spi;
 
-	if (tq_slot_find(worker_id, &last_seen))
+	if (tq_heartbeat_find(worker_id, &last_seen))
 		return false;
 	tq_spi_enter(&spi);
 	lacks = tq_spi_look(&stmt_is_active, &arg, NULL, 1) > 0;
@@ -434,7 +434,7 @@ read_gone(int32 **ids)
 	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		if (tq_bind_gone(tq_spi_int8(i, 2, 0), tq_spi_int8(i, 3, 0)))
+		if (tq_session_end_has_ended(tq_spi_int8(i, 2, 0), tq_spi_int8(i, 3, 0)))
 			(*ids)[count++] = tq_spi_int4(i, 1, 0);
 	}
 	tq_spi_leave(&spi);

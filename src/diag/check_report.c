@@ -29,11 +29,11 @@ tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
 
 	initStringInfo(&detail);
 	va_start(args, format);
-	tq_text_add(&detail, format, args);
+	tq_str_append(&detail, format, args);
 	va_end(args);
 	values[0] = CStringGetTextDatum(problem);
 	values[1] = CStringGetTextDatum(detail.data);
-	tq_rows_add(result, values, nulls);
+	tq_srf_add(result, values, nulls);
 	pfree(detail.data);
 }
 

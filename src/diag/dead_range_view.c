@@ -29,14 +29,14 @@ PG_FUNCTION_INFO_V1(taskq_debug_range_priorities);
 Datum
 taskq_range_numbers(PG_FUNCTION_ARGS)
 {
-	TqRangeNumbers numbers;
+	TqDeadRangeNumbers numbers;
 	TupleDesc      desc;
 	Datum          values[8];
 	bool           nulls[8];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	memset(nulls, !tq_range_numbers(&numbers), sizeof(nulls));
+	memset(nulls, !tq_dead_range_numbers(&numbers), sizeof(nulls));
 	values[0] = Int64GetDatum(numbers.entries);
 	values[1] = Int64GetDatum(numbers.ranges);
 	values[2] = Int64GetDatum(numbers.learned);
@@ -53,7 +53,7 @@ taskq_range_numbers(PG_FUNCTION_ARGS)
 Datum
 taskq_debug_range_moment(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) tq_range_moment());
+	PG_RETURN_INT64((int64) tq_dead_range_moment());
 }
 
 Datum
@@ -62,21 +62,21 @@ taskq_debug_range_learn(PG_FUNCTION_ARGS)
 	TqPosition lo = {PG_GETARG_TIMESTAMPTZ(2), PG_GETARG_INT64(3)};
 	TqPosition hi = {PG_GETARG_TIMESTAMPTZ(4), PG_GETARG_INT64(5)};
 
-	tq_range_learn(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), lo, hi,
-				   (TqRangeMoment) PG_GETARG_INT64(6));
+	tq_dead_range_learn(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), lo, hi,
+				   (TqDeadRangeMoment) PG_GETARG_INT64(6));
 	PG_RETURN_VOID();
 }
 
 Datum
 taskq_debug_range_lower(PG_FUNCTION_ARGS)
 {
-	TqPlace place = {0};
+	TqLanePosition place = {0};
 
 	place.lane_id = PG_GETARG_INT64(0);
 	place.priority = (int16) PG_GETARG_INT32(1);
 	place.available_at = PG_GETARG_TIMESTAMPTZ(2);
 	place.task_id = PG_GETARG_INT64(3);
-	tq_range_lower(&place, 1);
+	tq_dead_range_lower(&place, 1);
 	PG_RETURN_VOID();
 }
 
@@ -84,12 +84,12 @@ Datum
 taskq_debug_range_read(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqRange        ranges[TQ_RANGES];
+	TqDeadRange        ranges[TQ_RANGES];
 	int            count;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	count =
-		tq_range_read(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), ranges);
+		tq_dead_range_read(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), ranges);
 	for (int i = 0; i < count; i++)
 	{
 		Datum values[4];
@@ -99,7 +99,7 @@ taskq_debug_range_read(PG_FUNCTION_ARGS)
 		values[1] = Int64GetDatum(ranges[i].lo.task_id);
 		values[2] = TimestampTzGetDatum(ranges[i].hi.at);
 		values[3] = Int64GetDatum(ranges[i].hi.task_id);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -109,9 +109,9 @@ taskq_debug_range_learn_priorities(PG_FUNCTION_ARGS)
 {
 	ArrayType *list = PG_GETARG_ARRAYTYPE_P(1);
 
-	tq_range_learn_priorities(PG_GETARG_INT64(0), (int16 *) ARR_DATA_PTR(list),
+	tq_dead_range_learn_priorities(PG_GETARG_INT64(0), (int16 *) ARR_DATA_PTR(list),
 							  ArrayGetNItems(ARR_NDIM(list), ARR_DIMS(list)),
-							  (TqRangeMoment) PG_GETARG_INT64(2));
+							  (TqDeadRangeMoment) PG_GETARG_INT64(2));
 	PG_RETURN_VOID();
 }
 
@@ -122,7 +122,7 @@ taskq_debug_range_priorities(PG_FUNCTION_ARGS)
 	Datum values[TQ_RANGE_PRIORITIES];
 	int   count;
 
-	if (!tq_range_priorities(PG_GETARG_INT64(0), priorities, &count))
+	if (!tq_dead_range_priorities(PG_GETARG_INT64(0), priorities, &count))
 		PG_RETURN_NULL();
 	for (int i = 0; i < count; i++)
 		values[i] = Int16GetDatum(priorities[i]);

@@ -213,7 +213,7 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 	TqQueue *queue;
 	int      rights;
 
-	queue = tq_row_find_any(&e->call, task_id, task)
+	queue = tq_archive_find_any(&e->call, task_id, task)
 				? tq_queue_by_id(task->f.queue_id)
 				: NULL;
 	if (queue == NULL)
@@ -588,7 +588,7 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 	TimestampTz deadline = TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND);
 
 	appendStringInfoString(text, "is pending: ");
-	if (tq_row_is_busy(&e->call, task))
+	if (tq_tuple_lock_is_taken(&e->call, task))
 	{
 		tq_explain_because(TQ_WHY_BUSY);
 		appendStringInfoString(
@@ -732,7 +732,7 @@ read_holder(const TqTask *task, Holder *holder)
 		holder->bound = tq_spi_bool(0, 4);
 	}
 	tq_spi_leave(&spi);
-	holder->seen = tq_sign_silence(task->f.worker_id, &holder->silent);
+	holder->seen = tq_liveness_silence(task->f.worker_id, &holder->silent);
 }
 
 static void

@@ -169,7 +169,7 @@ say_queue_limit(TqExplain *e, const TqQueue *queue)
 
 	if (max == 0)
 		return false;
-	known = tq_counter_used(TQ_OWNER_QUEUE, queue->queue_id, &used);
+	known = tq_reservation_count(TQ_OWNER_QUEUE, queue->queue_id, &used);
 	if (known)
 		used -= tq_xact_stopped_of(TQ_OWNER_QUEUE, queue->queue_id);
 	if (known && used < max)
@@ -204,7 +204,7 @@ say_rate_limit(TqExplain *e, const TqQueue *queue)
 
 	if (rate->count == 0 || RecoveryInProgress())
 		return false;
-	wait = tq_counter_next(queue->queue_id, rate);
+	wait = tq_rate_bucket_next(queue->queue_id, rate);
 	if (wait == 0)
 		return false;
 	tq_explain_because(TQ_WHY_RATE_LIMIT);
@@ -235,7 +235,7 @@ tq_explain_worker_used(int32 worker_id, int max, bool walk, int64 *used)
 
 	if (!tq_shmem_ready())
 		return false;
-	if (tq_counter_used(TQ_OWNER_WORKER, worker_id, used))
+	if (tq_reservation_count(TQ_OWNER_WORKER, worker_id, used))
 	{
 		*used -= tq_xact_stopped_of(TQ_OWNER_WORKER, worker_id);
 		return true;
@@ -244,7 +244,7 @@ tq_explain_worker_used(int32 worker_id, int max, bool walk, int64 *used)
 		return false;
 	max = Min(max, LOOK_ROWS);
 	found = palloc(sizeof(TqRunning) * max);
-	*used = tq_registry_of_workers(&worker_id, 1, found, max);
+	*used = tq_running_of_workers(&worker_id, 1, found, max);
 	pfree(found);
 	return true;
 }

@@ -115,7 +115,7 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	StaticAssertStmt(lengthof(names) == TQ_WHY_LAST + 1,
 					 "every reason has a name");
 	for (int i = 0; i <= TQ_WHY_LAST; i++)
@@ -125,7 +125,7 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 
 		values[0] = nulls[0] ? (Datum) 0 : CStringGetTextDatum(names[i]);
 		values[1] = Int64GetDatum(given[i]);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -211,7 +211,7 @@ tq_explain_upkeep(TqExplain *e, const char *before)
 						 before);
 		return true;
 	}
-	if (!tq_duty_wanted())
+	if (!tq_activation_allows_duties())
 	{
 		tq_explain_because(TQ_WHY_NOT_ACTIVATED);
 		appendStringInfo(text,
@@ -220,18 +220,18 @@ tq_explain_upkeep(TqExplain *e, const char *before)
 						 before);
 		return true;
 	}
-	if (tq_station_worker(MyDatabaseId, NULL))
+	if (tq_worker_directory_worker(MyDatabaseId, NULL))
 		return false;
 	tq_explain_because(TQ_WHY_NO_BACKGROUND_WORKER);
 	appendStringInfo(text,
 					 "%sthe background worker of this database does not run; ",
 					 before);
-	if (tq_station_lacks_slot())
+	if (tq_worker_directory_lacks_slot())
 		appendStringInfo(text,
 						 "increase max_worker_processes, now %d, and restart"
 						 " the server.",
 						 max_worker_processes);
-	else if (tq_station_lacks_room())
+	else if (tq_worker_directory_lacks_room())
 		appendStringInfo(text,
 						 "increase taskq.max_databases, now %d, and restart"
 						 " the server.",

@@ -160,7 +160,7 @@ read_workers(const Datum *args, int *count)
 	{
 		Candidate *worker = &workers[i];
 
-		(void) tq_sign_silence(worker->worker_id, &worker->silent);
+		(void) tq_liveness_silence(worker->worker_id, &worker->silent);
 		worker->stale = worker->silent >=
 						(int64) tq_guc_stale_threshold * 1000;
 		worker->full =

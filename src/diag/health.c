@@ -103,7 +103,7 @@ taskq_health(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (!tq_role_is_monitor())
 		tq_role_require_all(TQ_RIGHT_MANAGE);
 	for (int i = 0; i < lengthof(checks); i++)
@@ -118,7 +118,7 @@ taskq_health(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(checks[i].name);
 		values[1] = BoolGetDatum(health.ok);
 		values[2] = CStringGetTextDatum(health.detail.data);
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -128,7 +128,7 @@ static void
 look(TqHealth *health, Check check)
 {
 	Look       what = {health, check};
-	ErrorData *error = tq_guard(look_at, &what);
+	ErrorData *error = tq_subxact_run(look_at, &what);
 
 	if (error == NULL)
 		return;
@@ -152,7 +152,7 @@ look_at(void *arg)
 	health->standby = RecoveryInProgress();
 	health->wall = tq_clock_wall();
 	health->now = tq_clock_dispatch();
-	health->copy = !tq_duty_wanted();
+	health->copy = !tq_activation_allows_duties();
 	what->check(health);
 }
 
@@ -182,7 +182,7 @@ check_activated(TqHealth *health)
 static void
 check_worker(TqHealth *health)
 {
-	TqStationView view;
+	TqWorkerView view;
 
 	if (health->standby)
 	{
@@ -191,7 +191,7 @@ check_worker(TqHealth *health)
 			"This server is a standby: its background worker comes with the promotion.");
 		return;
 	}
-	(void) tq_station_look(MyDatabaseId, &view);
+	(void) tq_worker_directory_look(MyDatabaseId, &view);
 	if (view.pid != 0 && health->now - view.turn_at <= TURN_LATE)
 		tq_health_say(health,
 					  "Process %d is there; its last turn began %s ago.",
@@ -228,7 +228,7 @@ check_launcher(TqHealth *health)
 		tq_health_say(
 			health,
 			"This server is a standby: the launcher comes with the promotion.");
-	else if (tq_station_has_launcher())
+	else if (tq_worker_directory_has_launcher())
 		tq_health_say(health,
 					  "It is there, to start a worker in each database.");
 	else if (!tq_shmem_ready())
@@ -245,7 +245,7 @@ check_launcher(TqHealth *health)
 static void
 check_process_slots(TqHealth *health)
 {
-	if (tq_station_lacks_slot())
+	if (tq_worker_directory_lacks_slot())
 		tq_health_fail(
 			health,
 			"No background worker slot was free for some database: increase max_worker_processes, now %d.",
@@ -260,20 +260,20 @@ check_process_slots(TqHealth *health)
 static void
 check_databases(TqHealth *health)
 {
-	if (tq_station_lacks_room())
+	if (tq_worker_directory_lacks_room())
 		tq_health_fail(
 			health,
 			"More databases have the extension than may have a background worker: increase taskq.max_databases, now %d.",
 			tq_guc_max_databases);
 	else
 		tq_health_say(health, "%d of taskq.max_databases, %d, have a worker.",
-					  tq_station_places(), tq_guc_max_databases);
+					  tq_worker_directory_places(), tq_guc_max_databases);
 }
 
 static void
 check_worker_slots(TqHealth *health)
 {
-	room(health, "taskq.max_workers", tq_slot_count(), tq_guc_max_workers,
+	room(health, "taskq.max_workers", tq_heartbeat_count(), tq_guc_max_workers,
 		 "further workers cannot register (53400)");
 }
 
@@ -289,7 +289,7 @@ static void
 check_running_tasks(TqHealth *health)
 {
 	room(
-		health, "taskq.max_running_tracked", tq_registry_count_all(),
+		health, "taskq.max_running_tracked", tq_running_count_all(),
 		tq_guc_max_running_tracked,
 		"the ends of leases are found by reading taskq.task from end to end, again and again");
 }

@@ -159,12 +159,12 @@ tq_health_leases(TqHealth *health)
 
 	if (duties_are_elsewhere(health))
 		return;
-	if (tq_registry_complete())
+	if (tq_running_complete())
 	{
 		TqRunning  *found = palloc(sizeof(TqRunning) * MAX_COUNTED);
 		TimestampTz next;
 
-		count = tq_registry_due(before, 0, found, MAX_COUNTED, &next);
+		count = tq_running_due(before, 0, found, MAX_COUNTED, &next);
 		for (int i = 0; i < count; i++)
 			oldest = Min(oldest, found[i].due_at);
 	}
@@ -260,7 +260,7 @@ tq_health_silent_workers(TqHealth *health)
 	int64      threshold = (int64) tq_guc_dead_threshold * 1000 + slack;
 	int64      now = tq_clock_monotonic();
 	Datum      arg = TimestampTzGetDatum(health->wall - slack);
-	TqSlot    *slots;
+	TqHeartbeat    *slots;
 	TqRunning *held;
 	int32     *ended;
 	int        count;
@@ -275,8 +275,8 @@ tq_health_silent_workers(TqHealth *health)
 		tq_health_say(health, "Without preloading this is not known.");
 		return;
 	}
-	slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
-	count = tq_slot_list(slots, tq_guc_max_workers);
+	slots = palloc(sizeof(TqHeartbeat) * tq_guc_max_workers);
+	count = tq_heartbeat_list(slots, tq_guc_max_workers);
 	for (int i = 0; i < count; i++)
 		silent += now - slots[i].last_seen > threshold ? 1 : 0;
 	tq_spi_enter(&spi);
@@ -287,7 +287,7 @@ tq_health_silent_workers(TqHealth *health)
 	tq_spi_leave(&spi);
 	held = palloc(sizeof(TqRunning) * MAX_COUNTED);
 	count = rows > 0
-				? tq_registry_of_workers(ended, (int) rows, held, MAX_COUNTED)
+				? tq_running_of_workers(ended, (int) rows, held, MAX_COUNTED)
 				: 0;
 	if (silent > 0)
 		tq_health_fail(

@@ -27,7 +27,7 @@ tq_health_say(TqHealth *health, const char *format, ...)
 	if (text->len > 0)
 		appendStringInfoChar(text, ' ');
 	va_start(args, format);
-	tq_text_add(text, format, args);
+	tq_str_append(text, format, args);
 	va_end(args);
 }
 

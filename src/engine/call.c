@@ -42,9 +42,9 @@ tq_call_begin(TqCall *call, const char *function)
 	tq_table_begin(&call->task, tq_catalog()->task, call->context);
 	tq_queue_refresh();
 	CommandCounterIncrement();
-	call->moment = tq_range_moment();
-	call->ring_moment = tq_ring_moment();
-	tq_call_push();
+	call->moment = tq_dead_range_moment();
+	call->ring_moment = tq_claim_ring_moment();
+	tq_snapshot_push();
 }
 
 /* Begin an SQL call that only looks, also on a standby. */
@@ -58,17 +58,17 @@ tq_call_begin_look(TqCall *call)
 		tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	tq_queue_refresh();
 	CommandCounterIncrement();
-	tq_call_push();
+	tq_snapshot_push();
 }
 
 /* The same for a call that may learn what is dead. */
 void
 tq_call_renew(TqCall *call)
 {
-	TqRangeMoment moment = tq_range_moment();
-	uint64        ring_moment = tq_ring_moment();
+	TqDeadRangeMoment moment = tq_dead_range_moment();
+	uint64        ring_moment = tq_claim_ring_moment();
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	call->moment = moment;
 	call->ring_moment = ring_moment;
 }

@@ -44,7 +44,7 @@ static Datum all_tasks_asked(int32 worker_id);
  * only when shared memory, where it is, says that there may be one.
  */
 Datum
-tq_asked_tasks(int32 worker_id)
+tq_cancel_request_tasks(int32 worker_id)
 {
 	TqRunning *running;
 	Datum     *ids;
@@ -56,11 +56,11 @@ tq_asked_tasks(int32 worker_id)
 
 	if (!tq_shmem_ready())
 		return all_tasks_asked(worker_id);
-	if (!tq_slot_asked(worker_id, false))
+	if (!tq_heartbeat_asked_to_stop(worker_id, false))
 		return PointerGetDatum(result);
-	tq_slot_asked(worker_id, true);
+	tq_heartbeat_asked_to_stop(worker_id, true);
 	running = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-	count = tq_registry_of_workers(&worker_id, 1, running, TQ_MAX_CLAIM);
+	count = tq_running_of_workers(&worker_id, 1, running, TQ_MAX_CLAIM);
 	ids = palloc(sizeof(Datum) * (count + 1));
 	for (int i = 0; i < count; i++)
 		ids[i] = Int64GetDatum(running[i].task_id);
@@ -74,8 +74,8 @@ tq_asked_tasks(int32 worker_id)
 	for (uint64 i = 0; i < rows; i++)
 		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
 	tq_spi_leave(&spi);
-	if (rows > 0 || !tq_registry_complete())
-		tq_slot_ask(worker_id); /* told again until they have stopped */
+	if (rows > 0 || !tq_running_complete())
+		tq_heartbeat_ask_to_stop(worker_id); /* told again until they have stopped */
 	if (rows > 0)
 		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
 								 TYPALIGN_DOUBLE);

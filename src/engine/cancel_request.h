@@ -9,6 +9,6 @@
 
 #include "base/compat.h"
 
-extern Datum tq_asked_tasks(int32 worker_id);
+extern Datum tq_cancel_request_tasks(int32 worker_id);
 
 #endif /* TQ_CANCEL_REQUEST_H */

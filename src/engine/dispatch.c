@@ -68,14 +68,14 @@ typedef struct Cursor
 	bool       has_head; /* it does stand there */
 	bool       popped;   /* some were taken out of the ring */
 	bool       in_ring;  /* in the ring, and not in scan */
-	TqScan    *scan;     /* NULL: not looked at */
+	TqLaneScan    *scan;     /* NULL: not looked at */
 } Cursor;
 
 typedef struct Walk
 {
 	TqCall           *call;
 	const TqDispatch *dispatch;
-	TqScanWay         way;
+	TqLaneScanDirection         way;
 	Cursor           *cursors;
 	int               cursor_count;
 	binaryheap       *merge; /* of the cursors at one priority */
@@ -86,7 +86,7 @@ typedef struct Walk
 	bool              lost_race;
 	TransactionId     writer; /* of a row that was passed */
 	bool              saw_deadline;
-	TqReserve         reserved; /* anything but DONE ends the walk */
+	TqReservation         reserved; /* anything but DONE ends the walk */
 	TqPeek           *peek;     /* nothing is taken */
 } Walk;
 
@@ -128,7 +128,7 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 	Walk walk;
 
 	dispatch->unknown = dispatch->full = false;
-	tq_pulse_beat();
+	tq_claim_activity_note();
 	walk_begin(&walk, call, dispatch);
 	walk.way.learns = call->moment != 0 && !IsolationUsesXactSnapshot();
 	walk.uses_rings = walk.way.learns && !walk.way.own &&
@@ -145,8 +145,8 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 	walk_end(&walk);
 	if (walk.saw_deadline)
 	{
-		tq_registry_ask(TQ_ASK_DEADLINES);
-		tq_station_wake();
+		tq_running_ask_duty(TQ_ASK_DEADLINES);
+		tq_worker_directory_wake();
 	}
 	*claimed = walk.claimed;
 	dispatch->unknown = walk.reserved == TQ_RESERVE_UNKNOWN;
@@ -162,7 +162,7 @@ const char *
 tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 				 const TqWorker *worker, int64 lease)
 {
-	TqReserve reserved = TQ_RESERVE_UNKNOWN;
+	TqReservation reserved = TQ_RESERVE_UNKNOWN;
 
 	if (worker->draining)
 		return "its worker is drained";
@@ -276,7 +276,7 @@ walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch)
 	memset(walk, 0, sizeof(*walk));
 	walk->call = call;
 	walk->dispatch = dispatch;
-	tq_scan_prepare(
+	tq_lane_scan_prepare(
 		&walk->way, call,
 		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock));
 	walk->way.now = tq_clock_dispatch();
@@ -344,13 +344,13 @@ earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest)
 {
 	bool found = false;
 
-	cursor->scan = tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
-	while (!found && tq_scan_next(cursor->scan))
+	cursor->scan = tq_lane_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	while (!found && tq_lane_scan_next(cursor->scan))
 	{
 		*earliest = head_row(cursor);
 		found = earliest->queue_id == walk->dispatch->queue->queue_id;
 	}
-	tq_scan_close(cursor->scan);
+	tq_lane_scan_close(cursor->scan);
 	return found;
 }
 
@@ -372,7 +372,7 @@ first_priority(Walk *walk, Cursor *cursor)
 {
 	cursor->finished = false;
 	cursor->next = 0;
-	if (!tq_scan_priorities(&walk->way, cursor->lane_id, cursor->priorities,
+	if (!tq_lane_scan_priorities(&walk->way, cursor->lane_id, cursor->priorities,
 							&cursor->count))
 		cursor->count = -1;
 	next_priority(walk, cursor);
@@ -387,7 +387,7 @@ next_priority(Walk *walk, Cursor *cursor)
 	do
 	{
 		if (cursor->count < 0)
-			cursor->finished = !tq_scan_seek(&walk->way, cursor->lane_id,
+			cursor->finished = !tq_lane_scan_seek(&walk->way, cursor->lane_id,
 											 cursor->next++ > 0,
 											 &cursor->priority);
 		else if (cursor->next < cursor->count)
@@ -395,7 +395,7 @@ next_priority(Walk *walk, Cursor *cursor)
 		else
 			cursor->finished = true;
 	} while (!cursor->finished &&
-			 !tq_scan_bound(&walk->way, cursor->lane_id, cursor->priority,
+			 !tq_lane_scan_bound(&walk->way, cursor->lane_id, cursor->priority,
 							&cursor->bound));
 }
 
@@ -444,7 +444,7 @@ walk_priority(Walk *walk, int16 priority)
 		{
 			if (walk->uses_rings && !wants_more(walk))
 				leave_candidates(walk, cursor);
-			tq_scan_close(cursor->scan);
+			tq_lane_scan_close(cursor->scan);
 		}
 		if (wants_more(walk))
 			next_priority(walk, cursor);
@@ -464,11 +464,11 @@ walk_in_order(Walk *walk)
 		if (cursor->in_ring)
 			try_candidate(walk, cursor);
 		else if (is_claimed(walk, cursor,
-							tq_scan_position(cursor->scan).task_id) ||
-				 is_being_taken(walk, tq_scan_slot(cursor->scan)) ||
-				 (read_row(walk, tq_scan_slot(cursor->scan), &task) &&
+							tq_lane_scan_position(cursor->scan).task_id) ||
+				 is_being_taken(walk, tq_lane_scan_slot(cursor->scan)) ||
+				 (read_row(walk, tq_lane_scan_slot(cursor->scan), &task) &&
 				  take(walk, &task)))
-			tq_scan_pass(cursor->scan);
+			tq_lane_scan_pass(cursor->scan);
 	}
 }
 
@@ -494,7 +494,7 @@ is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
 static bool
 is_being_taken(Walk *walk, TupleTableSlot *slot)
 {
-	if (walk->peek != NULL || !tq_row_is_written(slot, &walk->writer))
+	if (walk->peek != NULL || !tq_tuple_lock_is_writing(slot, &walk->writer))
 		return false;
 	walk->lost_race = true;
 	return true;
@@ -511,24 +511,24 @@ try_candidate(Walk *walk, Cursor *cursor)
 	cursor->in_ring = false;
 	cursor->popped = true;
 	TQ_DEBUG_POINT("ring_before_pop");
-	if (!tq_ring_pop(cursor->lane_id, cursor->priority, &candidate, &moment))
+	if (!tq_claim_ring_pop(cursor->lane_id, cursor->priority, &candidate, &moment))
 		return;
 	/* left once more by somebody who knows the index alone */
 	if (is_claimed(walk, cursor, candidate.position.task_id))
 		return;
 	if (walk->slot == NULL)
 		walk->slot = table_slot_create(walk->call->task.rel, NULL);
-	if (!tq_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
+	if (!tq_lane_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
 					   &candidate, walk->slot))
 	{
 		/* who left it may have seen what this snapshot does not */
 		if (moment > walk->call->ring_moment)
-			tq_ring_empty(cursor->lane_id, cursor->priority);
+			tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 		return;
 	}
 	/* what others could take must not be behind them */
 	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
-		tq_ring_empty(cursor->lane_id, cursor->priority);
+		tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 }
 
 /* What comes next is left for other claims. */
@@ -540,11 +540,11 @@ leave_candidates(Walk *walk, Cursor *cursor)
 
 	if (walk->reserved != TQ_RESERVE_DONE)
 		return;
-	count = tq_ring_wanted(cursor->lane_id, cursor->priority);
+	count = tq_claim_ring_wanted(cursor->lane_id, cursor->priority);
 	if (count > 0)
-		count = tq_scan_ahead(cursor->scan, candidates, count);
+		count = tq_lane_scan_ahead(cursor->scan, candidates, count);
 	if (count > 0)
-		tq_ring_fill(cursor->lane_id, cursor->priority, candidates, count,
+		tq_claim_ring_fill(cursor->lane_id, cursor->priority, candidates, count,
 					 walk->call->ring_moment);
 }
 
@@ -575,7 +575,7 @@ walk_random(Walk *walk)
 				place =
 					(int) pg_prng_uint64_range(&pg_global_prng_state, 0, seen);
 			if (place >= RANDOM_WINDOW ||
-				!read_row(walk, tq_scan_slot(cursor->scan), &task))
+				!read_row(walk, tq_lane_scan_slot(cursor->scan), &task))
 				continue;
 			window[place] = task;
 			count = Max(count, place + 1);
@@ -634,15 +634,15 @@ find_head(Walk *walk, Cursor *cursor)
 	{
 		cursor->in_ring =
 			walk->uses_rings &&
-			tq_ring_look(cursor->lane_id, cursor->priority, &cursor->bound);
+			tq_claim_ring_look(cursor->lane_id, cursor->priority, &cursor->bound);
 		if (cursor->in_ring)
 			return cursor->has_head = true;
 		cursor->scan =
-			tq_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+			tq_lane_scan_open(&walk->way, cursor->lane_id, cursor->priority);
 	}
-	cursor->has_head = tq_scan_next(cursor->scan);
+	cursor->has_head = tq_lane_scan_next(cursor->scan);
 	if (cursor->has_head)
-		cursor->bound = tq_scan_position(cursor->scan);
+		cursor->bound = tq_lane_scan_position(cursor->scan);
 	return cursor->has_head;
 }
 
@@ -650,7 +650,7 @@ static TqTaskFixed
 head_row(const Cursor *cursor)
 {
 	bool      should_free;
-	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_scan_slot(cursor->scan), false,
+	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_lane_scan_slot(cursor->scan), false,
 											 &should_free);
 
 	return *(TqTaskFixed *) GETSTRUCT(tuple);
@@ -706,13 +706,13 @@ take(Walk *walk, TqTask *task)
 	if (walk->reserved != TQ_RESERVE_DONE)
 		return false;
 	walk->lost_race = true;
-	return tq_row_is_others(walk->call, &task->tid);
+	return tq_tuple_lock_is_lost(walk->call, &task->tid);
 }
 
 static bool
 peek_at(Walk *walk, TqTask *task)
 {
-	if (tq_row_is_busy(walk->call, task))
+	if (tq_tuple_lock_is_taken(walk->call, task))
 		walk->peek->busy++;
 	else
 	{

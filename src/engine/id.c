@@ -164,13 +164,13 @@ tq_id_next_token(int64 task_id, int64 previous)
 		previous = 0;
 	do
 	{
-		start = tq_token_start();
+		start = tq_token_floor_start();
 		if (sequence != settled_sequence || start != settled_start)
 			settle(sequence);
 		if (start == 0)
 			return next_of_share(sequence, previous);
-		token = tq_token_draw(task_id, Max(previous, token_base));
-	} while (start != tq_token_start());
+		token = tq_token_floor_draw(task_id, Max(previous, token_base));
+	} while (start != tq_token_floor_start());
 	if (token > token_bound)
 		raise_tokens(sequence, token);
 	return token;
@@ -218,7 +218,7 @@ read_numbers(Numbers *numbers)
 	numbers->start = tq_spi_int8(0, 6, 0);
 	numbers->timeline_now = (int64) GetWALInsertionTimeLine();
 	numbers->crash_now = tq_spi_int8(0, 7, 1);
-	numbers->start_now = (int64) tq_token_start();
+	numbers->start_now = (int64) tq_token_floor_start();
 }
 
 static bool

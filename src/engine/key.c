@@ -238,7 +238,7 @@ tq_key_lock_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
 	tq_key_lock_names(call, names, named);
 	/* others may have moved these tasks while we waited */
 	if (named > 0)
-		tq_call_snapshot();
+		tq_snapshot_renew();
 	pfree(names);
 }
 

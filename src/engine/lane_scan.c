@@ -13,7 +13,7 @@
  *   entry at all: before the first entry, between two, behind the last.
  * - A pending task ends the span before it, unless the caller says that it
  *   was taken or that a transaction in progress is writing it
- *   (tq_scan_pass); the next span begins behind it.  So does an entry that
+ *   (tq_lane_scan_pass); the next span begins behind it.  So does an entry that
  *   is not due.
  * - Spans are told when they end, if something in them is new, and the first
  *   one also while it is walked: then the ranges are read again, since others
@@ -57,12 +57,12 @@
 #define VAIN_PAUSE 1000
 #define SHARE_AFTER 8 /* entries that were passed */
 
-struct TqScan
+struct TqLaneScan
 {
-	TqScanWay      *way;
+	TqLaneScanDirection      *way;
 	int64           lane_id;
 	int16           priority;
-	TqRange         ranges[OWN_RANGES];
+	TqDeadRange         ranges[OWN_RANGES];
 	int             range_count;
 	IndexScanDesc   scan;
 	TupleTableSlot *slot;
@@ -92,41 +92,41 @@ static struct
 	int   pause;
 } in_vain[VAIN_LANES];
 
-static int read_ranges(const TqScanWay *way, int64 lane_id, int16 priority,
-					   TqRange *ranges);
-static int cut_own(int64 lane_id, int16 priority, TqRange *ranges, int count);
-static TqPosition near_end(const TqScanWay *way);
-static TqPosition far_end(const TqScanWay *way);
-static TqRange   *range_at(TqRange *ranges, int count, TqPosition position);
-static TqPosition edge_of(const TqScanWay *way, const TqRange *range);
-static bool       ahead(const TqScanWay *way, TqPosition a, TqPosition b);
+static int read_ranges(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
+					   TqDeadRange *ranges);
+static int cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count);
+static TqPosition near_end(const TqLaneScanDirection *way);
+static TqPosition far_end(const TqLaneScanDirection *way);
+static TqDeadRange   *range_at(TqDeadRange *ranges, int count, TqPosition position);
+static TqPosition edge_of(const TqLaneScanDirection *way, const TqDeadRange *range);
+static bool       ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b);
 static TqPosition step(TqPosition position, bool down);
-static TqScan    *make_scan(TqScanWay *way, int64 lane_id, int16 priority);
-static void       start_behind(TqScan *scan, TqPosition position);
-static bool       next_entry(TqScan *scan);
-static bool       jump(TqScan *scan);
-static bool       is_pending(const TqScan *scan);
-static bool       spent(TqScanWay *way);
-static void       pass(TqScan *scan);
-static void       reach(TqScan *scan, TqPosition position);
-static void       reach_end(TqScan *scan);
-static void       leave(TqScan *scan);
-static void       tell_span(TqScan *scan);
-static void       share(TqScan *scan);
-static void       tell(TqScan *scan, TqPosition from, TqPosition to);
-static TqPosition below_next(TqScan *scan);
+static TqLaneScan    *make_scan(TqLaneScanDirection *way, int64 lane_id, int16 priority);
+static void       start_behind(TqLaneScan *scan, TqPosition position);
+static bool       next_entry(TqLaneScan *scan);
+static bool       jump(TqLaneScan *scan);
+static bool       is_pending(const TqLaneScan *scan);
+static bool       spent(TqLaneScanDirection *way);
+static void       pass(TqLaneScan *scan);
+static void       reach(TqLaneScan *scan, TqPosition position);
+static void       reach_end(TqLaneScan *scan);
+static void       leave(TqLaneScan *scan);
+static void       tell_span(TqLaneScan *scan);
+static void       share(TqLaneScan *scan);
+static void       tell(TqLaneScan *scan, TqPosition from, TqPosition to);
+static TqPosition below_next(TqLaneScan *scan);
 static void       lane_key(ScanKeyData *key, int64 lane_id);
 static TqPosition entry_position(IndexScanDesc scan);
 
 /* A walk that begins now, with the active snapshot. */
 void
-tq_scan_prepare(TqScanWay *way, TqCall *call, Relation index)
+tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index)
 {
 	memset(way, 0, sizeof(*way));
 	way->call = call;
 	way->index = index;
-	way->own = tq_places_offered() > 0;
-	way->jumps = tq_places_offered() <= OWN_MANY;
+	way->own = tq_position_note_offered() > 0;
+	way->jumps = tq_position_note_offered() <= OWN_MANY;
 }
 
 /*
@@ -134,7 +134,7 @@ tq_scan_prepare(TqScanWay *way, TqCall *call, Relation index)
  * not known and are not to be read.
  */
 bool
-tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
+tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id, int16 *priorities,
 				   int *count)
 {
 	int16 priority;
@@ -143,7 +143,7 @@ tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
 	/* those of own tasks are not known to anybody */
 	if (!way->jumps || way->own)
 		return false;
-	if (tq_range_priorities(lane_id, priorities, count))
+	if (tq_dead_range_priorities(lane_id, priorities, count))
 		return true;
 	if (!way->learns)
 		return false;
@@ -153,7 +153,7 @@ tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
 		return false;
 	}
 	*count = 0;
-	while (tq_scan_seek(way, lane_id, *count > 0, &priority))
+	while (tq_lane_scan_seek(way, lane_id, *count > 0, &priority))
 	{
 		if (*count == TQ_RANGE_PRIORITIES)
 		{
@@ -163,7 +163,7 @@ tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
 		}
 		priorities[(*count)++] = priority;
 	}
-	tq_range_learn_priorities(lane_id, priorities, *count, way->call->moment);
+	tq_dead_range_learn_priorities(lane_id, priorities, *count, way->call->moment);
 	return true;
 }
 
@@ -172,7 +172,7 @@ tq_scan_priorities(TqScanWay *way, int64 lane_id, int16 *priorities,
  * index is read, whatever its entries point to.
  */
 bool
-tq_scan_seek(TqScanWay *way, int64 lane_id, bool below, int16 *priority)
+tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below, int16 *priority)
 {
 	ScanKeyData   keys[2];
 	IndexScanDesc scan;
@@ -205,23 +205,23 @@ tq_scan_seek(TqScanWay *way, int64 lane_id, bool below, int16 *priority)
  * could be claimed; false when none at all does.  Reads no index.
  */
 bool
-tq_scan_bound(const TqScanWay *way, int64 lane_id, int16 priority,
+tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
 			  TqPosition *bound)
 {
-	TqRange  ranges[OWN_RANGES];
+	TqDeadRange  ranges[OWN_RANGES];
 	int      count = read_ranges(way, lane_id, priority, ranges);
-	TqRange *first = range_at(ranges, count, near_end(way));
+	TqDeadRange *first = range_at(ranges, count, near_end(way));
 
 	*bound = first != NULL ? edge_of(way, first) : near_end(way);
 	return ahead(way, far_end(way), *bound);
 }
 
 /* Begin to walk; the scan stands before its first entry. */
-TqScan *
-tq_scan_open(TqScanWay *way, int64 lane_id, int16 priority)
+TqLaneScan *
+tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 {
-	TqScan  *scan = make_scan(way, lane_id, priority);
-	TqRange *first;
+	TqLaneScan  *scan = make_scan(way, lane_id, priority);
+	TqDeadRange *first;
 
 	scan->range_count = read_ranges(way, lane_id, priority, scan->ranges);
 	first = range_at(scan->ranges, scan->range_count, near_end(way));
@@ -242,11 +242,11 @@ tq_scan_open(TqScanWay *way, int64 lane_id, int16 priority)
 }
 
 /* Begin to walk over all that a range says is dead. */
-TqScan *
-tq_scan_open_range(TqScanWay *way, int64 lane_id, int16 priority,
-				   const TqRange *range)
+TqLaneScan *
+tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id, int16 priority,
+				   const TqDeadRange *range)
 {
-	TqScan *scan = make_scan(way, lane_id, priority);
+	TqLaneScan *scan = make_scan(way, lane_id, priority);
 
 	Assert(!way->backward && !way->learns);
 	scan->far = range->hi;
@@ -260,7 +260,7 @@ tq_scan_open_range(TqScanWay *way, int64 lane_id, int16 priority,
  * a span, unless it was passed.
  */
 bool
-tq_scan_next(TqScan *scan)
+tq_lane_scan_next(TqLaneScan *scan)
 {
 	if (scan->at_head)
 		leave(scan);
@@ -289,7 +289,7 @@ tq_scan_next(TqScan *scan)
  * somebody tells its place again.
  */
 void
-tq_scan_pass(TqScan *scan)
+tq_lane_scan_pass(TqLaneScan *scan)
 {
 	Assert(scan->at_head);
 	scan->at_head = false;
@@ -301,7 +301,7 @@ tq_scan_pass(TqScan *scan)
  * has left a task.  Only the index is read; the scan cannot go on.
  */
 int
-tq_scan_ahead(TqScan *scan, TqCandidate *candidates, int max)
+tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
 {
 	int count = 0;
 
@@ -328,7 +328,7 @@ tq_scan_ahead(TqScan *scan, TqCandidate *candidates, int max)
  * is not that of a pending task at the candidate's place.
  */
 bool
-tq_scan_fetch(TqScanWay *way, int64 lane_id, int16 priority,
+tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
 			  const TqCandidate *at, TupleTableSlot *slot)
 {
 	Relation             rel = way->call->task.rel;
@@ -360,7 +360,7 @@ tq_scan_fetch(TqScanWay *way, int64 lane_id, int16 priority,
 
 /* End the walk, and tell what was learned. */
 void
-tq_scan_close(TqScan *scan)
+tq_lane_scan_close(TqLaneScan *scan)
 {
 	if (scan->at_head)
 		leave(scan);
@@ -373,28 +373,28 @@ tq_scan_close(TqScan *scan)
 }
 
 TqPosition
-tq_scan_position(const TqScan *scan)
+tq_lane_scan_position(const TqLaneScan *scan)
 {
 	return scan->position;
 }
 
 /* The row of the task at which the scan stands. */
 TupleTableSlot *
-tq_scan_slot(const TqScan *scan)
+tq_lane_scan_slot(const TqLaneScan *scan)
 {
 	return scan->slot;
 }
 
 /* What is dead, as far as this transaction may believe it; sorted. */
 static int
-read_ranges(const TqScanWay *way, int64 lane_id, int16 priority,
-			TqRange *ranges)
+read_ranges(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
+			TqDeadRange *ranges)
 {
 	int count;
 
 	if (!way->jumps)
 		return 0;
-	count = tq_range_read(lane_id, priority, ranges);
+	count = tq_dead_range_read(lane_id, priority, ranges);
 	if (way->own && count > 0)
 		count = cut_own(lane_id, priority, ranges, count);
 	return count;
@@ -402,24 +402,24 @@ read_ranges(const TqScanWay *way, int64 lane_id, int16 priority,
 
 /* Cut out of the ranges where this transaction has put tasks. */
 static int
-cut_own(int64 lane_id, int16 priority, TqRange *ranges, int count)
+cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count)
 {
-	TqRange    cut[OWN_RANGES];
-	TqPlace    first;
-	TqPlace    last;
+	TqDeadRange    cut[OWN_RANGES];
+	TqLanePosition    first;
+	TqLanePosition    last;
 	TqPosition lo;
 	TqPosition hi;
 	int        kept = 0;
 
-	if (!tq_places_least(lane_id, priority, false, &first) ||
-		!tq_places_least(lane_id, priority, true, &last))
+	if (!tq_position_note_first(lane_id, priority, false, &first) ||
+		!tq_position_note_first(lane_id, priority, true, &last))
 		return count;
 	lo = step((TqPosition){first.available_at, first.task_id}, true);
 	hi = step((TqPosition){last.available_at, last.task_id}, false);
 	for (int i = 0; i < count && kept < OWN_RANGES; i++)
 	{
-		TqRange below = ranges[i];
-		TqRange above = ranges[i];
+		TqDeadRange below = ranges[i];
+		TqDeadRange above = ranges[i];
 
 		if (tq_scan_compare(lo, below.hi) < 0)
 			below.hi = lo;
@@ -430,32 +430,32 @@ cut_own(int64 lane_id, int16 priority, TqRange *ranges, int count)
 		if (kept < OWN_RANGES && tq_scan_compare(above.lo, above.hi) <= 0)
 			cut[kept++] = above;
 	}
-	memcpy(ranges, cut, sizeof(TqRange) * kept);
+	memcpy(ranges, cut, sizeof(TqDeadRange) * kept);
 	return kept;
 }
 
 /* The first position to be walked; the clock's, so it is never told. */
 static TqPosition
-near_end(const TqScanWay *way)
+near_end(const TqLaneScanDirection *way)
 {
 	if (way->backward || way->later)
 		return (TqPosition){way->now, PG_INT64_MAX};
-	return TQ_RANGE_BEGIN;
+	return TQ_DEAD_RANGE_BEGIN;
 }
 
 /* The last one; likewise. */
 static TqPosition
-far_end(const TqScanWay *way)
+far_end(const TqLaneScanDirection *way)
 {
 	if (way->backward)
-		return TQ_RANGE_BEGIN;
+		return TQ_DEAD_RANGE_BEGIN;
 	if (way->later)
 		return (TqPosition){DT_NOEND, PG_INT64_MIN};
 	return (TqPosition){way->now, PG_INT64_MAX};
 }
 
-static TqRange *
-range_at(TqRange *ranges, int count, TqPosition position)
+static TqDeadRange *
+range_at(TqDeadRange *ranges, int count, TqPosition position)
 {
 	for (int i = 0; i < count; i++)
 	{
@@ -468,14 +468,14 @@ range_at(TqRange *ranges, int count, TqPosition position)
 
 /* Where a walk comes out of a range. */
 static TqPosition
-edge_of(const TqScanWay *way, const TqRange *range)
+edge_of(const TqLaneScanDirection *way, const TqDeadRange *range)
 {
 	return way->backward ? range->lo : range->hi;
 }
 
 /* Does a walk come to a after b? */
 static bool
-ahead(const TqScanWay *way, TqPosition a, TqPosition b)
+ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b)
 {
 	int order = tq_scan_compare(a, b);
 
@@ -506,10 +506,10 @@ step(TqPosition position, bool down)
 	return position;
 }
 
-static TqScan *
-make_scan(TqScanWay *way, int64 lane_id, int16 priority)
+static TqLaneScan *
+make_scan(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 {
-	TqScan *scan = palloc0(sizeof(TqScan));
+	TqLaneScan *scan = palloc0(sizeof(TqLaneScan));
 
 	scan->way = way;
 	scan->lane_id = lane_id;
@@ -520,9 +520,9 @@ make_scan(TqScanWay *way, int64 lane_id, int16 priority)
 
 /* Set the scan of the index to the first entry behind a position. */
 static void
-start_behind(TqScan *scan, TqPosition position)
+start_behind(TqLaneScan *scan, TqPosition position)
 {
-	TqScanWay     *way = scan->way;
+	TqLaneScanDirection     *way = scan->way;
 	StrategyNumber strategy = way->backward ? BTLessStrategyNumber
 											: BTGreaterStrategyNumber;
 	ScanKeyData    keys[3];
@@ -555,9 +555,9 @@ start_behind(TqScan *scan, TqPosition position)
  * span reaches as far as nothing was found.
  */
 static bool
-next_entry(TqScan *scan)
+next_entry(TqLaneScan *scan)
 {
-	TqScanWay *way = scan->way;
+	TqLaneScanDirection *way = scan->way;
 
 	if (index_getnext_tid(scan->scan, way->backward
 										  ? BackwardScanDirection
@@ -585,9 +585,9 @@ next_entry(TqScan *scan)
 
 /* Jump over the dead range in which the entry is; false if it is in none. */
 static bool
-jump(TqScan *scan)
+jump(TqLaneScan *scan)
 {
-	TqRange *range = range_at(scan->ranges, scan->range_count, scan->position);
+	TqDeadRange *range = range_at(scan->ranges, scan->range_count, scan->position);
 
 	if (range == NULL)
 		return false;
@@ -601,7 +601,7 @@ jump(TqScan *scan)
 }
 
 static bool
-is_pending(const TqScan *scan)
+is_pending(const TqLaneScan *scan)
 {
 	bool      should_free;
 	HeapTuple tuple = ExecFetchSlotHeapTuple(scan->slot, false, &should_free);
@@ -611,7 +611,7 @@ is_pending(const TqScan *scan)
 
 /* Has a bounded walk read as much as it may? */
 static bool
-spent(TqScanWay *way)
+spent(TqLaneScanDirection *way)
 {
 	if (!way->bounded || way->budget-- > 0)
 		return false;
@@ -621,7 +621,7 @@ spent(TqScanWay *way)
 
 /* The entry at which the scan stands leads to nothing. */
 static void
-pass(TqScan *scan)
+pass(TqLaneScan *scan)
 {
 	reach(scan, scan->position);
 	scan->is_news = true;
@@ -631,7 +631,7 @@ pass(TqScan *scan)
 
 /* There is nothing to claim up to this position. */
 static void
-reach(TqScan *scan, TqPosition position)
+reach(TqLaneScan *scan, TqPosition position)
 {
 	/* another entry at the position of a task that was left is no news */
 	if (ahead(scan->way, scan->from, position))
@@ -647,18 +647,18 @@ reach(TqScan *scan, TqPosition position)
 
 /* There is nothing from here on. */
 static void
-reach_end(TqScan *scan)
+reach_end(TqLaneScan *scan)
 {
 	scan->ended = true;
 	if (scan->way->backward)
-		reach(scan, TQ_RANGE_BEGIN);
+		reach(scan, TQ_DEAD_RANGE_BEGIN);
 	else
 		scan->to_end = true;
 }
 
 /* The task at which the scan stands can still be claimed. */
 static void
-leave(TqScan *scan)
+leave(TqLaneScan *scan)
 {
 	bool       down = scan->way->backward;
 	TqPosition limit = step(scan->position, !down);
@@ -681,7 +681,7 @@ leave(TqScan *scan)
  * is told apart: it is over with the next task.
  */
 static void
-tell_span(TqScan *scan)
+tell_span(TqLaneScan *scan)
 {
 	if (!scan->way->learns || scan->told >= TQ_RANGES ||
 		!(scan->to_end || (scan->reaches && scan->is_news)))
@@ -691,7 +691,7 @@ tell_span(TqScan *scan)
 	if (scan->reaches && scan->is_news && !scan->from_entry)
 		tell(scan, scan->from, scan->to);
 	if (scan->to_end)
-		tell(scan, scan->reaches ? scan->to : scan->from, TQ_RANGE_END);
+		tell(scan, scan->reaches ? scan->to : scan->from, TQ_DEAD_RANGE_END);
 	if (scan->above || scan->from_entry)
 		tell(scan, below_next(scan), scan->above ? scan->from : scan->to);
 }
@@ -703,7 +703,7 @@ tell_span(TqScan *scan)
  * behind a dead entry.
  */
 static void
-share(TqScan *scan)
+share(TqLaneScan *scan)
 {
 	TqPosition to = step(scan->to, !scan->way->backward);
 
@@ -717,14 +717,14 @@ share(TqScan *scan)
 }
 
 static void
-tell(TqScan *scan, TqPosition from, TqPosition to)
+tell(TqLaneScan *scan, TqPosition from, TqPosition to)
 {
-	TqRangeMoment moment = scan->way->call->moment;
+	TqDeadRangeMoment moment = scan->way->call->moment;
 
 	if (scan->way->backward)
-		tq_range_learn(scan->lane_id, scan->priority, to, from, moment);
+		tq_dead_range_learn(scan->lane_id, scan->priority, to, from, moment);
 	else
-		tq_range_learn(scan->lane_id, scan->priority, from, to, moment);
+		tq_dead_range_learn(scan->lane_id, scan->priority, from, to, moment);
 }
 
 /*
@@ -732,11 +732,11 @@ tell(TqScan *scan, TqPosition from, TqPosition to)
  * one that is due later.
  */
 static TqPosition
-below_next(TqScan *scan)
+below_next(TqLaneScan *scan)
 {
-	TqScanWay  way = *scan->way;
-	TqScan    *above;
-	TqPosition position = TQ_RANGE_END;
+	TqLaneScanDirection  way = *scan->way;
+	TqLaneScan    *above;
+	TqPosition position = TQ_DEAD_RANGE_END;
 
 	way.backward = false;
 	above = make_scan(&way, scan->lane_id, scan->priority);
@@ -744,7 +744,7 @@ below_next(TqScan *scan)
 	if (index_getnext_tid(above->scan, ForwardScanDirection) != NULL)
 	{
 		position = entry_position(above->scan);
-		position = position.at == DT_NOEND ? TQ_RANGE_END
+		position = position.at == DT_NOEND ? TQ_DEAD_RANGE_END
 										   : step(position, true);
 	}
 	index_endscan(above->scan);

@@ -13,7 +13,7 @@
 #include "store/table.h"
 
 /* What all scans of one walk have in common. */
-typedef struct TqScanWay
+typedef struct TqLaneScanDirection
 {
 	TqCall     *call;
 	Relation    index;    /* the dispatch index */
@@ -23,37 +23,37 @@ typedef struct TqScanWay
 	bool        jumps;    /* over dead ranges */
 	bool        learns;
 	bool        own;     /* this transaction has put tasks somewhere */
-	BlockNumber blocks;  /* of the table, for tq_scan_fetch */
+	BlockNumber blocks;  /* of the table, for tq_lane_scan_fetch */
 	bool        bounded; /* at most so many entries are read: */
 	int         budget;
 	bool        gave_up; /* they were more */
-} TqScanWay;
+} TqLaneScanDirection;
 
-typedef struct TqScan TqScan;
+typedef struct TqLaneScan TqLaneScan;
 
-extern void tq_scan_prepare(TqScanWay *way, TqCall *call, Relation index);
+extern void tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index);
 
 /* the priorities of a lane */
-extern bool tq_scan_priorities(TqScanWay *way, int64 lane_id,
+extern bool tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id,
 							   int16 *priorities, int *count);
-extern bool tq_scan_seek(TqScanWay *way, int64 lane_id, bool below,
+extern bool tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below,
 						 int16 *priority);
 
 /* the entries of one priority */
-extern bool tq_scan_bound(const TqScanWay *way, int64 lane_id, int16 priority,
+extern bool tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
 						  TqPosition *bound);
-extern TqScan *tq_scan_open(TqScanWay *way, int64 lane_id, int16 priority);
-extern TqScan *tq_scan_open_range(TqScanWay *way, int64 lane_id,
-								  int16 priority, const TqRange *range);
-extern bool    tq_scan_next(TqScan *scan);
-extern void    tq_scan_pass(TqScan *scan);
-extern int     tq_scan_ahead(TqScan *scan, TqCandidate *found, int max);
-extern bool    tq_scan_fetch(TqScanWay *way, int64 lane_id, int16 priority,
+extern TqLaneScan *tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority);
+extern TqLaneScan *tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id,
+								  int16 priority, const TqDeadRange *range);
+extern bool    tq_lane_scan_next(TqLaneScan *scan);
+extern void    tq_lane_scan_pass(TqLaneScan *scan);
+extern int     tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *found, int max);
+extern bool    tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
 							 const TqCandidate *at, TupleTableSlot *slot);
-extern void    tq_scan_close(TqScan *scan);
+extern void    tq_lane_scan_close(TqLaneScan *scan);
 
-extern TqPosition      tq_scan_position(const TqScan *scan);
-extern TupleTableSlot *tq_scan_slot(const TqScan *scan);
+extern TqPosition      tq_lane_scan_position(const TqLaneScan *scan);
+extern TupleTableSlot *tq_lane_scan_slot(const TqLaneScan *scan);
 
 static inline int
 tq_scan_compare(TqPosition a, TqPosition b)

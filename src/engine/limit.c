@@ -111,24 +111,24 @@ tq_limit_require(const TqLimit *limit)
  * May another task be claimed, as far as can be told without reserving
  * anything?  Needs no lock.
  */
-TqReserve
+TqReservation
 tq_limit_look(TqLimit *limit)
 {
 	const TqOptions *options = &limit->queue->options;
 	int32            queue_id = limit->queue->queue_id;
-	TqReserve        answer = TQ_RESERVE_DONE;
+	TqReservation        answer = TQ_RESERVE_DONE;
 
 	if (options->max_running > 0)
-		answer = tq_counter_reserve(TQ_OWNER_QUEUE, queue_id,
+		answer = tq_reservation_make(TQ_OWNER_QUEUE, queue_id,
 									options->max_running, NULL);
 	if (answer == TQ_RESERVE_DONE && limit->worker_max > 0)
 	{
-		answer = tq_counter_reserve(TQ_OWNER_WORKER, limit->worker_id,
+		answer = tq_reservation_make(TQ_OWNER_WORKER, limit->worker_id,
 									limit->worker_max, NULL);
 		limit->worker_full = answer == TQ_RESERVE_FULL;
 	}
 	if (answer == TQ_RESERVE_DONE && options->rate.count > 0)
-		answer = tq_counter_take(queue_id, &options->rate, NULL);
+		answer = tq_rate_bucket_take(queue_id, &options->rate, NULL);
 	return answer;
 }
 
@@ -142,11 +142,11 @@ tq_limit_look(TqLimit *limit)
  * so often, and gets no number, which would cost WAL and stand in everybody's
  * snapshot as long as the wait takes.
  */
-TqReserve
+TqReservation
 tq_limit_reserve(TqLimit *limit, int64 task_id)
 {
 	const TqOptions *options = &limit->queue->options;
-	TqReserve        answer = TQ_RESERVE_DONE;
+	TqReservation        answer = TQ_RESERVE_DONE;
 	uint64           queue_epoch = 0;
 	uint64           worker_epoch = 0;
 	TqRunning        claim = {0};
@@ -163,13 +163,13 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	claim.queue_id = limit->queue->queue_id;
 	claim.worker_id = limit->worker_id;
 	if (options->max_running > 0)
-		answer = tq_counter_reserve(
+		answer = tq_reservation_make(
 			TQ_OWNER_QUEUE, claim.queue_id,
 			(int64) options->max_running + limit->queue_ended, &queue_epoch);
 	if (answer != TQ_RESERVE_DONE)
 		return answer;
 	if (limit->worker_max > 0)
-		answer = tq_counter_reserve(
+		answer = tq_reservation_make(
 			TQ_OWNER_WORKER, claim.worker_id,
 			(int64) limit->worker_max + limit->worker_ended, &worker_epoch);
 	limit->worker_full = answer == TQ_RESERVE_FULL;
@@ -177,17 +177,17 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	{
 		if (options->rate.count > 0)
 			answer =
-				tq_counter_take(claim.queue_id, &options->rate, &taken_at);
+				tq_rate_bucket_take(claim.queue_id, &options->rate, &taken_at);
 		if (answer == TQ_RESERVE_DONE)
 		{
 			tq_xact_reserved(&claim, taken_at, queue_epoch, worker_epoch);
 			return answer;
 		}
 		if (limit->worker_max > 0)
-			tq_counter_undo(TQ_OWNER_WORKER, claim.worker_id, worker_epoch);
+			tq_reservation_undo(TQ_OWNER_WORKER, claim.worker_id, worker_epoch);
 	}
 	if (options->max_running > 0)
-		tq_counter_undo(TQ_OWNER_QUEUE, claim.queue_id, queue_epoch);
+		tq_reservation_undo(TQ_OWNER_QUEUE, claim.queue_id, queue_epoch);
 	if (answer == TQ_RESERVE_NO_ROOM)
 		no_room();
 	return answer;
@@ -269,13 +269,13 @@ count_used(TqOwner owner, int32 id)
 {
 	Oid task = tq_catalog()->task;
 
-	if (tq_counter_used_known(owner, id))
+	if (tq_reservation_is_known(owner, id))
 		return;
 	if (owner == TQ_OWNER_WORKER)
 		let_claims_write(id);
 	LockDatabaseObject(task, id, owner, ExclusiveLock);
 	TQ_DEBUG_POINT("limit_counting");
-	for (int i = 0; i < MAX_TRIES && !tq_counter_used_known(owner, id); i++)
+	for (int i = 0; i < MAX_TRIES && !tq_reservation_is_known(owner, id); i++)
 	{
 		if (try_count_used(owner, id))
 			break;
@@ -344,13 +344,13 @@ try_count_used(TqOwner owner, int32 id)
 	 * yet: such an end must not be taken for one of the new claim.
 	 */
 	tq_counter_wait_for_ended();
-	begun = tq_counter_used_begin(owner, id, &instance);
+	begun = tq_reservation_count_begin(owner, id, &instance);
 	if (begun == 0)
 		no_room();
 	count = count_held(owner, id, &ids);
 	tq_counter_wait_for_ended();
 	/* what this transaction itself has ended was not seen */
-	done = tq_counter_used_end(owner, id, begun, instance, ids, count,
+	done = tq_reservation_count_end(owner, id, begun, instance, ids, count,
 							   tq_xact_stopped_of(owner, id));
 	pfree(ids);
 	return done;
@@ -370,15 +370,15 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
 	int64  after;
 	bool   known;
 
-	if (!tq_counter_used(owner, id, used))
+	if (!tq_reservation_count(owner, id, used))
 		return true;
 	LockDatabaseObject(task, id, owner, ExclusiveLock);
 	tq_counter_wait_for_ended();
-	known = tq_counter_used(owner, id, used);
+	known = tq_reservation_count(owner, id, used);
 	*held = count_held(owner, id, &ids) + tq_xact_stopped_of(owner, id);
 	pfree(ids);
 	tq_counter_wait_for_ended();
-	known = known && tq_counter_used(owner, id, &after);
+	known = known && tq_reservation_count(owner, id, &after);
 	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
 	return !known || after != *used || *used == *held;
 }

@@ -30,8 +30,8 @@ typedef struct TqLimit
 extern void      tq_limit_of_worker_is_new(int32 worker_id);
 extern void      tq_limit_begin(TqLimit *limit);
 extern void      tq_limit_require(const TqLimit *limit);
-extern TqReserve tq_limit_look(TqLimit *limit);
-extern TqReserve tq_limit_reserve(TqLimit *limit, int64 task_id);
+extern TqReservation tq_limit_look(TqLimit *limit);
+extern TqReservation tq_limit_reserve(TqLimit *limit, int64 task_id);
 extern void      tq_limit_end(TqLimit *limit);
 extern void      tq_limit_know(const TqLimit *limit);
 extern void      tq_limit_check_depth(const TqQueue *queue);

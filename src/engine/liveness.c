@@ -13,7 +13,7 @@
  * would fail when somebody else had changed it.
  *
  * When a server begins to preload the library, the progress of running tasks
- * is taken over into the registry (tq_sign_load); then the rows are removed.
+ * is taken over into the registry (tq_liveness_load); then the rows are removed.
  *
  * As signs in memory do not outlive a start, so rows from before the start,
  * the crash or the promotion do not count against a worker: it is judged by
@@ -191,12 +191,12 @@ static TimestampTz serving_since(void);
  * there is no room in memory.
  */
 bool
-tq_sign_alive(int32 worker_id)
+tq_liveness_alive(int32 worker_id)
 {
-	if (tq_slot_beat(worker_id))
+	if (tq_heartbeat_beat(worker_id))
 		return true;
 	if (tq_shmem_ready())
-		return tq_slot_put(worker_id);
+		return tq_heartbeat_put(worker_id);
 	write_beat(worker_id);
 	return true;
 }
@@ -213,26 +213,26 @@ tq_sign_alive(int32 worker_id)
  * only when there is no entry, as after a start.
  */
 bool
-tq_sign_call(int32 worker_id)
+tq_liveness_touch(int32 worker_id)
 {
 	TQ_DEBUG_POINT("sign_call");
-	if (tq_slot_beat(worker_id))
+	if (tq_heartbeat_beat(worker_id))
 		return true;
 	if (!tq_shmem_ready())
 	{
 		write_beat(worker_id);
 		return true;
 	}
-	(void) tq_slot_put(worker_id);
-	if (tq_sign_is_registered(worker_id))
+	(void) tq_heartbeat_put(worker_id);
+	if (tq_liveness_is_registered(worker_id))
 		return true;
-	tq_slot_remove(worker_id);
+	tq_heartbeat_remove(worker_id);
 	return false;
 }
 
 /* Is it a registration that has not ended, as of now? */
 bool
-tq_sign_is_registered(int32 worker_id)
+tq_liveness_is_registered(int32 worker_id)
 {
 	Datum arg = Int32GetDatum(worker_id);
 	bool  is_registered;
@@ -246,9 +246,9 @@ tq_sign_is_registered(int32 worker_id)
 
 /* Whoever this is holds a task: a sign of life of a registered worker. */
 void
-tq_sign_beat(int32 worker_id)
+tq_liveness_heartbeat(int32 worker_id)
 {
-	if (!tq_slot_beat(worker_id) && worker_id != 0 && !tq_shmem_ready())
+	if (!tq_heartbeat_beat(worker_id) && worker_id != 0 && !tq_shmem_ready())
 		write_beat(worker_id);
 }
 
@@ -257,11 +257,11 @@ tq_sign_beat(int32 worker_id)
  * that is not known, as after a start.
  */
 bool
-tq_sign_silence(int32 worker_id, int64 *silence)
+tq_liveness_silence(int32 worker_id, int64 *silence)
 {
 	TimestampTz seen;
 
-	if (tq_slot_find(worker_id, &seen))
+	if (tq_heartbeat_find(worker_id, &seen))
 	{
 		*silence = Max(tq_clock_monotonic() - seen, 0);
 		return true;
@@ -279,14 +279,14 @@ tq_sign_silence(int32 worker_id, int64 *silence)
  * another transaction is counting.
  */
 uint32
-tq_sign_turn(int32 worker_id)
+tq_liveness_turn(int32 worker_id)
 {
 	Datum  arg = Int32GetDatum(worker_id);
 	uint32 turn;
 	TqSpi  spi;
 
 	if (tq_shmem_ready())
-		return tq_slot_turn(worker_id);
+		return tq_heartbeat_turn(worker_id);
 	turn = pg_prng_uint32(&pg_global_prng_state);
 	if (IsolationUsesXactSnapshot())
 		return turn;
@@ -303,7 +303,7 @@ tq_sign_turn(int32 worker_id)
  * or when memory was lost with a start, are alive from now on.
  */
 int
-tq_sign_silent(int64 threshold, int32 *found, int max)
+tq_liveness_silent(int64 threshold, int32 *found, int max)
 {
 	TimestampTz now = tq_clock_wall();
 	Datum       arg = TimestampTzGetDatum(now - threshold);
@@ -336,7 +336,7 @@ tq_sign_silent(int64 threshold, int32 *found, int max)
  * what is there.
  */
 void
-tq_sign_progress(int64 task_id, int64 token, float4 progress,
+tq_liveness_progress(int64 task_id, int64 token, float4 progress,
 				 const char *message)
 {
 	Datum args[5];
@@ -346,7 +346,7 @@ tq_sign_progress(int64 task_id, int64 token, float4 progress,
 
 	if (tq_shmem_ready())
 	{
-		tq_registry_progress(task_id, token, progress, message);
+		tq_running_progress(task_id, token, progress, message);
 		return;
 	}
 	if (progress < 0 && message == NULL)
@@ -368,10 +368,10 @@ tq_sign_progress(int64 task_id, int64 token, float4 progress,
 
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
-tq_sign_read_progress(int64 task_id, int64 token, float4 *progress,
+tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
 					  char *message)
 {
-	if (tq_registry_read_progress(task_id, token, progress, message))
+	if (tq_running_read_progress(task_id, token, progress, message))
 		return true;
 	if (tq_shmem_ready() && !RecoveryInProgress())
 		return false;
@@ -383,7 +383,7 @@ tq_sign_read_progress(int64 task_id, int64 token, float4 *progress,
  * was told of them without it, unless it knows something newer.
  */
 void
-tq_sign_load(void)
+tq_liveness_load(void)
 {
 	int64 *ids;
 	int64 *tokens;
@@ -402,11 +402,11 @@ tq_sign_load(void)
 		float4 progress;
 		char   message[TQ_PROGRESS_MESSAGE + 1];
 
-		if (tq_registry_read_progress(ids[i], tokens[i], &progress, message) &&
+		if (tq_running_read_progress(ids[i], tokens[i], &progress, message) &&
 			(progress >= 0 || message[0] != '\0'))
 			continue;
 		if (read_told(ids[i], tokens[i], &progress, message))
-			tq_registry_progress(ids[i], tokens[i], progress,
+			tq_running_progress(ids[i], tokens[i], progress,
 								 message[0] == '\0' ? NULL : message);
 	}
 	pfree(ids);
@@ -418,14 +418,14 @@ tq_sign_load(void)
  * memory all of them, once the registry has taken over what they say.
  */
 int64
-tq_sign_clean(int limit)
+tq_liveness_clean(int limit)
 {
 	Datum arg = Int32GetDatum(limit);
 	bool  all = tq_shmem_ready();
 	int64 removed;
 	TqSpi spi;
 
-	if (all && !tq_registry_complete())
+	if (all && !tq_running_complete())
 		return 0;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);

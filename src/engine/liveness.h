@@ -13,22 +13,22 @@
 
 
 /* signs of life */
-extern bool   tq_sign_alive(int32 worker_id);
-extern bool   tq_sign_call(int32 worker_id);
-extern bool   tq_sign_is_registered(int32 worker_id);
-extern void   tq_sign_beat(int32 worker_id);
-extern bool   tq_sign_silence(int32 worker_id, int64 *silence);
-extern uint32 tq_sign_turn(int32 worker_id);
-extern int    tq_sign_silent(int64 threshold, int32 *found, int max);
+extern bool   tq_liveness_alive(int32 worker_id);
+extern bool   tq_liveness_touch(int32 worker_id);
+extern bool   tq_liveness_is_registered(int32 worker_id);
+extern void   tq_liveness_heartbeat(int32 worker_id);
+extern bool   tq_liveness_silence(int32 worker_id, int64 *silence);
+extern uint32 tq_liveness_turn(int32 worker_id);
+extern int    tq_liveness_silent(int64 threshold, int32 *found, int max);
 
 /* progress */
-extern void tq_sign_progress(int64 task_id, int64 token, float4 progress,
+extern void tq_liveness_progress(int64 task_id, int64 token, float4 progress,
 							 const char *message);
-extern bool tq_sign_read_progress(int64 task_id, int64 token, float4 *progress,
+extern bool tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
 								  char *message);
 
 /* rows that were written without shared memory */
-extern void  tq_sign_load(void);
-extern int64 tq_sign_clean(int limit);
+extern void  tq_liveness_load(void);
+extern int64 tq_liveness_clean(int limit);
 
 #endif /* TQ_LIVENESS_H */

@@ -57,7 +57,7 @@ static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
  * many.  free_of_charge: the attempt does not count.
  */
 int64
-tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge)
+tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
 {
 	TimestampTz now = tq_clock_dispatch();
 	TqRunning  *found;
@@ -102,12 +102,12 @@ held_by(List *workers, TqRunning **found)
 
 	for (int i = 0; i < count; i++)
 		sorted[i] = list_nth_int(workers, i);
-	if (tq_registry_complete())
+	if (tq_running_complete())
 	{
 		qsort(sorted, count, sizeof(int32), tq_order_int32);
 		*found = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
-		count = tq_registry_of_workers(sorted, count, *found, TQ_MAX_CLAIM);
-		qsort(*found, count, sizeof(TqRunning), tq_lose_compare);
+		count = tq_running_of_workers(sorted, count, *found, TQ_MAX_CLAIM);
+		qsort(*found, count, sizeof(TqRunning), tq_reclaim_compare);
 		return count;
 	}
 	ids = palloc(sizeof(Datum) * count);
@@ -133,11 +133,11 @@ held_by(List *workers, TqRunning **found)
 static void
 lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 {
-	TqGateKind *kinds = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqGateKind) * (count + 1));
+	TqInstanceLockKind *kinds = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqInstanceLockKind) * (count + 1));
 
 	for (int i = 0; i < count; i++)
-		kinds[i] = TQ_GATE_FAILURE;
+		kinds[i] = TQ_FLOW_LOCK_FAILURE;
 	/* those of another worker may have been before */
 	call->gated = false;
 	if (count > 1)
@@ -148,7 +148,7 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 
 /* Waits for nobody, neither for the task nor for what follows from its end. */
 bool
-tq_lose_try(TqCall *call, TqLoss *loss)
+tq_reclaim_try(TqCall *call, TqReclaim *loss)
 {
 	TqTask task;
 
@@ -160,7 +160,7 @@ tq_lose_try(TqCall *call, TqLoss *loss)
 static bool
 lose_alone(TqCall *call, void *arg)
 {
-	TqLoss *loss = arg;
+	TqReclaim *loss = arg;
 
 	return lose(call, loss->running->task_id, loss->running->token,
 				loss->worker_id, loss->now, false, &loss->busy);
@@ -190,7 +190,7 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		queue = tq_queue_by_id(task.f.queue_id);
 		if (queue == NULL)
 			return false;
-		if (busy != NULL && (tq_row_is_busy(call, &task) ||
+		if (busy != NULL && (tq_tuple_lock_is_taken(call, &task) ||
 							 !tq_key_try_task(call, queue, &task)))
 		{
 			*busy = true;
@@ -202,7 +202,7 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 			{
 				if (give_back(call, queue, &task))
 					return true;
-				tq_call_snapshot();
+				tq_snapshot_renew();
 				continue;
 			}
 			tq_failure_lost(queue, &task, &move, TQ_REASON_WORKER_DEAD);
@@ -215,13 +215,13 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		{
 			TqRunning running = put_running(queue, &task);
 
-			tq_station_due(running.due_at);
+			tq_worker_directory_due(running.due_at);
 			return false;
 		}
 		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
-		tq_call_snapshot();
+		tq_snapshot_renew();
 	}
 }
 
@@ -238,7 +238,7 @@ put_running(const TqQueue *queue, const TqTask *task)
 	running.queue_id = task->f.queue_id;
 	running.tid = task->tid;
 	running.due_at = tq_state_running_until(queue, task);
-	tq_registry_put(&running);
+	tq_running_put(&running);
 	return running;
 }
 
@@ -262,17 +262,17 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
  * settled.
  */
 int
-tq_lose_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
+tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
 			 int max, TimestampTz *next)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	uint64   begun = tq_registry_rebuild_begin();
+	uint64   begun = tq_running_rebuild_begin();
 	TableScanDesc scan;
 	HeapTuple     tuple;
 	int           count = 0;
 
 	*next = DT_NOEND;
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	scan =
 		table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
@@ -305,15 +305,15 @@ tq_lose_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
-	tq_sign_load();
+	tq_liveness_load();
 	if (settled)
-		tq_registry_rebuild_end(begun);
+		tq_running_rebuild_end(begun);
 	return count;
 }
 
 /* By task, which is the order of locks. */
 int
-tq_lose_compare(const void *a, const void *b)
+tq_reclaim_compare(const void *a, const void *b)
 {
 	int64 x = ((const TqRunning *) a)->task_id;
 	int64 y = ((const TqRunning *) b)->task_id;

@@ -13,18 +13,18 @@
 #include "store/table.h"
 
 /* A running task that is to be taken back. */
-typedef struct TqLoss
+typedef struct TqReclaim
 {
 	const TqRunning *running;
 	int32            worker_id; /* whose registration has ended; 0: none */
 	TimestampTz      now;
 	bool             busy; /* somebody is just deciding about it */
-} TqLoss;
+} TqReclaim;
 
-extern bool  tq_lose_try(TqCall *call, TqLoss *loss);
-extern int64 tq_lose_held_by(TqCall *call, List *workers, bool free_of_charge);
-extern int   tq_lose_scan(TimestampTz now, bool settled, int passed,
+extern bool  tq_reclaim_try(TqCall *call, TqReclaim *loss);
+extern int64 tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge);
+extern int   tq_reclaim_scan(TimestampTz now, bool settled, int passed,
 						  TqRunning *found, int max, TimestampTz *next);
-extern int   tq_lose_compare(const void *a, const void *b);
+extern int   tq_reclaim_compare(const void *a, const void *b);
 
 #endif /* TQ_RECLAIM_H */

@@ -11,7 +11,7 @@
  * A live task is read by the caller and not locked: tq_state_enter returns
  * false when the row has changed since, and the caller begins again with a
  * new snapshot.  A finished task has been taken out of the archive by the
- * caller (tq_row_take_archived), who therefore owns it.
+ * caller (tq_archive_take), who therefore owns it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -153,16 +153,16 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 
 	TQ_DEBUG_POINT("state_before_write");
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!write_row(call, task, &move, was_live, leaves_trace))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		not_entered(call, queue, task, &move);
 		return false;
 	}
 	TQ_FAULT_POINT("state_after_write");
 	tq_xact_count(queue->queue_id, from, move.to);
-	tq_metrics_moved(task, from, move.end, claimed_at);
+	tq_metric_note_moved(task, from, move.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may be so by its key now */
 	if (move.to != from && (queue->options.history || tq_step_is(task)))
@@ -182,10 +182,10 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 	task->f.version++;
 	tq_large_plan(task);
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!tq_row_update(call, task, true))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		return false;
 	}
 	tq_large_write(task);
@@ -208,10 +208,10 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 	replace(call, queue, task, due_at, &move);
 	tq_large_plan(task);
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!tq_row_update(call, task, true))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		not_entered(call, queue, task, &move);
 		return false;
 	}
@@ -235,10 +235,10 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 
 	replace(call, queue, task, due_at, &move);
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!tq_row_delete(call, task, true))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		not_entered(call, queue, task, &move);
 		return false;
 	}
@@ -282,14 +282,14 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 
 	entering(call, queue, task, &move);
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!tq_row_delete(call, task, true))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		return false;
 	}
 	task->f.state = 0;
-	tq_places_put(task);
+	tq_position_note_put(task);
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
 	tq_xact_count(task->f.queue_id, from, 0);
@@ -335,16 +335,16 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	task->f.state = (int16) move.to;
 	tq_large_plan(task);
 	tq_xact_begin();
-	tq_places_taking(task);
+	tq_position_note_taking(task);
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
 	{
-		tq_places_not_taken(task);
+		tq_position_note_not_taken(task);
 		not_entered(call, queue, task, &move);
 		return false;
 	}
 	tq_large_write(task);
 	tq_xact_count(queue->queue_id, 0, task->f.state);
-	tq_metrics_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
+	tq_metric_note_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history || tq_step_is(task))
 		tq_history_write(call, task, 0);
@@ -647,7 +647,7 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 static void
 note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 {
-	tq_places_put(task);
+	tq_position_note_put(task);
 	if (task->f.state == TQ_STATE_RUNNING)
 	{
 		TqRunning running;

@@ -69,7 +69,7 @@ tq_step_alone(TqStepMove move, void *arg, bool *busy)
 	ErrorData *error;
 
 	is_alone = true;
-	error = tq_guard(move_alone, &alone);
+	error = tq_subxact_run(move_alone, &alone);
 	is_alone = false;
 	if (error == NULL)
 		return alone.moved;

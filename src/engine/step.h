@@ -15,7 +15,7 @@
 
 
 /* Columns that a claim of a step has and that of a plain task leaves null. */
-typedef enum TqCarryColumn
+typedef enum TqStepClaimColumn
 {
 	TQ_CARRY_WORKFLOW_ID,
 	TQ_CARRY_WORKFLOW,
@@ -25,16 +25,16 @@ typedef enum TqCarryColumn
 	TQ_CARRY_INPUT,
 	TQ_CARRY_DEPENDENCY_RESULTS,
 	TQ_CARRY_COLUMNS
-} TqCarryColumn;
+} TqStepClaimColumn;
 
 /* What a move of a step may do to its instance. */
-typedef enum TqGateKind
+typedef enum TqInstanceLockKind
 {
-	TQ_GATE_END,     /* a step ends, well as far as is known */
-	TQ_GATE_FAILURE, /* or not; or it goes back, and may be asked to stop */
-	TQ_GATE_ALONE,   /* a signal comes, the instance or a list is cancelled */
-	TQ_GATE_REPAIR   /* what has failed goes on, in those around as well */
-} TqGateKind;
+	TQ_FLOW_LOCK_END,     /* a step ends, well as far as is known */
+	TQ_FLOW_LOCK_FAILURE, /* or not; or it goes back, and may be asked to stop */
+	TQ_FLOW_LOCK_ALONE,   /* a signal comes, the instance or a list is cancelled */
+	TQ_FLOW_LOCK_REPAIR   /* what has failed goes on, in those around as well */
+} TqInstanceLockKind;
 
 struct TqExplain;
 
@@ -45,7 +45,7 @@ typedef struct TqStepHooks
 	void (*returning)(TqCall *call, const TqTask *task);
 	/* some of a list of tasks may be steps, and are about to be moved */
 	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
-					   const TqGateKind *kinds, int count, int right);
+					   const TqInstanceLockKind *kinds, int count, int right);
 	/* a step is about to be moved: where to may be changed, or refused when
 	 * somebody would have to be waited for */
 	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);

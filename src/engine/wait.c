@@ -45,7 +45,7 @@
 /* Tags of which all sets are named as lanes, whether they exist or not. */
 #define MAX_TAGS_IN_SETS 6
 
-static TqLook run(TqWait *wait);
+static TqWaitResult run(TqWait *wait);
 static void   look_first(TqWait *wait);
 static bool   is_same(const TqWaitFor *some, const TqWaitFor *other);
 static void   enter(const TqWait *wait);
@@ -127,13 +127,13 @@ tq_wait_begin(TqWait *wait, int64 span)
  * Look, until something is found, time is up, or there is nothing to wait
  * for.  What looks allocate lives until the next one.
  */
-TqLook
+TqWaitResult
 tq_wait_run(TqWait *wait)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext turn =
 		AllocSetContextCreate(caller, "taskq wait", ALLOCSET_DEFAULT_SIZES);
-	TqLook answer;
+	TqWaitResult answer;
 
 	MemoryContextSwitchTo(turn);
 	PG_TRY();
@@ -146,7 +146,7 @@ tq_wait_run(TqWait *wait)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	tq_waiter_end(answer == TQ_LOOK_FOUND);
+	tq_waiter_end(answer == TQ_WAIT_FOUND);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(turn);
 	return answer;
@@ -179,7 +179,7 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 /* A queue was looked at in vain. */
 void
 tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
-			  const TqVain *vain)
+			  const TqNoTask *vain)
 {
 	TqWaitFor    *wait_for = &wait->wait_for;
 	TimestampTz   resumed;
@@ -203,7 +203,7 @@ tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
 	wait_for->hindered = wait_for->hindered == 0 ? queue->queue_id : -1;
 	if (rate->count > 0)
 	{
-		int64 next = tq_counter_next(queue->queue_id, rate);
+		int64 next = tq_rate_bucket_next(queue->queue_id, rate);
 
 		if (next > 0)
 			look_by(wait, next + (int64) (tq_waiter_ahead(queue->queue_id) *
@@ -218,7 +218,7 @@ tq_wait_open(TqWait *wait)
 	wait->wait_for.open = true;
 }
 
-static TqLook
+static TqWaitResult
 run(TqWait *wait)
 {
 	TqWaitFor entered;
@@ -228,12 +228,12 @@ run(TqWait *wait)
 		notice_unloaded();
 	for (;;)
 	{
-		TqLook answer;
+		TqWaitResult answer;
 		int64  now;
 
 		look_first(wait);
 		answer = wait->look(wait);
-		if (answer != TQ_LOOK_VAIN)
+		if (answer != TQ_WAIT_NO_TASK)
 			return answer;
 		TQ_DEBUG_POINT("wait_looked");
 		now = tq_clock_monotonic();
@@ -248,7 +248,7 @@ run(TqWait *wait)
 		}
 		/* whoever gives up passes on what was meant for it */
 		if (now >= wait->until)
-			return TQ_LOOK_VAIN;
+			return TQ_WAIT_NO_TASK;
 		tq_waiter_looked();
 		sleep_until(wait,
 					Min(Min(wait->until, wait->look_at),
@@ -304,7 +304,7 @@ sleep_until(const TqWait *wait, int64 look_at)
 		CHECK_FOR_INTERRUPTS();
 		/* without an entry it is dead, or memory was lost */
 		if (wait->worker_id != 0 && tq_shmem_ready() &&
-			!tq_slot_beat(wait->worker_id))
+			!tq_heartbeat_beat(wait->worker_id))
 			break;
 	}
 	TQ_DEBUG_POINT("wait_woken");

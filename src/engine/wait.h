@@ -11,16 +11,16 @@
 #include "engine/worker.h"
 #include "shared/waiter.h"
 
-typedef enum TqLook
+typedef enum TqWaitResult
 {
-	TQ_LOOK_VAIN,
-	TQ_LOOK_FOUND,
-	TQ_LOOK_OVER /* there is nothing to wait for any more */
-} TqLook;
+	TQ_WAIT_NO_TASK,
+	TQ_WAIT_FOUND,
+	TQ_WAIT_OVER /* there is nothing to wait for any more */
+} TqWaitResult;
 
 typedef struct TqWait
 {
-	TqLook (*look)(struct TqWait *wait);
+	TqWaitResult (*look)(struct TqWait *wait);
 	void *arg;
 
 	/* begun by tq_wait_begin */
@@ -35,11 +35,11 @@ typedef struct TqWait
 } TqWait;
 
 /* How a look at a queue found nothing. */
-typedef struct TqVain
+typedef struct TqNoTask
 {
 	bool full;        /* for a limit of the queue, or of the worker */
 	bool worker_full; /* this */
-} TqVain;
+} TqNoTask;
 
 extern int64  tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what,
 						   int64 if_null);
@@ -47,13 +47,13 @@ extern void   tq_wait_require_unwritten(const char *function);
 extern void   tq_wait_require_top_level(FunctionCallInfo fcinfo,
 										const char      *function);
 extern void   tq_wait_begin(TqWait *wait, int64 span);
-extern TqLook tq_wait_run(TqWait *wait);
+extern TqWaitResult tq_wait_run(TqWait *wait);
 
 /* for looks */
 extern void tq_wait_worker(TqWait *wait, const char *name,
 						   const TqWorker *worker);
 extern void tq_wait_queue(TqWait *wait, const TqQueue *queue,
-						  const TqTags *tags, const TqVain *vain);
+						  const TqTags *tags, const TqNoTask *vain);
 extern void tq_wait_open(TqWait *wait);
 
 #endif /* TQ_WAIT_H */

@@ -331,7 +331,7 @@ look_up_caller(const char *name)
 		if (worker->worker_id == 0 || worker->state != TQ_WORKER_ACTIVE)
 			return worker;
 		require_name(worker);
-		if (tq_sign_call(worker->worker_id))
+		if (tq_liveness_touch(worker->worker_id))
 			return worker;
 		/* it has ended, which this session did not know */
 		tq_catalog_forget();
@@ -429,7 +429,7 @@ use_label(KnownWorker *worker, const char *name)
 	}
 	if (!write_label(&stmt_add_label, CStringGetTextDatum(name), now,
 					 SPI_OK_INSERT))
-		tq_call_snapshot();
+		tq_snapshot_renew();
 	read_known(worker, &stmt_find_label, name);
 	if (worker->worker_id == 0)
 		tq_error_serialization();

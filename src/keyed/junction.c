@@ -92,7 +92,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 	TqQueue       *queue;
 	TqCall         call;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	read_group(fcinfo, &group);
 	tq_call_begin(&call, "taskq_junction()");
 	tq_queue_lock_insertions();
@@ -104,7 +104,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 	if (!is_complete(&group))
 		found.count = 0;
 	TQ_DEBUG_POINT("junction_decided");
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	call.lines_later = true;
 	one = AllocSetContextCreate(caller, "taskq_junction",
 								ALLOCSET_DEFAULT_SIZES);
@@ -116,7 +116,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
 		if (go_on(&call, queue, found.ids[i]))
-			tq_rows_add(result, &value, &isnull);
+			tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
@@ -265,7 +265,7 @@ is_complete(const KeyGroup *group)
 static bool
 go_on(TqCall *call, TqQueue *queue, int64 task_id)
 {
-	for (;; tq_call_snapshot())
+	for (;; tq_snapshot_renew())
 	{
 		TqWish wish = {TQ_ACTION_RETRY};
 		TqTask task;

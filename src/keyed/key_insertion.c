@@ -127,7 +127,7 @@ static void replace_finished(TqCall *call, TqQueue *queue, Datum key);
 static void delete_finished(TqCall *call, TqQueue *queue, Datum key);
 
 void
-tq_insertion_init(void)
+tq_key_insertion_init(void)
 {
 	tq_state_hooks.inserting = inserting;
 }
@@ -167,7 +167,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 		return false;
 	one = AllocSetContextCreate(caller, "taskq insertion",
 								ALLOCSET_DEFAULT_SIZES);
-	tq_call_push_latest();
+	tq_snapshot_push_latest();
 	for (int i = found.count - 1; i >= 0; i--)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -182,7 +182,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 		replace_finished(call, queue, key);
 	if (insertion == TQ_INSERTION_DELETE)
 		delete_finished(call, queue, key);
-	tq_call_pop();
+	tq_snapshot_pop();
 	MemoryContextDelete(one);
 	return true;
 }
@@ -331,8 +331,8 @@ touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 		done = insertion == TQ_INSERTION_DELETE
 				   ? tq_state_remove(call, queue, &task)
 				   : tq_state_enter(call, queue, &task, &move);
-		tq_call_pop();
-		tq_call_push_latest();
+		tq_snapshot_pop();
+		tq_snapshot_push_latest();
 		if (done)
 			return;
 	}
@@ -377,7 +377,7 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key)
 
 		MemoryContextSwitchTo(one);
 		/* somebody may be moving it, where that takes no lock of the key */
-		while (tq_row_find_archived(ids[i], &task) &&
+		while (tq_archive_find(ids[i], &task) &&
 			   (touched[TQ_INSERTION_REPLACE].finished & IN(task.f.state)) !=
 				   0)
 		{
@@ -386,7 +386,7 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key)
 			CHECK_FOR_INTERRUPTS();
 			move.to = TQ_STATE_REDUNDANT;
 			move.wanted = "replaced";
-			if (tq_row_take_archived(&task) &&
+			if (tq_archive_take(&task) &&
 				tq_state_enter(call, queue, &task, &move))
 				break;
 		}

@@ -7,6 +7,6 @@
 #ifndef TQ_KEY_INSERTION_H
 #define TQ_KEY_INSERTION_H
 
-extern void tq_insertion_init(void);
+extern void tq_key_insertion_init(void);
 
 #endif /* TQ_KEY_INSERTION_H */

@@ -77,25 +77,25 @@ static void left(TqCall *call, TqQueue *queue, Datum key);
 static void go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id);
 static void settle_all(TqCall *call);
 static void put_off(TqCall *call, TqKey *key);
-static void put_behind(TqLine *line, int64 task_id);
-static bool all_can_be_moved_back(TqLine *line, const TqTask *task);
-static bool has_place(TqLine *line, const TqTask *task, bool is_new);
+static void put_behind(TqKeyQueue *line, int64 task_id);
+static bool all_can_be_moved_back(TqKeyQueue *line, const TqTask *task);
+static bool has_place(TqKeyQueue *line, const TqTask *task, bool is_new);
 static void rearrange(TqCall *call, TqQueue *queue);
 static void let_go_all(TqCall *call, TqQueue *queue);
-static void arrange(TqLine *line);
-static bool may_be_open(TqLine *line, int64 task_id);
-static bool make_room(TqLine *line, int64 task_id);
-static void note_astray(TqLine *line, int64 blocked_id);
-static bool let_go(TqLine *line, int64 task_id);
-static bool move_back(TqLine *line, int64 task_id, bool wait);
-static void settle(TqLine *line);
+static void arrange(TqKeyQueue *line);
+static bool may_be_open(TqKeyQueue *line, int64 task_id);
+static bool make_room(TqKeyQueue *line, int64 task_id);
+static void note_astray(TqKeyQueue *line, int64 blocked_id);
+static bool let_go(TqKeyQueue *line, int64 task_id);
+static bool move_back(TqKeyQueue *line, int64 task_id, bool wait);
+static void settle(TqKeyQueue *line);
 
 /* What else is to be done after each move. */
 static void (*entered_before)(TqCall *call, TqQueue *queue, TqTask *task,
 							  TqState from, const TqMove *move) = NULL;
 
 void
-tq_line_init(void)
+tq_key_queue_init(void)
 {
 	entered_before = tq_state_hooks.entered;
 	tq_state_hooks.entering = entering;
@@ -115,13 +115,13 @@ tq_line_settle(TqCall *call, TqQueue *queue, Datum key)
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
-	TqLine line;
+	TqKeyQueue line;
 	Datum  key = task->value[TQ_COL_KEY];
 
 	if (move->in_line || move->to == TQ_STATE_RUNNING ||
 		task->isnull[TQ_COL_KEY])
 		return;
-	if (!tq_line_lock(&line, call, queue, key))
+	if (!tq_key_queue_lock(&line, call, queue, key))
 		return;
 	if (move->no_wait &&
 		(move->to == TQ_STATE_DEAD || move->to == TQ_STATE_SUSPENDED) &&
@@ -146,7 +146,7 @@ entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 	 */
 	if (move->to != 0 && TQ_STATE_IS_LIVE(move->to) &&
 		(!move->is_new || line.rule.lifo))
-		tq_line_lower_head(&line, task->f.task_id);
+		tq_key_queue_lower_floor(&line, task->f.task_id);
 }
 
 /*
@@ -155,29 +155,29 @@ entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
  * claiming would have to be waited for.
  */
 static bool
-all_can_be_moved_back(TqLine *line, const TqTask *task)
+all_can_be_moved_back(TqKeyQueue *line, const TqTask *task)
 {
 	bool done = true;
 
 	if (!line->rule.held_by_dead && !line->rule.held_by_suspended)
 		return true;
-	tq_line_see(line);
-	if (!tq_line_is_held(line, task->f.task_id))
+	tq_key_queue_see(line);
+	if (!tq_key_queue_is_held(line, task->f.task_id))
 	{
-		tq_line_look(line, task->f.task_id, true);
+		tq_key_queue_look(line, task->f.task_id, true);
 		for (int i = 0; i < line->count && done; i++)
 			done = line->open[i].state != TQ_STATE_PENDING ||
 				   move_back(line, line->open[i].task_id, false);
 		if (!done)
 			settle(line);
 	}
-	tq_line_end(line);
+	tq_key_queue_end(line);
 	return done;
 }
 
 /* May the task be pending, as the line is now? */
 static bool
-has_place(TqLine *line, const TqTask *task, bool is_new)
+has_place(TqKeyQueue *line, const TqTask *task, bool is_new)
 {
 	bool open;
 
@@ -188,12 +188,12 @@ has_place(TqLine *line, const TqTask *task, bool is_new)
 		put_behind(line, task->f.task_id);
 		return false;
 	}
-	tq_line_see(line);
+	tq_key_queue_see(line);
 	open = may_be_open(line, task->f.task_id);
 	/* the next ones of this call come behind it */
 	if (open && is_new && !line->rule.lifo && line->blocked_count == 0)
 		line->key->room = line->rule.open - line->count - 1;
-	tq_line_end(line);
+	tq_key_queue_end(line);
 	return open;
 }
 
@@ -232,22 +232,22 @@ left(TqCall *call, TqQueue *queue, Datum key)
 static void
 go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
 {
-	TqLine line;
+	TqKeyQueue line;
 
-	if (!tq_line_lock(&line, call, queue, key))
+	if (!tq_key_queue_lock(&line, call, queue, key))
 		return;
 	if (call->lines_later)
 	{
 		put_off(call, line.key);
 		return;
 	}
-	tq_line_see(&line);
-	if (stop_id == 0 || !tq_line_is_held(&line, stop_id))
+	tq_key_queue_see(&line);
+	if (stop_id == 0 || !tq_key_queue_is_held(&line, stop_id))
 	{
 		line.key->full = false;
 		settle(&line);
 	}
-	tq_line_end(&line);
+	tq_key_queue_end(&line);
 }
 
 /*
@@ -255,17 +255,17 @@ go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
  * open are noted now: who decides sees it first, and looks no further.
  */
 static void
-put_behind(TqLine *line, int64 task_id)
+put_behind(TqKeyQueue *line, int64 task_id)
 {
 	TqKey *key = line->key;
 
 	if (key->foremost != 0 && !tq_line_is_before(line, task_id, key->foremost))
 		return;
 	key->foremost = task_id;
-	tq_line_see(line);
-	tq_line_look_behind(line, task_id);
+	tq_key_queue_see(line);
+	tq_key_queue_look_behind(line, task_id);
 	note_astray(line, task_id);
-	tq_line_end(line);
+	tq_key_queue_end(line);
 }
 
 /* Who is next is decided at the end of the call: until then nobody is. */
@@ -337,14 +337,14 @@ rearrange(TqCall *call, TqQueue *queue)
 	one = AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqLine line;
+		TqKeyQueue line;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		if (tq_line_begin(&line, call, queue, PointerGetDatum(keys[i])))
+		if (tq_key_queue_begin(&line, call, queue, PointerGetDatum(keys[i])))
 		{
 			arrange(&line);
-			tq_line_end(&line);
+			tq_key_queue_end(&line);
 		}
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
@@ -361,7 +361,7 @@ let_go_all(TqCall *call, TqQueue *queue)
 	Datum         arg = Int32GetDatum(queue->queue_id);
 	int64        *ids;
 	uint64        rows;
-	TqLine        line = {0};
+	TqKeyQueue        line = {0};
 	TqSpi         spi;
 
 	line.call = call;
@@ -373,7 +373,7 @@ let_go_all(TqCall *call, TqQueue *queue)
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	one = AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
-	tq_call_push_latest();
+	tq_snapshot_push_latest();
 	for (uint64 i = 0; i < rows; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -382,24 +382,24 @@ let_go_all(TqCall *call, TqQueue *queue)
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
-	tq_call_pop();
+	tq_snapshot_pop();
 	MemoryContextDelete(one);
 }
 
 /* Every task of the key where it belongs, as far as it is not running. */
 static void
-arrange(TqLine *line)
+arrange(TqKeyQueue *line)
 {
-	TqLineMember *members;
-	int           count = tq_line_read(line, &members);
-	int           room = tq_line_is_held(line, 0) ? 0 : line->rule.open;
+	TqKeyQueueMember *members;
+	int           count = tq_key_queue_read(line, &members);
+	int           room = tq_key_queue_is_held(line, 0) ? 0 : line->rule.open;
 	bool          blocked = false;
 	TqKey        *key = line->key;
 	int           waiting = 0;
 
 	/* nobody has told of tasks that came while there was no rule */
 	if (count > 0)
-		tq_line_lower_head(line, members[0].task_id);
+		tq_key_queue_lower_floor(line, members[0].task_id);
 	for (int i = 0; i < count; i++)
 	{
 		room -= members[i].state == TQ_STATE_RUNNING;
@@ -444,19 +444,19 @@ arrange(TqLine *line)
  * are pending, they are moved back.
  */
 static bool
-may_be_open(TqLine *line, int64 task_id)
+may_be_open(TqKeyQueue *line, int64 task_id)
 {
 	int before = 0;
 
-	if (tq_line_is_held(line, task_id))
+	if (tq_key_queue_is_held(line, task_id))
 	{
-		tq_line_look(line, task_id, true);
+		tq_key_queue_look(line, task_id, true);
 		line->key->full = true;
 		note_astray(line, task_id);
 		return false;
 	}
 	/* all, since whoever is open behind it is to be noted */
-	tq_line_look(line, task_id, true);
+	tq_key_queue_look(line, task_id, true);
 	for (int i = 0; i < line->count; i++)
 		before += tq_line_is_before(line, line->open[i].task_id, task_id);
 	if (before < line->rule.open &&
@@ -476,7 +476,7 @@ may_be_open(TqLine *line, int64 task_id)
  * nobody could say who was first.
  */
 static bool
-make_room(TqLine *line, int64 task_id)
+make_room(TqKeyQueue *line, int64 task_id)
 {
 	int64 last_moved = 0;
 
@@ -509,7 +509,7 @@ make_room(TqLine *line, int64 task_id)
 
 /* Those that are open behind one that is blocked now, or will be. */
 static void
-note_astray(TqLine *line, int64 blocked_id)
+note_astray(TqKeyQueue *line, int64 blocked_id)
 {
 	TqKey *key = line->key;
 	int64 *ids = MemoryContextAlloc(line->call->context,
@@ -519,7 +519,7 @@ note_astray(TqLine *line, int64 blocked_id)
 
 	for (int i = 0; i < line->count; i++)
 	{
-		bool noted = tq_line_is_noted(line, line->open[i].task_id);
+		bool noted = tq_key_queue_is_noted(line, line->open[i].task_id);
 
 		if (!noted &&
 			!tq_line_is_before(line, blocked_id, line->open[i].task_id))
@@ -540,13 +540,13 @@ note_astray(TqLine *line, int64 blocked_id)
  * is rolled back would leave them pending.
  */
 static void
-settle(TqLine *line)
+settle(TqKeyQueue *line)
 {
-	if (tq_line_is_held(line, 0))
+	if (tq_key_queue_is_held(line, 0))
 	{
 		int i = 0;
 
-		tq_line_look(line, 0, true);
+		tq_key_queue_look(line, 0, true);
 		while (i < line->count)
 		{
 			if (line->open[i].state != TQ_STATE_PENDING ||
@@ -565,7 +565,7 @@ settle(TqLine *line)
 	for (bool again = true; again;)
 	{
 		again = false;
-		tq_line_look(line, 0, false);
+		tq_key_queue_look(line, 0, false);
 		for (int i = 0;
 			 i < line->blocked_count && line->count < line->rule.open; i++)
 		{
@@ -584,7 +584,7 @@ settle(TqLine *line)
 
 /* From blocked to pending, due now if its time has come. */
 static bool
-let_go(TqLine *line, int64 task_id)
+let_go(TqKeyQueue *line, int64 task_id)
 {
 	TqTask      task;
 	TqMove      move = {0};
@@ -603,7 +603,7 @@ let_go(TqLine *line, int64 task_id)
 		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
 	}
-	tq_line_look_anew(line);
+	tq_key_queue_look_anew(line);
 	return done;
 }
 
@@ -612,7 +612,7 @@ let_go(TqLine *line, int64 task_id)
  * wait, when somebody is claiming it.
  */
 static bool
-move_back(TqLine *line, int64 task_id, bool wait)
+move_back(TqKeyQueue *line, int64 task_id, bool wait)
 {
 	for (;;)
 	{
@@ -630,7 +630,7 @@ move_back(TqLine *line, int64 task_id, bool wait)
 		move.no_wait = !wait;
 		move.due_at = task.f.run_at;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
-		tq_line_look_anew(line);
+		tq_key_queue_look_anew(line);
 		if (done || !wait)
 			return done;
 	}

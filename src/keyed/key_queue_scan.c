@@ -48,7 +48,7 @@ typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
 typedef struct OwnHead
 {
 	uint64   epoch; /* it holds in that one */
-	TqHeadOf of;
+	TqKeyFloorOf of;
 	int64    task_id;
 } OwnHead;
 
@@ -59,7 +59,7 @@ static OwnHead own_heads[OWN_HEADS];
 /* How many ids the last look at a line went over. */
 typedef struct Reach
 {
-	TqHeadOf of;
+	TqKeyFloorOf of;
 	int64    ids;
 } Reach;
 
@@ -68,42 +68,42 @@ typedef struct Reach
 
 static Reach reaches[REACHES];
 
-static void               look_at_astray(TqLine *line, int64 but);
-static bool               is_of_line(const TqLine *line, const TqTask *task);
-static int64              find_head(TqLine *line);
-static int64              first_id(const TqLine *line);
-static int64              last_id(const TqLine *line);
-static void               open_scan(TqLine *line, int64 task_id);
-static int64              guess_end(const TqLine *line, int64 task_id);
-static void               scan_from(TqLine *line, int64 task_id);
-static void               note_reach(const TqLine *line);
-static void               note_head(TqLine *line, int64 task_id);
-static OwnHead           *own_head(const TqHeadOf *of);
-static bool               is_same_head(const TqHeadOf *a, const TqHeadOf *b);
-static const TqTaskFixed *next_row(TqLine *line);
+static void               look_at_astray(TqKeyQueue *line, int64 but);
+static bool               is_of_line(const TqKeyQueue *line, const TqTask *task);
+static int64              find_head(TqKeyQueue *line);
+static int64              first_id(const TqKeyQueue *line);
+static int64              last_id(const TqKeyQueue *line);
+static void               open_scan(TqKeyQueue *line, int64 task_id);
+static int64              guess_end(const TqKeyQueue *line, int64 task_id);
+static void               scan_from(TqKeyQueue *line, int64 task_id);
+static void               note_reach(const TqKeyQueue *line);
+static void               note_head(TqKeyQueue *line, int64 task_id);
+static OwnHead           *own_head(const TqKeyFloorOf *of);
+static bool               is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b);
+static const TqTaskFixed *next_row(TqKeyQueue *line);
 static const TqTaskFixed *row_of(TupleTableSlot *slot);
-static void               key_of_scan(const TqLine *line, ScanKeyData *keys);
-static void               add_open(TqLine *line, int64 task_id, TqState state);
-static void               add_blocked(TqLine *line, int64 task_id);
-static bool               any_suspended(TqLine *line, int64 but);
-static bool               any_dead(TqLine *line, int64 but);
-static bool probe(TqLine *line, Relation rel, Oid relid, HoldTest holds,
+static void               key_of_scan(const TqKeyQueue *line, ScanKeyData *keys);
+static void               add_open(TqKeyQueue *line, int64 task_id, TqState state);
+static void               add_blocked(TqKeyQueue *line, int64 task_id);
+static bool               any_suspended(TqKeyQueue *line, int64 but);
+static bool               any_dead(TqKeyQueue *line, int64 but);
+static bool probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds,
 				  int64 but);
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 static bool dead_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 
 /* Lock the key and see its tasks as they are now; false: it has no line. */
 bool
-tq_line_begin(TqLine *line, TqCall *call, TqQueue *queue, Datum key)
+tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 {
-	if (!tq_line_lock(line, call, queue, key))
+	if (!tq_key_queue_lock(line, call, queue, key))
 		return false;
-	tq_line_see(line);
+	tq_key_queue_see(line);
 	return true;
 }
 
 bool
-tq_line_lock(TqLine *line, TqCall *call, TqQueue *queue, Datum key)
+tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 {
 	memset(line, 0, sizeof(*line));
 	line->call = call;
@@ -116,28 +116,28 @@ tq_line_lock(TqLine *line, TqCall *call, TqQueue *queue, Datum key)
 	line->key->room = 0;
 	line->head.of.queue_id = queue->queue_id;
 	line->head.of.lifo = line->rule.lifo;
-	line->head.of.hash = tq_head_hash(VARDATA_ANY(line->key->name.key),
+	line->head.of.hash = tq_key_floor_hash(VARDATA_ANY(line->key->name.key),
 									  VARSIZE_ANY_EXHDR(line->key->name.key));
 	return true;
 }
 
 void
-tq_line_see(TqLine *line)
+tq_key_queue_see(TqKeyQueue *line)
 {
 	tq_row_flush(line->call);
-	tq_call_push_latest();
+	tq_snapshot_push_latest();
 }
 
 /* After a change of our own, or of others. */
 void
-tq_line_look_anew(TqLine *line)
+tq_key_queue_look_anew(TqKeyQueue *line)
 {
-	tq_call_pop();
-	tq_call_push_latest();
+	tq_snapshot_pop();
+	tq_snapshot_push_latest();
 }
 
 void
-tq_line_end(TqLine *line)
+tq_key_queue_end(TqKeyQueue *line)
 {
 	if (line->scan != NULL)
 	{
@@ -145,7 +145,7 @@ tq_line_end(TqLine *line)
 		ExecDropSingleTupleTableSlot(line->slot);
 		index_close(line->index, NoLock);
 	}
-	tq_call_pop();
+	tq_snapshot_pop();
 }
 
 /*
@@ -154,7 +154,7 @@ tq_line_end(TqLine *line)
  * open, for who wants to know them all, or to move them back.
  */
 void
-tq_line_look(TqLine *line, int64 but, bool at_all)
+tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all)
 {
 	const TqTaskFixed *row;
 
@@ -176,7 +176,7 @@ tq_line_look(TqLine *line, int64 but, bool at_all)
 			continue;
 		}
 		if (!TQ_LINE_IS_OPEN(row->state) ||
-			tq_line_is_noted(line, row->task_id))
+			tq_key_queue_is_noted(line, row->task_id))
 			continue;
 		add_open(line, row->task_id, (TqState) row->state);
 		if (!at_all && line->count >= line->rule.open)
@@ -190,7 +190,7 @@ tq_line_look(TqLine *line, int64 but, bool at_all)
  * first blocked one.
  */
 void
-tq_line_look_behind(TqLine *line, int64 task_id)
+tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id)
 {
 	const TqTaskFixed *row;
 
@@ -201,14 +201,14 @@ tq_line_look_behind(TqLine *line, int64 task_id)
 			(row->flags & TQ_FLAG_IN_LINE) == 0))
 	{
 		if (row->task_id != task_id && TQ_LINE_IS_OPEN(row->state) &&
-			!tq_line_is_noted(line, row->task_id))
+			!tq_key_queue_is_noted(line, row->task_id))
 			add_open(line, row->task_id, (TqState) row->state);
 	}
 }
 
 /* Those that are noted, wherever they stand. */
 static void
-look_at_astray(TqLine *line, int64 but)
+look_at_astray(TqKeyQueue *line, int64 but)
 {
 	for (int i = 0; i < line->key->astray_count; i++)
 	{
@@ -223,7 +223,7 @@ look_at_astray(TqLine *line, int64 but)
 
 /* A task may have been given another key or queue since it was noted. */
 static bool
-is_of_line(const TqLine *line, const TqTask *task)
+is_of_line(const TqKeyQueue *line, const TqTask *task)
 {
 	text *key;
 
@@ -237,13 +237,13 @@ is_of_line(const TqLine *line, const TqTask *task)
 
 /* All tasks of the key that are open, or blocked by others of it. */
 int
-tq_line_read(TqLine *line, TqLineMember **members)
+tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members)
 {
 	const TqTaskFixed *row;
 	int                count = 0;
 	int                room = 16;
 
-	*members = palloc(sizeof(TqLineMember) * room);
+	*members = palloc(sizeof(TqKeyQueueMember) * room);
 	open_scan(line, first_id(line));
 	while ((row = next_row(line)) != NULL)
 	{
@@ -253,7 +253,7 @@ tq_line_read(TqLine *line, TqLineMember **members)
 		if (count == room)
 		{
 			room *= 2;
-			*members = repalloc_huge(*members, sizeof(TqLineMember) * room);
+			*members = repalloc_huge(*members, sizeof(TqKeyQueueMember) * room);
 		}
 		(*members)[count].task_id = row->task_id;
 		(*members)[count++].state = (TqState) row->state;
@@ -263,12 +263,12 @@ tq_line_read(TqLine *line, TqLineMember **members)
 
 /* Where a look begins: at the head, as far as that is known. */
 static int64
-find_head(TqLine *line)
+find_head(TqKeyQueue *line)
 {
 	OwnHead *own = own_head(&line->head.of);
 
 	line->head.task_id = first_id(line);
-	(void) tq_head_get(&line->head.of, &line->head.task_id,
+	(void) tq_key_floor_get(&line->head.of, &line->head.task_id,
 					   &line->head.moment);
 	if (own != NULL &&
 		tq_line_is_before(line, line->head.task_id, own->task_id))
@@ -279,21 +279,21 @@ find_head(TqLine *line)
 
 /* Before all tasks of the line. */
 static int64
-first_id(const TqLine *line)
+first_id(const TqKeyQueue *line)
 {
 	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
 }
 
 /* Behind all of them. */
 static int64
-last_id(const TqLine *line)
+last_id(const TqKeyQueue *line)
 {
 	return line->rule.lifo ? PG_INT64_MIN : PG_INT64_MAX;
 }
 
 /* Begin with that task, or where it would stand. */
 static void
-open_scan(TqLine *line, int64 task_id)
+open_scan(TqKeyQueue *line, int64 task_id)
 {
 	if (line->scan == NULL)
 	{
@@ -311,7 +311,7 @@ open_scan(TqLine *line, int64 task_id)
 
 /* Up to where a look from that task will presumably go. */
 static int64
-guess_end(const TqLine *line, int64 task_id)
+guess_end(const TqKeyQueue *line, int64 task_id)
 {
 	const Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
 	int64        ids;
@@ -328,7 +328,7 @@ guess_end(const TqLine *line, int64 task_id)
 
 /* From that task to the end of what is asked for. */
 static void
-scan_from(TqLine *line, int64 task_id)
+scan_from(TqKeyQueue *line, int64 task_id)
 {
 	ScanKeyData keys[4];
 	bool        lifo = line->rule.lifo;
@@ -344,7 +344,7 @@ scan_from(TqLine *line, int64 task_id)
 
 /* For the next look at this line. */
 static void
-note_reach(const TqLine *line)
+note_reach(const TqKeyQueue *line)
 {
 	Reach *reach = &reaches[line->head.of.hash & (REACHES - 1)];
 
@@ -357,7 +357,7 @@ note_reach(const TqLine *line)
 
 /* The first task that the look has seen: none before it is live. */
 static void
-note_head(TqLine *line, int64 task_id)
+note_head(TqKeyQueue *line, int64 task_id)
 {
 	OwnHead *own;
 
@@ -376,7 +376,7 @@ note_head(TqLine *line, int64 task_id)
 
 /* NULL: not known. */
 static OwnHead *
-own_head(const TqHeadOf *of)
+own_head(const TqKeyFloorOf *of)
 {
 	OwnHead *own = &own_heads[of->hash & (OWN_HEADS - 1)];
 
@@ -385,7 +385,7 @@ own_head(const TqHeadOf *of)
 }
 
 static bool
-is_same_head(const TqHeadOf *a, const TqHeadOf *b)
+is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b)
 {
 	return a->hash == b->hash && a->queue_id == b->queue_id &&
 		   a->lifo == b->lifo;
@@ -393,17 +393,17 @@ is_same_head(const TqHeadOf *a, const TqHeadOf *b)
 
 /* The task is live, or will be, and comes before others. */
 void
-tq_line_lower_head(TqLine *line, int64 task_id)
+tq_key_queue_lower_floor(TqKeyQueue *line, int64 task_id)
 {
 	OwnHead *own = own_head(&line->head.of);
 
-	tq_head_lower(&line->head.of, task_id);
+	tq_key_floor_lower(&line->head.of, task_id);
 	if (own != NULL && tq_line_is_before(line, task_id, own->task_id))
 		own->task_id = task_id;
 }
 
 static const TqTaskFixed *
-next_row(TqLine *line)
+next_row(TqKeyQueue *line)
 {
 	const TqTaskFixed *row;
 
@@ -436,7 +436,7 @@ row_of(TupleTableSlot *slot)
 
 /* All of the key, in an index that begins with queue and key. */
 static void
-key_of_scan(const TqLine *line, ScanKeyData *keys)
+key_of_scan(const TqKeyQueue *line, ScanKeyData *keys)
 {
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(line->key->name.queue_id));
@@ -446,22 +446,22 @@ key_of_scan(const TqLine *line, ScanKeyData *keys)
 }
 
 static void
-add_open(TqLine *line, int64 task_id, TqState state)
+add_open(TqKeyQueue *line, int64 task_id, TqState state)
 {
 	if (line->count == line->room)
 	{
 		line->room = line->room == 0 ? 8 : line->room * 2;
 		line->open =
 			line->open == NULL
-				? palloc(sizeof(TqLineMember) * line->room)
-				: repalloc_huge(line->open, sizeof(TqLineMember) * line->room);
+				? palloc(sizeof(TqKeyQueueMember) * line->room)
+				: repalloc_huge(line->open, sizeof(TqKeyQueueMember) * line->room);
 	}
 	line->open[line->count].task_id = task_id;
 	line->open[line->count++].state = state;
 }
 
 static void
-add_blocked(TqLine *line, int64 task_id)
+add_blocked(TqKeyQueue *line, int64 task_id)
 {
 	int count = line->blocked_count++;
 
@@ -475,7 +475,7 @@ add_blocked(TqLine *line, int64 task_id)
 }
 
 bool
-tq_line_is_noted(const TqLine *line, int64 task_id)
+tq_key_queue_is_noted(const TqKeyQueue *line, int64 task_id)
 {
 	for (int i = 0; i < line->key->astray_count; i++)
 	{
@@ -487,7 +487,7 @@ tq_line_is_noted(const TqLine *line, int64 task_id)
 
 /* Must all of the key's tasks wait, because of one other than that? */
 bool
-tq_line_is_held(TqLine *line, int64 but)
+tq_key_queue_is_held(TqKeyQueue *line, int64 but)
 {
 	if (line->rule.held_by_dead && any_dead(line, but))
 		return true;
@@ -497,14 +497,14 @@ tq_line_is_held(TqLine *line, int64 but)
 
 /* In a live row of the key, or in a dead one. */
 static bool
-any_suspended(TqLine *line, int64 but)
+any_suspended(TqKeyQueue *line, int64 but)
 {
 	return probe(line, line->call->task.rel, tq_catalog()->task_suspended,
 				 suspended_holds, but);
 }
 
 static bool
-any_dead(TqLine *line, int64 but)
+any_dead(TqKeyQueue *line, int64 but)
 {
 	Relation keep = tq_catalog_open_table(tq_catalog()->leaf[TQ_LEAF_KEEP],
 										  AccessShareLock);
@@ -516,7 +516,7 @@ any_dead(TqLine *line, int64 but)
 
 /* Is there a task of the key in the index, other than that, which holds it? */
 static bool
-probe(TqLine *line, Relation rel, Oid relid, HoldTest holds, int64 but)
+probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds, int64 but)
 {
 	Relation        index = tq_catalog_open_index(relid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);

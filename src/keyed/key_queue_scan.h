@@ -13,14 +13,14 @@
 #include "shared/key_floor.h"
 
 /* An open task. */
-typedef struct TqLineMember
+typedef struct TqKeyQueueMember
 {
 	int64   task_id;
 	TqState state;
-} TqLineMember;
+} TqKeyQueueMember;
 
 /* What a look at the line has found. */
-typedef struct TqLine
+typedef struct TqKeyQueue
 {
 	TqCall         *call;
 	TqQueue        *queue;
@@ -32,44 +32,44 @@ typedef struct TqLine
 	int64           from;    /* where the scan has begun */
 	int64           reached; /* the last one that was read */
 	int64           upto;    /* what has been asked for ends there */
-	TqLineMember   *open;
+	TqKeyQueueMember   *open;
 	int             count;
 	int             room;
 	int64          *blocked; /* those that come next, if there is room */
 	int             blocked_count;
 	int             places; /* what the key told of its room */
-	TqHeadFound     head;   /* where the look begins */
+	TqKeyFloorFound     head;   /* where the look begins */
 	bool            head_noted;
-} TqLine;
+} TqKeyQueue;
 
 #define TQ_LINE_IS_OPEN(state)                                                \
 	((state) == TQ_STATE_PENDING || (state) == TQ_STATE_RUNNING)
 
 static inline bool
-tq_line_is_before(const TqLine *line, int64 a, int64 b)
+tq_line_is_before(const TqKeyQueue *line, int64 a, int64 b)
 {
 	return line->rule.lifo ? a > b : a < b;
 }
 
 /* only the key is locked; false: it has no line */
-extern bool tq_line_lock(TqLine *line, TqCall *call, TqQueue *queue,
+extern bool tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue,
 						 Datum key);
 
 /* what is locked can be seen until the end */
-extern bool tq_line_begin(TqLine *line, TqCall *call, TqQueue *queue,
+extern bool tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue,
 						  Datum key);
-extern void tq_line_see(TqLine *line);
-extern void tq_line_look_anew(TqLine *line);
-extern void tq_line_end(TqLine *line);
+extern void tq_key_queue_see(TqKeyQueue *line);
+extern void tq_key_queue_look_anew(TqKeyQueue *line);
+extern void tq_key_queue_end(TqKeyQueue *line);
 
 /* in between */
-extern void tq_line_look(TqLine *line, int64 but, bool at_all);
-extern void tq_line_look_behind(TqLine *line, int64 task_id);
-extern int  tq_line_read(TqLine *line, TqLineMember **members);
-extern bool tq_line_is_held(TqLine *line, int64 but);
+extern void tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all);
+extern void tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id);
+extern int  tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members);
+extern bool tq_key_queue_is_held(TqKeyQueue *line, int64 but);
 
 /* at any time */
-extern bool tq_line_is_noted(const TqLine *line, int64 task_id);
-extern void tq_line_lower_head(TqLine *line, int64 task_id);
+extern bool tq_key_queue_is_noted(const TqKeyQueue *line, int64 task_id);
+extern void tq_key_queue_lower_floor(TqKeyQueue *line, int64 task_id);
 
 #endif /* TQ_KEY_QUEUE_SCAN_H */

@@ -28,7 +28,7 @@ static bool still_wanted(void);
  * and *acted is 0.
  */
 bool
-tq_attempt_run(const char *what, TqDuty duty, int limit, int64 *acted)
+tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 {
 	MemoryContext  context = CurrentMemoryContext;
 	volatile int64 done = 0;
@@ -55,7 +55,7 @@ tq_attempt_run(const char *what, TqDuty duty, int limit, int64 *acted)
 	PG_CATCH();
 	{
 		/* Cancelled by a command that wants this process out. */
-		if (tq_station_kept_out())
+		if (tq_worker_directory_kept_out())
 			PG_RE_THROW();
 		HOLD_INTERRUPTS();
 		MemoryContextSwitchTo(context);
@@ -88,7 +88,7 @@ still_wanted(void)
 	bool wanted;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	wanted = tq_duty_wanted();
+	wanted = tq_activation_allows_duties();
 	PopActiveSnapshot();
 	return wanted;
 }

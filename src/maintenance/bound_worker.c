@@ -78,9 +78,9 @@ static bool   end_bound(const Bound *bound);
  * many there were.
  */
 int64
-tq_bound_end_gone(int limit)
+tq_bound_worker_end_gone(int limit)
 {
-	uint64 ends = tq_bind_ends();
+	uint64 ends = tq_session_end_count();
 	Bound *gone;
 	uint64 count;
 	uint64 looked_at = 0;
@@ -114,21 +114,21 @@ tq_bound_end_gone(int limit)
 
 /* Has a session ended since the last look, or is it time to look again? */
 bool
-tq_bound_is_due(void)
+tq_bound_worker_is_due(void)
 {
-	return tq_bind_ends() != ends_seen || look_at <= tq_clock_dispatch();
+	return tq_session_end_count() != ends_seen || look_at <= tq_clock_dispatch();
 }
 
 /* When that will be, if no session ends before. */
 TimestampTz
-tq_bound_next(void)
+tq_bound_worker_next(void)
 {
 	return look_at;
 }
 
 /* The last look came to nothing: what it saw to is to be seen to again. */
 void
-tq_bound_failed(void)
+tq_bound_worker_failed(void)
 {
 	look_at = tq_clock_dispatch() + RETRY_LAST;
 }
@@ -151,7 +151,7 @@ read_gone(Bound **gone)
 		bound->worker_id = tq_spi_int4(i, 1, 0);
 		bound->instance = tq_spi_int8(i, 2, 0);
 		bound->session = tq_spi_int8(i, 3, 0);
-		if (tq_bind_gone(bound->instance, bound->session))
+		if (tq_session_end_has_ended(bound->instance, bound->session))
 			count++;
 	}
 	tq_spi_leave(&spi);
@@ -176,7 +176,7 @@ end_bound(const Bound *bound)
 	if (ended)
 	{
 		tq_xact_worker_gone(bound->worker_id);
-		tq_metrics_count(0, TQ_METRIC_WORKERS_DIED, 1);
+		tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
 	}
 	return ended;

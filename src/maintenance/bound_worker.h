@@ -12,11 +12,11 @@
 #include "datatype/timestamp.h"
 
 /* the duty, inside a transaction */
-extern int64 tq_bound_end_gone(int limit);
+extern int64 tq_bound_worker_end_gone(int limit);
 
 /* for the background worker: when it is due */
-extern bool        tq_bound_is_due(void);
-extern TimestampTz tq_bound_next(void);
-extern void        tq_bound_failed(void);
+extern bool        tq_bound_worker_is_due(void);
+extern TimestampTz tq_bound_worker_next(void);
+extern void        tq_bound_worker_failed(void);
 
 #endif /* TQ_BOUND_WORKER_H */

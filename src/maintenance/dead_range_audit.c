@@ -50,7 +50,7 @@ typedef struct Suspect
 	int64         lane_id;
 	int16         priority;
 	TqPosition    position;
-	TqRangeMoment moment; /* when the range was read */
+	TqDeadRangeMoment moment; /* when the range was read */
 } Suspect;
 
 /* Where this process is. */
@@ -74,9 +74,9 @@ static TimestampTz next_slice = DT_NOEND;
 
 static int64 judge(void);
 static void  look(int limit);
-static bool  next_range(TqRange *range);
-static void  look_through(TqScanWay *way, const TqRange *range);
-static void  suspect(TqScanWay *way, TqScan *scan);
+static bool  next_range(TqDeadRange *range);
+static void  look_through(TqLaneScanDirection *way, const TqDeadRange *range);
+static void  suspect(TqLaneScanDirection *way, TqLaneScan *scan);
 
 #ifdef TASKQ_DEBUG
 PG_FUNCTION_INFO_V1(taskq_debug_dead);
@@ -84,7 +84,7 @@ PG_FUNCTION_INFO_V1(taskq_debug_dead);
 
 /* The background worker has started. */
 void
-tq_audit_start(void)
+tq_dead_range_audit_start(void)
 {
 	memset(&pass, 0, sizeof(pass));
 	suspect_count = 0;
@@ -93,16 +93,16 @@ tq_audit_start(void)
 
 /* Is a slice due? */
 bool
-tq_audit_due(TimestampTz now)
+tq_dead_range_audit_due(TimestampTz now)
 {
-	if (next_slice == DT_NOEND && tq_pulse_take())
+	if (next_slice == DT_NOEND && tq_claim_activity_take())
 		next_slice = now;
 	return next_slice <= now;
 }
 
 /* When the next slice is due. */
 TimestampTz
-tq_audit_next(void)
+tq_dead_range_audit_next(void)
 {
 	return next_slice;
 }
@@ -112,7 +112,7 @@ tq_audit_next(void)
  * how many lost tasks were found.  In a transaction.
  */
 int64
-tq_audit_slice(int limit)
+tq_dead_range_audit_slice(int limit)
 {
 	int64 left = judge_at - tq_clock_monotonic();
 	int64 lost = 0;
@@ -140,7 +140,7 @@ judge(void)
 	{
 		const Suspect *found = &suspects[i];
 
-		if (!tq_range_repaired(found->lane_id, found->priority,
+		if (!tq_dead_range_repaired(found->lane_id, found->priority,
 							   found->position, found->moment))
 			continue;
 		lost++;
@@ -159,14 +159,14 @@ static void
 look(int limit)
 {
 	TqCall    call;
-	TqScanWay way;
-	TqRange   range;
+	TqLaneScanDirection way;
+	TqDeadRange   range;
 
 	if (!pass.under_way)
 		memset(&pass, 0, sizeof(pass));
 	pass.under_way = true;
 	tq_call_begin_look(&call);
-	tq_scan_prepare(
+	tq_lane_scan_prepare(
 		&way, &call,
 		tq_catalog_open_index(tq_catalog()->task_dispatch, AccessShareLock));
 	way.jumps = false;
@@ -175,10 +175,10 @@ look(int limit)
 	while (!way.gave_up && next_range(&range))
 	{
 		/* ranges are older than the snapshot that looks at them */
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		look_through(&way, &range);
 	}
-	tq_range_audited(limit - Max(way.budget, 0));
+	tq_dead_range_audited(limit - Max(way.budget, 0));
 	index_close(way.index, NoLock);
 	tq_call_end(&call);
 	if (way.gave_up)
@@ -186,22 +186,22 @@ look(int limit)
 	else
 	{
 		pass.under_way = false;
-		next_slice = tq_pulse_take() ? tq_clock_dispatch() + PASS_PAUSE
+		next_slice = tq_claim_activity_take() ? tq_clock_dispatch() + PASS_PAUSE
 									 : DT_NOEND;
 	}
 }
 
 /* What is to be looked through next; false at the end of the pass. */
 static bool
-next_range(TqRange *range)
+next_range(TqDeadRange *range)
 {
 	while (!pass.has_entry || pass.range >= pass.entry.count)
 	{
-		pass.has_entry = tq_range_audit_next(&pass.cursor, &pass.entry);
+		pass.has_entry = tq_dead_range_next_to_audit(&pass.cursor, &pass.entry);
 		if (!pass.has_entry)
 			return false;
 		pass.range = 0;
-		pass.from = TQ_RANGE_BEGIN;
+		pass.from = TQ_DEAD_RANGE_BEGIN;
 	}
 	*range = pass.entry.ranges[pass.range];
 	if (tq_scan_compare(range->lo, pass.from) < 0)
@@ -214,32 +214,32 @@ next_range(TqRange *range)
 
 /* Go through a range, as far as the slice allows. */
 static void
-look_through(TqScanWay *way, const TqRange *range)
+look_through(TqLaneScanDirection *way, const TqDeadRange *range)
 {
-	TqScan *scan = tq_scan_open_range(way, pass.entry.lane_id,
+	TqLaneScan *scan = tq_lane_scan_open_range(way, pass.entry.lane_id,
 									  pass.entry.priority, range);
 
-	while (!way->gave_up && tq_scan_next(scan))
+	while (!way->gave_up && tq_lane_scan_next(scan))
 		suspect(way, scan);
 	if (way->gave_up)
-		pass.from = tq_scan_position(scan);
+		pass.from = tq_lane_scan_position(scan);
 	else
 		pass.range++;
-	tq_scan_close(scan);
+	tq_lane_scan_close(scan);
 }
 
 /* May the task at which the scan stands be one that claims would miss? */
 static void
-suspect(TqScanWay *way, TqScan *scan)
+suspect(TqLaneScanDirection *way, TqLaneScan *scan)
 {
-	TqPosition position = tq_scan_position(scan);
+	TqPosition position = tq_lane_scan_position(scan);
 	Suspect   *found = &suspects[suspect_count];
 
 	/* it is another one's, who tells when it can be claimed again */
-	if (tq_row_is_others(way->call, &tq_scan_slot(scan)->tts_tid))
+	if (tq_tuple_lock_is_lost(way->call, &tq_lane_scan_slot(scan)->tts_tid))
 		return;
 	/* most have been told of since the range was read */
-	if (!tq_range_still(pass.entry.lane_id, pass.entry.priority, position,
+	if (!tq_dead_range_still(pass.entry.lane_id, pass.entry.priority, position,
 						pass.entry.moment))
 		return;
 	found->lane_id = pass.entry.lane_id;
@@ -264,8 +264,8 @@ taskq_debug_dead(PG_FUNCTION_ARGS)
 	if (tq_row_find(&call, PG_GETARG_INT64(0), &task))
 	{
 		position = (TqPosition){task.f.available_at, task.f.task_id};
-		tq_range_learn(task.f.lane_id, task.f.priority, position, position,
-					   tq_range_moment());
+		tq_dead_range_learn(task.f.lane_id, task.f.priority, position, position,
+					   tq_dead_range_moment());
 	}
 	tq_call_end(&call);
 	PG_RETURN_VOID();

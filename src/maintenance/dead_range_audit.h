@@ -12,9 +12,9 @@
 #include "datatype/timestamp.h"
 
 /* for the background worker */
-extern void        tq_audit_start(void);
-extern bool        tq_audit_due(TimestampTz now);
-extern TimestampTz tq_audit_next(void);
-extern int64       tq_audit_slice(int limit);
+extern void        tq_dead_range_audit_start(void);
+extern bool        tq_dead_range_audit_due(TimestampTz now);
+extern TimestampTz tq_dead_range_audit_next(void);
+extern int64       tq_dead_range_audit_slice(int limit);
 
 #endif /* TQ_DEAD_RANGE_AUDIT_H */

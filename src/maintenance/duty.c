@@ -169,8 +169,8 @@ tq_duty_start(void)
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = timers_due = 0;
 	next_end = 0;
-	tq_wakes_start();
-	tq_audit_start();
+	tq_wake_turn_start();
+	tq_dead_range_audit_start();
 }
 
 /*
@@ -195,11 +195,11 @@ tq_duty_turn(TimestampTz told)
 			now + (int64) tq_guc_retention_interval * USECS_PER_SEC);
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
-	if (tq_registry_asked(TQ_ASK_DEADLINES))
+	if (tq_running_asked_duty(TQ_ASK_DEADLINES))
 		timers_due = deadline_due = now;
-	tq_wakes_turn(told);
+	tq_wake_turn_run(told);
 	tend_bound();
-	if (!tq_registry_complete() || next_end <= now)
+	if (!tq_running_complete() || next_end <= now)
 		while (turn_of("ends", duty_ends, BATCH))
 			;
 	if (now >= timers_due)
@@ -209,9 +209,9 @@ tq_duty_turn(TimestampTz told)
 		timers_due = Min(tq_step_hooks.next_timer(),
 						 now + (int64) tq_guc_deadline_interval * 1000);
 	}
-	if (now >= liveness_due || tq_registry_asked(TQ_ASK_WORKERS))
+	if (now >= liveness_due || tq_running_asked_duty(TQ_ASK_WORKERS))
 	{
-		while (turn_of("bound workers", tq_bound_end_gone, BATCH))
+		while (turn_of("bound workers", tq_bound_worker_end_gone, BATCH))
 			;
 		while (turn_of("silent workers", duty_silent, BATCH))
 			;
@@ -231,7 +231,7 @@ tq_duty_turn(TimestampTz told)
 	if (now >= retention_due)
 	{
 		(void) turn_of("role names", duty_role_names, 1);
-		while (turn_of("signs", tq_sign_clean, tq_guc_retention_batch))
+		while (turn_of("signs", tq_liveness_clean, tq_guc_retention_batch))
 			;
 		if (tq_guc_retention > 0)
 		{
@@ -250,21 +250,21 @@ tq_duty_turn(TimestampTz told)
 							   tq_guc_retention_batch);
 			while (!turn_failed && tq_retention_more_keys());
 			do
-				(void) turn_of("workers", tq_forget_workers,
+				(void) turn_of("workers", tq_forget_worker_batch,
 							   tq_guc_retention_batch);
-			while (!turn_failed && tq_forget_more());
+			while (!turn_failed && tq_forget_worker_more());
 		}
 		retention_due = now +
 						(int64) tq_guc_retention_interval * USECS_PER_SEC;
 	}
 
-	if (tq_audit_due(now))
-		(void) turn_of("audit", tq_audit_slice, AUDIT_BATCH);
+	if (tq_dead_range_audit_due(now))
+		(void) turn_of("audit", tq_dead_range_audit_slice, AUDIT_BATCH);
 
-	tq_wakes_tend();
+	tq_wake_turn_tend();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
-	next = Min(next, Min(next_end, tq_bound_next()));
-	next = Min(next, Min(timers_due, tq_audit_next()));
+	next = Min(next, Min(next_end, tq_bound_worker_next()));
+	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);
@@ -272,7 +272,7 @@ tq_duty_turn(TimestampTz told)
 	}
 	else
 		failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
-	return Min(next, tq_wakes_next());
+	return Min(next, tq_wake_turn_next());
 }
 
 /*
@@ -282,7 +282,7 @@ tq_duty_turn(TimestampTz told)
 static bool
 turn_of(const char *what, TqDuty duty, int limit)
 {
-	tq_wakes_tend();
+	tq_wake_turn_tend();
 	tend_bound();
 	return try_duty(what, duty, limit);
 }
@@ -293,19 +293,19 @@ tend_bound(void)
 {
 	bool failed = turn_failed;
 
-	if (!tq_bound_is_due())
+	if (!tq_bound_worker_is_due())
 		return;
 	turn_failed = false;
-	while (try_duty("bound workers", tq_bound_end_gone, BATCH))
+	while (try_duty("bound workers", tq_bound_worker_end_gone, BATCH))
 		;
 	/* after a start or a wipe the tasks are still to be found */
-	while (!tq_registry_complete() && try_duty("ends", duty_ends, BATCH))
+	while (!tq_running_complete() && try_duty("ends", duty_ends, BATCH))
 		;
 	do
 		(void) try_duty("orphans", duty_orphans, BATCH);
 	while (!turn_failed && sweep_orphans.more);
 	if (turn_failed)
-		tq_bound_failed();
+		tq_bound_worker_failed();
 	turn_failed |= failed;
 }
 
@@ -315,7 +315,7 @@ try_duty(const char *what, TqDuty duty, int limit)
 {
 	int64 acted;
 
-	turn_failed |= !tq_attempt_run(what, duty, limit, &acted);
+	turn_failed |= !tq_batch_run(what, duty, limit, &acted);
 	return acted >= limit;
 }
 
@@ -332,22 +332,22 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		int         limit;
 		bool        removes; /* finished tasks, and what belongs to them */
 	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
-				  {"bound", tq_bound_end_gone, 10 * BATCH, false},
+				  {"bound", tq_bound_worker_end_gone, 10 * BATCH, false},
 				  {"liveness", duty_silent, 10 * BATCH, false},
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
 				  {"timers", duty_timers, 10 * BATCH, false},
 				  {"roles", duty_role_names, 1, false},
-				  {"signs", tq_sign_clean, 10 * BATCH, false},
+				  {"signs", tq_liveness_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
 				  {"workflows", duty_workflows, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
-				  {"workers", tq_forget_workers, 10 * BATCH, true}};
+				  {"workers", tq_forget_worker_batch, 10 * BATCH, true}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	PreventCommandIfReadOnly("taskq_run_reapers()");
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
@@ -360,7 +360,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 			continue;
 		values[0] = CStringGetTextDatum(duties[i].name);
 		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	(void) tq_finished_count(1);
 	return (Datum) 0;
@@ -370,7 +370,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 static int64
 duty_silent(int limit)
 {
-	TqSlot *slots;
+	TqHeartbeat *slots;
 	int     slot_count;
 	int64   now = tq_clock_monotonic();
 	int64   threshold = (int64) tq_guc_dead_threshold * 1000;
@@ -394,20 +394,20 @@ duty_silent(int limit)
 	{
 		int64 last_seen;
 
-		if (!tq_slot_find(active[i], &last_seen))
-			(void) tq_sign_call(active[i]);
+		if (!tq_heartbeat_find(active[i], &last_seen))
+			(void) tq_liveness_touch(active[i]);
 	}
-	slots = palloc(sizeof(TqSlot) * tq_guc_max_workers);
-	slot_count = tq_slot_list(slots, tq_guc_max_workers);
+	slots = palloc(sizeof(TqHeartbeat) * tq_guc_max_workers);
+	slot_count = tq_heartbeat_list(slots, tq_guc_max_workers);
 	for (int i = 0; i < slot_count && acted < limit; i++)
 	{
 		if (now - slots[i].last_seen < threshold)
 			continue;
-		if (tq_worker_end_free(slots[i].worker_id, TQ_WORKER_DEAD))
+		if (tq_registration_end_if_free(slots[i].worker_id, TQ_WORKER_DEAD))
 			acted++;
 		/* else a transaction is changing it, which is not waited for */
-		else if (!tq_sign_is_registered(slots[i].worker_id))
-			tq_slot_remove(slots[i].worker_id);
+		else if (!tq_liveness_is_registered(slots[i].worker_id))
+			tq_heartbeat_remove(slots[i].worker_id);
 	}
 	PopActiveSnapshot();
 	pfree(slots);
@@ -424,10 +424,10 @@ duty_silent_by_rows(int limit)
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	count =
-		tq_sign_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
+		tq_liveness_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
 	for (int i = 0; i < count; i++)
 	{
-		if (tq_worker_end_free(silent[i], TQ_WORKER_DEAD))
+		if (tq_registration_end_if_free(silent[i], TQ_WORKER_DEAD))
 			acted++;
 	}
 	PopActiveSnapshot();
@@ -450,18 +450,18 @@ duty_orphans(int limit)
 	tq_call_begin(&call, "taskq duties");
 	TQ_DEBUG_POINT("orphans_begun");
 	count = tq_orphan_find(sweep_orphans.passed, found, limit);
-	tq_call_snapshot();
-	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
+	tq_snapshot_renew();
+	qsort(found, count, sizeof(TqRunning), tq_reclaim_compare);
 	for (int i = 0; i < count; i++)
 	{
-		TqLoss loss = {&found[i], found[i].worker_id, now};
+		TqReclaim loss = {&found[i], found[i].worker_id, now};
 
-		if (tq_lose_try(&call, &loss))
+		if (tq_reclaim_try(&call, &loss))
 			acted++;
 		else if (loss.busy || !settled)
 			left++;
 		else
-			tq_registry_drop(&found[i]);
+			tq_running_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	(void) tq_sweep_on(&sweep_orphans, count >= limit && acted + left > 0,
@@ -486,18 +486,18 @@ duty_ends(int limit)
 
 	tq_call_begin(&call, "taskq duties");
 	TQ_DEBUG_POINT("ends_begun");
-	if (tq_registry_complete())
-		count = tq_registry_due(now, sweep->passed, found, limit, &next);
+	if (tq_running_complete())
+		count = tq_running_due(now, sweep->passed, found, limit, &next);
 	else
-		count = tq_lose_scan(now, settled, sweep->passed, found, limit, &next);
-	tq_call_snapshot();
-	qsort(found, count, sizeof(TqRunning), tq_lose_compare);
+		count = tq_reclaim_scan(now, settled, sweep->passed, found, limit, &next);
+	tq_snapshot_renew();
+	qsort(found, count, sizeof(TqRunning), tq_reclaim_compare);
 	for (int i = 0; i < count; i++)
 	{
-		TqLoss loss = {&found[i], 0, now};
+		TqReclaim loss = {&found[i], 0, now};
 
 		TQ_FAULT_POINT("duty_ends");
-		if (tq_lose_try(&call, &loss))
+		if (tq_reclaim_try(&call, &loss))
 			acted++;
 		else if (loss.busy || !settled)
 		{
@@ -505,7 +505,7 @@ duty_ends(int limit)
 			busy |= loss.busy;
 		}
 		else
-			tq_registry_drop(&found[i]);
+			tq_running_drop(&found[i]);
 	}
 	tq_call_end(&call);
 	/* only now: after an error the same tasks are looked at again */
@@ -542,7 +542,7 @@ duty_deadline(int limit)
 		TqTask  task;
 
 		/* the end of the one before may have moved this one */
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (tq_row_find(&call, ids[i], &task) &&
 			(tq_step_is(&task)
 				 ? tq_step_alone(end_at_deadline, &one, &one.busy)

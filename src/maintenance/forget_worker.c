@@ -109,7 +109,7 @@ static Datum       holders(void);
 static TimestampTz oldest_of_interest(TimestampTz now);
 
 int64
-tq_forget_workers(int limit)
+tq_forget_worker_batch(int limit)
 {
 	TimestampTz now = tq_clock_wall();
 	TqSpi       spi;
@@ -132,7 +132,7 @@ tq_forget_workers(int limit)
 	tq_spi_leave(&spi);
 	if (removed > 0)
 	{
-		tq_metrics_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
+		tq_metric_note_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
 		tq_catalog_announce_worker();
 	}
 	PopActiveSnapshot();
@@ -141,7 +141,7 @@ tq_forget_workers(int limit)
 
 /* Did the last batch end before the last row? */
 bool
-tq_forget_more(void)
+tq_forget_worker_more(void)
 {
 	return forget_after != 0;
 }
@@ -154,7 +154,7 @@ use_labels(TimestampTz now)
 
 	args[0] = TimestampTzGetDatum(now);
 	args[1] = TimestampTzGetDatum(now - USECS_PER_HOUR);
-	if (!tq_registry_complete())
+	if (!tq_running_complete())
 	{
 		tq_spi_run(&stmt_use_labels_of_all, args, NULL, SPI_OK_UPDATE, 0);
 		return;
@@ -168,7 +168,7 @@ static Datum
 holders(void)
 {
 	int        count;
-	TqRunning *all = tq_registry_all(&count);
+	TqRunning *all = tq_running_all(&count);
 	int32     *workers;
 	Datum     *numbers;
 

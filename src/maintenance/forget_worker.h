@@ -10,7 +10,7 @@
 #include "base/compat.h"
 
 /* In the current transaction, up to limit rows; returns how many. */
-extern int64 tq_forget_workers(int limit);
-extern bool  tq_forget_more(void);
+extern int64 tq_forget_worker_batch(int limit);
+extern bool  tq_forget_worker_more(void);
 
 #endif /* TQ_FORGET_WORKER_H */

@@ -86,7 +86,7 @@ tq_notify_is_due(void)
 
 	if (!is_known())
 		return true;
-	if (tq_bell_answer_all())
+	if (tq_notify_flag_lower_all())
 	{
 		for (int i = 0; i < channel_count; i++)
 			channels[i].rung = true;
@@ -96,7 +96,7 @@ tq_notify_is_due(void)
 		Channel *channel = &channels[i];
 
 		if (channel->last + NOTIFY_PAUSE <= now &&
-			(channel->rung || tq_bell_rung(channel->queue_id)))
+			(channel->rung || tq_notify_flag_raised(channel->queue_id)))
 			return true;
 	}
 	return false;
@@ -116,7 +116,7 @@ tq_notify_send(int limit)
 
 		if (channel->last + NOTIFY_PAUSE > now)
 			continue;
-		channel->rung |= tq_bell_answer(channel->queue_id);
+		channel->rung |= tq_notify_flag_lower(channel->queue_id);
 		if (!channel->rung)
 			continue;
 		Async_Notify(channel->name, NULL);
@@ -146,7 +146,7 @@ tq_notify_sent(bool committed)
 			channel->rung = !committed;
 			channel->sent = false;
 		}
-		if (channel->rung || tq_bell_rung(channel->queue_id))
+		if (channel->rung || tq_notify_flag_raised(channel->queue_id))
 			next = Min(next, channel->last + NOTIFY_PAUSE);
 	}
 	return next;
@@ -157,7 +157,7 @@ static bool
 is_known(void)
 {
 	return channels_generation == tq_catalog_queue_generation() &&
-		   (!hung || tq_bell_hangs());
+		   (!hung || tq_notify_flag_is_complete());
 }
 
 static void
@@ -187,7 +187,7 @@ read_channels(void)
 		found[i].queue_id = queue_ids[i] = queue_id;
 		strlcpy(found[i].name, tq_spi_text(&spi, i, 2), NAMEDATALEN);
 	}
-	hung = tq_bell_hang(queue_ids, (int) rows);
+	hung = tq_notify_flag_add(queue_ids, (int) rows);
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	channels = found;

@@ -46,7 +46,7 @@ static int find_in_table(int passed, TqRunning *found, int max);
 int
 tq_orphan_find(int passed, TqRunning *found, int max)
 {
-	return tq_registry_complete() ? find_in_registry(passed, found, max)
+	return tq_running_complete() ? find_in_registry(passed, found, max)
 								  : find_in_table(passed, found, max);
 }
 
@@ -76,7 +76,7 @@ static int
 find_in_registry(int passed, TqRunning *found, int max)
 {
 	int        all_count;
-	TqRunning *all = tq_registry_all(&all_count);
+	TqRunning *all = tq_running_all(&all_count);
 	int32     *workers;
 	int        worker_count = tq_orphan_holders(all, all_count, &workers);
 	int        count = 0;

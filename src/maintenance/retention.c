@@ -154,7 +154,7 @@ tq_retention_expired(int limit)
 	{
 		int64 count = tq_spi_int8(i, 2, 0);
 
-		tq_metrics_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED, count);
+		tq_metric_note_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED, count);
 		removed += count;
 	}
 	tq_spi_leave(&spi);
@@ -301,7 +301,7 @@ settle_numbers(int bucket)
 {
 	int64 give_up = tq_clock_monotonic() + COUNT_TIMEOUT_MS * 1000;
 
-	while (tq_metric_ready() && !tq_finished_settle(bucket))
+	while (tq_metric_ready() && !tq_finished_count_settle(bucket))
 	{
 		if (tq_clock_monotonic() >= give_up)
 			return false;
@@ -351,7 +351,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (SPI_execute(text, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not truncate a leaf of the archive");
 	tq_spi_leave(&spi);
-	tq_finished_cleaned(bucket);
+	tq_finished_count_cleaned(bucket);
 	return true;
 }
 

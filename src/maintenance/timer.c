@@ -10,7 +10,7 @@
  * lies between that and now.  Nothing is missed: a task that this turn's
  * snapshot does not show is committed later, when its time has come, and
  * then its commit tells; or its time is still to come, and then its commit
- * names it to the station (tq_station_due).  A time so named may lie before
+ * names it to the station (tq_worker_directory_due).  A time so named may lie before
  * told_until, if the turn was faster than the commit: from there on
  * everything is told again, which wakes somebody for nothing at worst.
  *
@@ -82,8 +82,8 @@ tq_timer_start(void)
 	named = next_pause_end = DT_NOEND;
 	next_task = DT_NOBEGIN;
 	pauses_generation = 0;
-	tq_waiter_wake_database();
-	tq_bell_ring_all();
+	tq_wake_database();
+	tq_notify_flag_raise_all();
 }
 
 /* Sessions have named this time. */
@@ -97,7 +97,7 @@ tq_timer_told(TimestampTz at)
 bool
 tq_timer_is_due(void)
 {
-	tq_timer_told(tq_station_told());
+	tq_timer_told(tq_worker_directory_told());
 	return Min(tq_timer_next(), named) <= tq_clock_dispatch();
 }
 
@@ -113,7 +113,7 @@ tq_timer_tell(int limit)
 	TQ_FAULT_POINT("timer_tell");
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (next_task <= now && next_task != DT_NOBEGIN)
-		tq_registry_timer_fired();
+		tq_running_timer_fired();
 	if (due)
 		tell_tasks(from, now);
 	next_task = first_task(now);
@@ -137,7 +137,7 @@ tq_timer_next(void)
 static void
 tell_tasks(TimestampTz from, TimestampTz now)
 {
-	static TqPlace places[TELL_AT_ONCE];
+	static TqLanePosition places[TELL_AT_ONCE];
 
 	Datum  args[3];
 	uint64 rows;
@@ -159,12 +159,12 @@ tell_tasks(TimestampTz from, TimestampTz now)
 	tq_spi_leave(&spi);
 	if (rows >= TELL_AT_ONCE)
 	{
-		tq_waiter_wake_database();
-		tq_bell_ring_all();
+		tq_wake_database();
+		tq_notify_flag_raise_all();
 		return;
 	}
-	tq_waiter_wake_places(places, (int) rows);
-	tq_bell_ring_places(places, (int) rows);
+	tq_wake_positions(places, (int) rows);
+	tq_notify_flag_raise_positions(places, (int) rows);
 }
 
 /* When the next task becomes due. */
@@ -204,13 +204,13 @@ tell_pauses(TimestampTz from, TimestampTz now)
 			next = tq_spi_time(i, 2, DT_NOEND);
 		else if (queue_id == 0)
 		{
-			tq_waiter_wake_database();
-			tq_bell_ring_all();
+			tq_wake_database();
+			tq_notify_flag_raise_all();
 		}
 		else
 		{
-			tq_waiter_wake_queue(queue_id);
-			tq_bell_ring(queue_id);
+			tq_wake_queue(queue_id);
+			tq_notify_flag_raise(queue_id);
 		}
 	}
 	tq_spi_leave(&spi);

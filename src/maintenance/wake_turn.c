@@ -41,7 +41,7 @@ static bool try_to_tell(Teller *teller);
 
 /* Once, when the worker has started. */
 void
-tq_wakes_start(void)
+tq_wake_turn_start(void)
 {
 	tq_timer_start();
 	tq_notify_start();
@@ -55,7 +55,7 @@ tq_wakes_start(void)
  * case: what they know of pauses may have changed.
  */
 void
-tq_wakes_turn(TimestampTz told)
+tq_wake_turn_run(TimestampTz told)
 {
 	tq_timer_told(told);
 	if (may_try(&timers))
@@ -64,7 +64,7 @@ tq_wakes_turn(TimestampTz told)
 
 /* Tell what there is to tell now.  Also in the middle of a long turn. */
 void
-tq_wakes_tend(void)
+tq_wake_turn_tend(void)
 {
 	if (may_try(&timers) && tq_timer_is_due())
 		(void) try_to_tell(&timers);
@@ -75,7 +75,7 @@ tq_wakes_tend(void)
 
 /* When there will be something to tell. */
 TimestampTz
-tq_wakes_next(void)
+tq_wake_turn_next(void)
 {
 	return Min(may_try(&timers) ? tq_timer_next() : timers.again,
 			   may_try(&notify) ? next_notify : notify.again);
@@ -100,7 +100,7 @@ try_to_tell(Teller *teller)
 {
 	int64 acted;
 
-	if (tq_attempt_run(teller->what, teller->tell, 1, &acted))
+	if (tq_batch_run(teller->what, teller->tell, 1, &acted))
 	{
 		reset(teller);
 		return true;

@@ -12,9 +12,9 @@
 #include "datatype/timestamp.h"
 
 /* outside a transaction */
-extern void        tq_wakes_start(void);
-extern void        tq_wakes_turn(TimestampTz told);
-extern void        tq_wakes_tend(void);
-extern TimestampTz tq_wakes_next(void);
+extern void        tq_wake_turn_start(void);
+extern void        tq_wake_turn_run(TimestampTz told);
+extern void        tq_wake_turn_tend(void);
+extern TimestampTz tq_wake_turn_next(void);
 
 #endif /* TQ_WAKE_TURN_H */

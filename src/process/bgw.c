@@ -97,7 +97,7 @@ tq_bgw_worker_main(Datum arg)
 	context.previous = error_context_stack;
 	error_context_stack = &context;
 
-	if (tq_station_attach(dboid) != TQ_STATION_ATTACHED)
+	if (tq_worker_directory_attach(dboid) != TQ_STATION_ATTACHED)
 		proc_exit(0);
 	tq_bgw_work_begin();
 	connect_to(dboid);
@@ -216,7 +216,7 @@ handle_stop(SIGNAL_ARGS)
 static void
 detach_at_exit(int code, Datum arg)
 {
-	tq_station_detach(TQ_STATION_END_FAILED);
+	tq_worker_directory_detach(TQ_STATION_END_FAILED);
 }
 
 static void
@@ -279,14 +279,14 @@ work_until_told(void)
 		if (tq_bgw_stopping())
 			return;
 		tq_bgw_reload();
-		if (tq_station_kept_out())
+		if (tq_worker_directory_kept_out())
 		{
-			tq_station_detach(TQ_STATION_END_KEPT_OUT);
+			tq_worker_directory_detach(TQ_STATION_END_KEPT_OUT);
 			return;
 		}
 
 		MemoryContextSwitchTo(turn_context);
-		if (tq_clock_dispatch() < paused_until && !tq_station_asked())
+		if (tq_clock_dispatch() < paused_until && !tq_worker_directory_asked())
 		{
 			/* The server's barriers must be answered also in a pause. */
 			(void) tq_bgw_try(NULL, NULL);
@@ -298,7 +298,7 @@ work_until_told(void)
 			paused_until = 0;
 			if (!turn.wanted)
 			{
-				tq_station_detach(TQ_STATION_END_NOT_WANTED);
+				tq_worker_directory_detach(TQ_STATION_END_NOT_WANTED);
 				return;
 			}
 		}
@@ -311,7 +311,7 @@ work_until_told(void)
 		MemoryContextReset(turn_context);
 
 		/* a wait in the turn may have reset the latch */
-		if (tq_bgw_stopping() || tq_station_kept_out() || tq_station_asked())
+		if (tq_bgw_stopping() || tq_worker_directory_kept_out() || tq_worker_directory_asked())
 			continue;
 		now = tq_clock_dispatch();
 		if (turn.next > now)
@@ -336,13 +336,13 @@ take_turn(void *arg)
 	Turn       *turn = arg;
 	TimestampTz told;
 
-	told = tq_station_turn_begin();
+	told = tq_worker_directory_turn_begin();
 	turn->told = Min(turn->told, told);
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, "taskq: looking for work");
 	turn->wanted = is_wanted();
 	if (turn->wanted && !turn->established)
-		turn->established = turn->wanted = tq_station_establish();
+		turn->established = turn->wanted = tq_worker_directory_establish();
 	if (!turn->wanted)
 		return;
 	if (!turn->started)
@@ -350,7 +350,7 @@ take_turn(void *arg)
 		tq_duty_start();
 		turn->started = true;
 	}
-	turn->next = tq_station_turn_end(tq_duty_turn(turn->told));
+	turn->next = tq_worker_directory_turn_end(tq_duty_turn(turn->told));
 	turn->told = DT_NOEND;
 	pgstat_report_stat(false);
 	pgstat_report_activity(STATE_IDLE, NULL);
@@ -378,10 +378,10 @@ is_wanted(void)
 		PushActiveSnapshot(GetTransactionSnapshot());
 		if (get_extension_oid("taskq", true) == extension)
 		{
-			wanted = tq_duty_wanted();
+			wanted = tq_activation_allows_duties();
 			/* what was scanned while it became a copy is not kept true */
 			if (!wanted)
-				tq_registry_flag();
+				tq_running_flag();
 		}
 		PopActiveSnapshot();
 	}
@@ -415,7 +415,7 @@ static void
 recover(void)
 {
 	HOLD_INTERRUPTS();
-	if (geterrcode() != ERRCODE_QUERY_CANCELED || !tq_station_kept_out())
+	if (geterrcode() != ERRCODE_QUERY_CANCELED || !tq_worker_directory_kept_out())
 		EmitErrorReport();
 	AbortOutOfAnyTransaction();
 	LWLockReleaseAll();

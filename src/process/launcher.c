@@ -97,7 +97,7 @@ static void            at_exit(int code, Datum arg);
 static void            add_context(void *arg);
 static void            take_round(void *arg);
 static void            notice_ends(void);
-static void            note_end(Watch *watch, TqStationEnd end);
+static void            note_end(Watch *watch, TqWorkerEnd end);
 static void            choose_visits(void);
 static void            start_wanted(int64 *next);
 static bool            start_worker(const Database *database, Watch *watch);
@@ -150,8 +150,8 @@ tq_launcher_main(Datum arg)
 		TopMemoryContext, "taskq launcher", ALLOCSET_DEFAULT_SIZES);
 	round_context = AllocSetContextCreate(
 		TopMemoryContext, "taskq launcher round", ALLOCSET_DEFAULT_SIZES);
-	tq_station_set_lacks_slot(false);
-	tq_station_launcher_attach();
+	tq_worker_directory_set_lacks_slot(false);
+	tq_worker_directory_launcher_attach();
 
 	while (!tq_bgw_stopping())
 	{
@@ -160,19 +160,19 @@ tq_launcher_main(Datum arg)
 
 		tq_bgw_reload();
 		signalled = false;
-		tq_station_round_begin();
+		tq_worker_directory_round_begin();
 		MemoryContextSwitchTo(round_context);
 		if (!tq_bgw_try(take_round, &next))
 		{
 			next = tq_clock_monotonic() + SLOT_RETRY * INT64CONST(1000);
 
 			/* What the round had taken on must not be lost. */
-			tq_station_launcher_attach();
+			tq_worker_directory_launcher_attach();
 		}
 		MemoryContextReset(round_context);
 		if (next != PG_INT64_MAX)
 			ms = Min(ms, (next - tq_clock_monotonic() + 999) / 1000);
-		if (!tq_bgw_stopping() && !signalled && !tq_station_told_launcher())
+		if (!tq_bgw_stopping() && !signalled && !tq_worker_directory_told_launcher())
 			tq_bgw_sleep(ms);
 	}
 
@@ -194,7 +194,7 @@ handle_signal(SIGNAL_ARGS)
 static void
 at_exit(int code, Datum arg)
 {
-	tq_station_launcher_detach();
+	tq_worker_directory_launcher_detach();
 }
 
 static void
@@ -223,15 +223,15 @@ take_round(void *arg)
 static void
 notice_ends(void)
 {
-	TqStationItem *items =
-		palloc(sizeof(TqStationItem) * tq_station_capacity());
-	int       count = tq_station_list(items, tq_station_capacity());
+	TqWorkerItem *items =
+		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
+	int       count = tq_worker_directory_list(items, tq_worker_directory_capacity());
 	ListCell *cell;
 
 	for (int i = 0; i < count; i++)
 		if (items[i].end != TQ_STATION_END_NONE)
 			note_end(make_watch(items[i].dboid),
-					 tq_station_take_end(items[i].dboid));
+					 tq_worker_directory_take_end(items[i].dboid));
 
 	foreach (cell, watches)
 	{
@@ -246,7 +246,7 @@ notice_ends(void)
 			proc_exit(1);
 		if (status != BGWH_STOPPED)
 			continue;
-		note_end(watch, tq_station_take_end(watch->dboid));
+		note_end(watch, tq_worker_directory_take_end(watch->dboid));
 		if (!watch->end_known)
 		{
 			/* It never came to its station, or found it closed. */
@@ -259,7 +259,7 @@ notice_ends(void)
 }
 
 static void
-note_end(Watch *watch, TqStationEnd end)
+note_end(Watch *watch, TqWorkerEnd end)
 {
 	int64 now = tq_clock_monotonic();
 
@@ -283,12 +283,12 @@ note_end(Watch *watch, TqStationEnd end)
 static void
 choose_visits(void)
 {
-	TqStationItem *items =
-		palloc(sizeof(TqStationItem) * tq_station_capacity());
+	TqWorkerItem *items =
+		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
 	int count;
 	int visits = 0;
 
-	if (tq_station_take_rescan())
+	if (tq_worker_directory_take_rescan())
 	{
 		List         *databases = read_databases();
 		MemoryContext before = MemoryContextSwitchTo(launcher_context);
@@ -303,13 +303,13 @@ choose_visits(void)
 	if (to_visit == NIL)
 		return;
 
-	count = tq_station_list(items, tq_station_capacity());
+	count = tq_worker_directory_list(items, tq_worker_directory_capacity());
 	for (int i = 0; i < count; i++)
 		if (!items[i].established)
 			visits++;
 	while (to_visit != NIL && visits < MAX_VISITS)
 	{
-		tq_station_visit(linitial_oid(to_visit));
+		tq_worker_directory_visit(linitial_oid(to_visit));
 		to_visit = list_delete_first(to_visit);
 		visits++;
 	}
@@ -321,9 +321,9 @@ choose_visits(void)
 static void
 start_wanted(int64 *next)
 {
-	TqStationItem *items =
-		palloc(sizeof(TqStationItem) * tq_station_capacity());
-	int   count = tq_station_list(items, tq_station_capacity());
+	TqWorkerItem *items =
+		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
+	int   count = tq_worker_directory_list(items, tq_worker_directory_capacity());
 	int64 now = tq_clock_monotonic();
 	List *databases = NIL;
 	bool  databases_read = false;
@@ -340,7 +340,7 @@ start_wanted(int64 *next)
 
 	for (int i = 0; i < count; i++)
 	{
-		TqStationItem  *item = &items[i];
+		TqWorkerItem  *item = &items[i];
 		const Database *database;
 		Watch          *watch;
 
@@ -366,7 +366,7 @@ start_wanted(int64 *next)
 		if (database == NULL)
 		{
 			tq_shmem_forget_database(item->dboid);
-			tq_station_forget(item->dboid, item->ask_count);
+			tq_worker_directory_forget(item->dboid, item->ask_count);
 		}
 		else if (!start_worker(database, watch))
 		{
@@ -379,7 +379,7 @@ start_wanted(int64 *next)
 	if (!waiting && lacks_slot)
 	{
 		lacks_slot = false;
-		tq_station_set_lacks_slot(false);
+		tq_worker_directory_set_lacks_slot(false);
 	}
 }
 
@@ -429,7 +429,7 @@ start_worker(const Database *database, Watch *watch)
 				 errhint(
 					 "Increase max_worker_processes and restart the server.")));
 		lacks_slot = true;
-		tq_station_set_lacks_slot(true);
+		tq_worker_directory_set_lacks_slot(true);
 	}
 	return started;
 }
@@ -521,9 +521,9 @@ make_watch(Oid dboid)
 static void
 drop_idle_watches(void)
 {
-	TqStationItem *items =
-		palloc(sizeof(TqStationItem) * tq_station_capacity());
-	int       count = tq_station_list(items, tq_station_capacity());
+	TqWorkerItem *items =
+		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
+	int       count = tq_worker_directory_list(items, tq_worker_directory_capacity());
 	ListCell *cell;
 
 	foreach (cell, watches)

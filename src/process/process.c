@@ -18,6 +18,6 @@ tq_process_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	tq_utility_init();
+	tq_utility_hook_init();
 	tq_launcher_init();
 }

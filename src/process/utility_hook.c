@@ -155,7 +155,7 @@ static void resources_released(ResourceReleasePhase phase, bool is_commit,
 
 /* While the library is preloaded. */
 void
-tq_utility_init(void)
+tq_utility_hook_init(void)
 {
 	previous_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
@@ -450,12 +450,12 @@ after_command(Node *command)
 		case T_DropStmt:
 		case T_DropOwnedStmt:
 			if (may_drop_extension(command) &&
-				tq_station_worker(MyDatabaseId, NULL))
+				tq_worker_directory_worker(MyDatabaseId, NULL))
 				visit(MyDatabaseId);
 			break;
 		case T_CopyStmt:
 			if (loads_rows((CopyStmt *) command) &&
-				read_extension(&extension) && tq_instance_rows_loaded())
+				read_extension(&extension) && tq_activate_rows_loaded())
 				visit(MyDatabaseId);
 			break;
 		default:
@@ -509,9 +509,9 @@ after_prepared(void)
 
 	tq_xact_prepared_ended();
 	ending = ENDING_NOTHING;
-	if (committed && !tq_station_worker(MyDatabaseId, NULL) &&
+	if (committed && !tq_worker_directory_worker(MyDatabaseId, NULL) &&
 		read_extension(&extension))
-		tq_station_visit(MyDatabaseId);
+		tq_worker_directory_visit(MyDatabaseId);
 }
 
 /*
@@ -525,8 +525,8 @@ prepared_failed(int code, Datum arg)
 	if (ending == ENDING_NOTHING)
 		return;
 	tq_xact_prepared_ended();
-	if (ending == ENDING_BY_COMMIT && !tq_station_worker(MyDatabaseId, NULL))
-		tq_station_visit(MyDatabaseId);
+	if (ending == ENDING_BY_COMMIT && !tq_worker_directory_worker(MyDatabaseId, NULL))
+		tq_worker_directory_visit(MyDatabaseId);
 }
 
 /*
@@ -626,7 +626,7 @@ static void
 keep_out(Oid dboid)
 {
 	make_room(&held);
-	if (!tq_station_keep_out_begin(dboid))
+	if (!tq_worker_directory_keep_out_begin(dboid))
 		return;
 	held.oids[held.count++] = dboid;
 	wait_until_gone(dboid);
@@ -648,7 +648,7 @@ wait_until_gone(Oid dboid)
 		int64 waited = (tq_clock_monotonic() - start) / 1000;
 		int   pid;
 
-		if (!tq_station_last_worker(dboid, &pid))
+		if (!tq_worker_directory_last_worker(dboid, &pid))
 		{
 			PGPROC *proc = BackendPidGetProc(pid);
 
@@ -657,7 +657,7 @@ wait_until_gone(Oid dboid)
 		}
 		else if (waited >= patience)
 		{
-			tq_station_interrupt(dboid);
+			tq_worker_directory_interrupt(dboid);
 			patience += LEAVE_PATIENCE;
 		}
 		if (waited >= LEAVE_CEILING)
@@ -713,7 +713,7 @@ static void
 release(int keep)
 {
 	while (held.count > keep)
-		tq_station_keep_out_end(held.oids[--held.count]);
+		tq_worker_directory_keep_out_end(held.oids[--held.count]);
 }
 
 /* A command on a database has ended by an error, or with the session. */
@@ -764,11 +764,11 @@ resources_released(ResourceReleasePhase phase, bool is_commit,
 	if (is_commit && dropped_here)
 	{
 		tq_shmem_forget_database(MyDatabaseId);
-		tq_station_dropped(MyDatabaseId);
+		tq_worker_directory_dropped(MyDatabaseId);
 	}
 	dropped_here = false;
 	release(0);
 	for (int i = 0; is_commit && i < visits.count; i++)
-		tq_station_visit(visits.oids[i]);
+		tq_worker_directory_visit(visits.oids[i]);
 	visits.count = 0;
 }

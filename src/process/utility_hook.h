@@ -9,6 +9,6 @@
 
 #include "base/compat.h"
 
-extern void tq_utility_init(void);
+extern void tq_utility_hook_init(void);
 
 #endif /* TQ_UTILITY_HOOK_H */

@@ -153,7 +153,7 @@ tq_finished_count(int limit)
  * right; false when that is not possible now.
  */
 bool
-tq_finished_settle(int leaf)
+tq_finished_count_settle(int leaf)
 {
 	TimestampTz now = tq_clock_wall();
 	char       *sign;
@@ -167,7 +167,7 @@ tq_finished_settle(int leaf)
 
 /* The tasks of a leaf are removed, all of them. */
 void
-tq_finished_cleaned(int leaf)
+tq_finished_count_cleaned(int leaf)
 {
 	Datum  arg = Int32GetDatum(leaf);
 	uint64 rows;
@@ -176,7 +176,7 @@ tq_finished_cleaned(int leaf)
 	tq_spi_enter(&spi);
 	rows = tq_spi_run(&stmt_leaf, &arg, NULL, SPI_OK_SELECT, 0);
 	for (uint64 i = 0; i < rows; i++)
-		tq_metrics_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED,
+		tq_metric_note_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED,
 						 tq_spi_int8(i, 2, 0));
 	tq_spi_leave(&spi);
 }
@@ -231,7 +231,7 @@ count_leaf(int leaf, TimestampTz now, const char *sign)
  * not known.
  */
 TqFinished *
-tq_finished_read(int *count, TimestampTz *as_of)
+tq_finished_count_read(int *count, TimestampTz *as_of)
 {
 	Datum       leaves[TQ_LEAF_KEEP + 1];
 	Datum       args[2];

@@ -19,8 +19,8 @@ typedef struct TqFinished
 } TqFinished;
 
 extern int64       tq_finished_count(int limit);
-extern TqFinished *tq_finished_read(int *count, TimestampTz *as_of);
-extern bool        tq_finished_settle(int leaf);
-extern void        tq_finished_cleaned(int leaf);
+extern TqFinished *tq_finished_count_read(int *count, TimestampTz *as_of);
+extern bool        tq_finished_count_settle(int leaf);
+extern void        tq_finished_count_cleaned(int leaf);
 
 #endif /* TQ_FINISHED_COUNT_H */

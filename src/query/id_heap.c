@@ -11,15 +11,15 @@
 
 #include "query/id_heap.h"
 
-static bool is_worse(const TqPage *page, int64 a, int64 b);
-static void sift_up(TqPage *page, int i);
-static void sift_down(TqPage *page, int i);
-static void swap(TqPage *page, int i, int j);
+static bool is_worse(const TqIdHeap *page, int64 a, int64 b);
+static void sift_up(TqIdHeap *page, int i);
+static void sift_down(TqIdHeap *page, int i);
+static void swap(TqIdHeap *page, int i, int j);
 static int  compare_rising(const void *a, const void *b);
 static int  compare_falling(const void *a, const void *b);
 
 void
-tq_page_init(TqPage *page, int max, bool backward)
+tq_id_heap_init(TqIdHeap *page, int max, bool backward)
 {
 	memset(page, 0, sizeof(*page));
 	page->max = max;
@@ -30,14 +30,14 @@ tq_page_init(TqPage *page, int max, bool backward)
 
 /* Would a task of this id be kept? */
 bool
-tq_page_wants(const TqPage *page, int64 task_id)
+tq_id_heap_wants(const TqIdHeap *page, int64 task_id)
 {
 	return page->count < page->max ||
 		   is_worse(page, page->rows[0].task_id, task_id);
 }
 
 void
-tq_page_add(TqPage *page, const TqFound *found)
+tq_id_heap_add(TqIdHeap *page, const TqFound *found)
 {
 	if (page->count < page->max)
 	{
@@ -61,20 +61,20 @@ tq_page_add(TqPage *page, const TqFound *found)
 
 /* The best first; no heap any more. */
 void
-tq_page_sort(TqPage *page)
+tq_id_heap_sort(TqIdHeap *page)
 {
 	qsort(page->rows, page->count, sizeof(TqFound),
 		  page->backward ? compare_falling : compare_rising);
 }
 
 static bool
-is_worse(const TqPage *page, int64 a, int64 b)
+is_worse(const TqIdHeap *page, int64 a, int64 b)
 {
 	return page->backward ? a < b : a > b;
 }
 
 static void
-sift_up(TqPage *page, int i)
+sift_up(TqIdHeap *page, int i)
 {
 	while (i > 0 && is_worse(page, page->rows[i].task_id,
 							 page->rows[(i - 1) / 2].task_id))
@@ -85,7 +85,7 @@ sift_up(TqPage *page, int i)
 }
 
 static void
-sift_down(TqPage *page, int i)
+sift_down(TqIdHeap *page, int i)
 {
 	for (;;)
 	{
@@ -106,7 +106,7 @@ sift_down(TqPage *page, int i)
 }
 
 static void
-swap(TqPage *page, int i, int j)
+swap(TqIdHeap *page, int i, int j)
 {
 	TqFound row = page->rows[i];
 

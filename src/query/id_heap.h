@@ -23,7 +23,7 @@ typedef struct TqFound
 #define TQ_FOUND_TABLES (TQ_FOUND_LIVE + 1)
 
 /* The first max ids in one direction; the worst of them is rows[0]. */
-typedef struct TqPage
+typedef struct TqIdHeap
 {
 	TqFound *rows;
 	int      count;
@@ -31,11 +31,11 @@ typedef struct TqPage
 	int      max;
 	bool     backward;
 	bool     dropped; /* there were more */
-} TqPage;
+} TqIdHeap;
 
-extern void tq_page_init(TqPage *page, int max, bool backward);
-extern bool tq_page_wants(const TqPage *page, int64 task_id);
-extern void tq_page_add(TqPage *page, const TqFound *found);
-extern void tq_page_sort(TqPage *page);
+extern void tq_id_heap_init(TqIdHeap *page, int max, bool backward);
+extern bool tq_id_heap_wants(const TqIdHeap *page, int64 task_id);
+extern void tq_id_heap_add(TqIdHeap *page, const TqFound *found);
+extern void tq_id_heap_sort(TqIdHeap *page);
 
 #endif /* TQ_ID_HEAP_H */

@@ -40,8 +40,8 @@ PG_FUNCTION_INFO_V1(taskq_lineage);
 
 typedef struct Lineage
 {
-	TqFind        *find;
-	TqSight        sight;
+	TqTaskPage        *find;
+	TqVisibility        sight;
 	ReturnSetInfo *result;
 	MemoryContext  row_context;
 	int64          letters[MAX_ROWS]; /* that were told */
@@ -71,19 +71,19 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	TqTask  origin;
 	int64   origin_id;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	lineage.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	tq_queue_refresh();
-	tq_sight_take(&lineage.sight);
+	tq_visibility_take(&lineage.sight);
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	lineage.find = tq_find_begin(GetActiveSnapshot());
+	lineage.find = tq_task_page_begin(GetActiveSnapshot());
 	lineage.row_context = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq row", ALLOCSET_DEFAULT_SIZES);
 	if (!find_task(&lineage, task_id, &task))
 		tq_error_no_such_task(task_id);
 	if (!lineage.sight.all)
-		tq_look_require(tq_queue_by_id(task.f.queue_id), task_id,
+		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
 						TQ_RIGHT_READ);
 	tell_recreated_from(&lineage, &task);
 	tell_recreated_as(&lineage, &task);
@@ -92,7 +92,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 		tell(&lineage, &origin, "dead_letter_of", task.f.created_at);
 	tell_letters(&lineage, &task);
 	tell_correlated(&lineage, &task);
-	tq_find_end(lineage.find);
+	tq_task_page_end(lineage.find);
 	PopActiveSnapshot();
 	return (Datum) 0;
 }
@@ -100,15 +100,15 @@ taskq_lineage(PG_FUNCTION_ARGS)
 static bool
 find_task(Lineage *lineage, int64 task_id, TqTask *task)
 {
-	TqFilter filter;
+	TqTaskFilter filter;
 	TqFound *found;
 
-	tq_filter_init(&filter);
+	tq_task_filter_init(&filter);
 	filter.ids = &task_id;
 	filter.id_count = 1;
-	if (tq_find_page(lineage->find, &filter, 1, &found) == 0)
+	if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
 		return false;
-	tq_find_read(lineage->find, found, task);
+	tq_task_page_read(lineage->find, found, task);
 	return true;
 }
 
@@ -116,14 +116,14 @@ find_task(Lineage *lineage, int64 task_id, TqTask *task)
 static bool
 find_origin(Lineage *lineage, int64 task_id, TqTask *task)
 {
-	TqFilter filter;
+	TqTaskFilter filter;
 	TqFound *found;
 
-	tq_filter_init(&filter);
+	tq_task_filter_init(&filter);
 	filter.recreated_as = task_id;
-	if (tq_find_page(lineage->find, &filter, 1, &found) == 0)
+	if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
 		return false;
-	tq_find_read(lineage->find, found, task);
+	tq_task_page_read(lineage->find, found, task);
 	return true;
 }
 
@@ -135,12 +135,12 @@ tell(Lineage *lineage, const TqTask *task, const char *relation,
 	bool  nulls[3] = {false, false, false};
 
 	if (!lineage->sight.all &&
-		!tq_sight_reads(&lineage->sight, task->f.queue_id))
+		!tq_visibility_reads(&lineage->sight, task->f.queue_id))
 		return;
 	values[0] = Int64GetDatum(task->f.task_id);
 	values[1] = CStringGetTextDatum(relation);
 	values[2] = TimestampTzGetDatum(at);
-	tq_rows_add(lineage->result, values, nulls);
+	tq_srf_add(lineage->result, values, nulls);
 }
 
 /* Back to the first. */
@@ -204,19 +204,19 @@ static void
 look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 {
 	MemoryContext mine = MemoryContextSwitchTo(lineage->row_context);
-	TqFilter      filter;
+	TqTaskFilter      filter;
 	int           count = PAGE;
 
 	for (int seen = 0; seen < LETTERS && count == PAGE; seen += count)
 	{
 		TqFound *found;
 
-		tq_filter_init(&filter);
+		tq_task_filter_init(&filter);
 		filter.all_queues = false;
 		filter.queues = &queue_id;
 		filter.queue_count = 1;
-		tq_filter_after(&filter, after);
-		count = tq_find_page(lineage->find, &filter, PAGE, &found);
+		tq_task_filter_after(&filter, after);
+		count = tq_task_page_find(lineage->find, &filter, PAGE, &found);
 		for (int i = 0; i < count; i++)
 		{
 			TqTask letter;
@@ -224,7 +224,7 @@ look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 
 			CHECK_FOR_INTERRUPTS();
 			after = found[i].task_id;
-			tq_find_read(lineage->find, &found[i], &letter);
+			tq_task_page_read(lineage->find, &found[i], &letter);
 			if (origin_of(&letter) != origin)
 				continue;
 			for (int l = 0; l < lineage->letter_count; l++)
@@ -253,20 +253,20 @@ first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
 	while (high - low > 1)
 	{
 		int64    middle = low + (high - low) / 2;
-		TqFilter filter;
+		TqTaskFilter filter;
 		TqFound *found;
 		TqTask   task;
 
-		tq_filter_init(&filter);
+		tq_task_filter_init(&filter);
 		filter.all_queues = false;
 		filter.queues = &queue_id;
 		filter.queue_count = 1;
-		tq_filter_after(&filter, middle);
-		if (tq_find_page(lineage->find, &filter, 1, &found) == 0)
+		tq_task_filter_after(&filter, middle);
+		if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
 			high = middle;
 		else
 		{
-			tq_find_read(lineage->find, found, &task);
+			tq_task_page_read(lineage->find, found, &task);
 			if (task.f.created_at >= since)
 				high = middle;
 			else
@@ -281,17 +281,17 @@ first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
 static void
 tell_correlated(Lineage *lineage, const TqTask *task)
 {
-	TqFilter filter;
+	TqTaskFilter filter;
 	TqFound *found;
 	int      count;
 
 	if (task->isnull[TQ_COL_CORRELATION_ID])
 		return;
-	tq_filter_init(&filter);
-	tq_sight_filter(&lineage->sight, &filter);
+	tq_task_filter_init(&filter);
+	tq_visibility_filter(&lineage->sight, &filter);
 	filter.correlation_id =
 		TextDatumGetCString(task->value[TQ_COL_CORRELATION_ID]);
-	count = tq_find_page(lineage->find, &filter, MAX_ROWS, &found);
+	count = tq_task_page_find(lineage->find, &filter, MAX_ROWS, &found);
 	for (int i = 0; i < count; i++)
 	{
 		TqTask other;
@@ -299,7 +299,7 @@ tell_correlated(Lineage *lineage, const TqTask *task)
 		CHECK_FOR_INTERRUPTS();
 		if (found[i].task_id == task->f.task_id)
 			continue;
-		tq_find_read(lineage->find, &found[i], &other);
+		tq_task_page_read(lineage->find, &found[i], &other);
 		tell(lineage, &other, "same_correlation", other.f.created_at);
 	}
 }

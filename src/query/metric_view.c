@@ -129,7 +129,7 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 	char         **copies;
 	int            count;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_queue_refresh();
 	all = tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
 	if (tq_metric_ready())
@@ -290,7 +290,7 @@ begin_row(Row *row, const char *name, const char *queue, Datum labels,
 static void
 put_row(ReturnSetInfo *result, Row *row)
 {
-	tq_rows_add(result, row->values, row->nulls);
+	tq_srf_add(result, row->values, row->nulls);
 }
 
 static Datum

@@ -183,13 +183,13 @@ known_of(FunctionCallInfo fcinfo)
 	known = palloc0(sizeof(Known));
 	known->not_due =
 		tq_not_due_count(tq_clock_dispatch(), &known->not_due_count);
-	if (tq_registry_complete())
+	if (tq_running_complete())
 		count_workers(known);
 	else
 		known->workers =
 			read_numbers(&stmt_workers, NULL, &known->workers_count);
 	known->finished =
-		tq_finished_read(&known->finished_count, &known->finished_as_of);
+		tq_finished_count_read(&known->finished_count, &known->finished_as_of);
 	MemoryContextSwitchTo(mine);
 	fcinfo->flinfo->fn_extra = known;
 	return known;
@@ -254,10 +254,10 @@ static int64
 count_few(int32 queue_id, TqState state)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TqFind  *find = tq_find_begin(snapshot);
-	int64    count = tq_find_count(find, queue_id, state, FEW + 1);
+	TqTaskPage  *find = tq_task_page_begin(snapshot);
+	int64    count = tq_task_page_count(find, queue_id, state, FEW + 1);
 
-	tq_find_end(find);
+	tq_task_page_end(find);
 	UnregisterSnapshot(snapshot);
 	return count;
 }
@@ -286,7 +286,7 @@ put_rates(const TqQueue *queue, Datum *values, bool *nulls)
 
 	nulls[RESULT_RATES] =
 		queue->options.rate.count <= 0 ||
-		!tq_counter_tokens(queue->queue_id, &queue->options.rate, &tokens);
+		!tq_rate_bucket_tokens(queue->queue_id, &queue->options.rate, &tokens);
 	if (!nulls[RESULT_RATES])
 		values[RESULT_RATES] = DirectFunctionCall1(
 			jsonb_in, CStringGetDatum(psprintf("{\"tokens\": %.3f}", tokens)));
@@ -318,7 +318,7 @@ static void
 count_workers(Known *known)
 {
 	int        count;
-	TqRunning *running = tq_registry_all(&count);
+	TqRunning *running = tq_running_all(&count);
 
 	qsort(running, count, sizeof(TqRunning), compare_running);
 	known->workers = palloc(sizeof(Number) * (count + 1));
@@ -349,7 +349,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 {
 	Known *known = fcinfo->flinfo->fn_extra;
 
-	if (PG_ARGISNULL(0) || !tq_look_sees_worker(PG_GETARG_INT32(0)))
+	if (PG_ARGISNULL(0) || !tq_task_get_sees_worker(PG_GETARG_INT32(0)))
 		PG_RETURN_NULL();
 	if (known == NULL)
 	{
@@ -357,7 +357,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 
 		known = palloc0(sizeof(Known));
 		/* the registry does not know what this transaction has claimed */
-		if (tq_registry_complete() &&
+		if (tq_running_complete() &&
 			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 			count_held(known);
 		else
@@ -375,7 +375,7 @@ static void
 count_held(Known *known)
 {
 	int        count;
-	TqRunning *running = tq_registry_all(&count);
+	TqRunning *running = tq_running_all(&count);
 
 	qsort(running, count, sizeof(TqRunning), compare_worker);
 	known->workers = palloc(sizeof(Number) * (count + 1));

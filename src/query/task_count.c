@@ -115,7 +115,7 @@ taskq_count(PG_FUNCTION_ARGS)
 	TqCall         call;
 	TqSpi          spi;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (!PG_ARGISNULL(0))
 		name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	if (mode != NULL && strcmp(mode, "recent") == 0)
@@ -152,7 +152,7 @@ taskq_count(PG_FUNCTION_ARGS)
 			CStringGetTextDatum(tq_state_name((TqState) tq_spi_int4(i, 2, 0)));
 		values[2] = Int64GetDatum(tq_spi_int8(i, 3, 0));
 		values[3] = Int64GetDatum(tq_spi_int8(i, 4, 0));
-		tq_rows_add(result, values, none);
+		tq_srf_add(result, values, none);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);

@@ -88,9 +88,9 @@ typedef enum Private
 
 typedef struct TaskScan
 {
-	TqFind       *find;
+	TqTaskPage       *find;
 	TqInfo        info;
-	TqFilter      filter;
+	TqTaskFilter      filter;
 	List         *values; /* states of expressions */
 	List         *taken;
 	bool          backward;
@@ -242,7 +242,7 @@ begin_scan(ForeignScanState *node, int flags)
 	if (flags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 	tq_queue_refresh();
-	tq_info_begin(&scan->info);
+	tq_task_info_begin(&scan->info);
 	memset(scan->info.wanted, false, sizeof(scan->info.wanted));
 	foreach (cell, (List *) list_nth(plan->fdw_private, PRIVATE_WANTED))
 	{
@@ -250,7 +250,7 @@ begin_scan(ForeignScanState *node, int flags)
 		scan->reads_row = scan->reads_row ||
 						  lfirst_int(cell) != TQ_INFO_TASK_ID;
 	}
-	scan->find = tq_find_begin(estate->es_snapshot);
+	scan->find = tq_task_page_begin(estate->es_snapshot);
 	scan->page_context = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq page", ALLOCSET_DEFAULT_SIZES);
 	scan->row_context = AllocSetContextCreate(
@@ -275,9 +275,9 @@ iterate_scan(ForeignScanState *node)
 	{
 		TqTask task;
 
-		tq_find_read(scan->find, &scan->page[scan->next], &task);
-		PushActiveSnapshot(tq_find_snapshot(scan->find));
-		tq_info_row(&scan->info, &task, slot->tts_values, slot->tts_isnull);
+		tq_task_page_read(scan->find, &scan->page[scan->next], &task);
+		PushActiveSnapshot(tq_task_page_snapshot(scan->find));
+		tq_task_info_row(&scan->info, &task, slot->tts_values, slot->tts_isnull);
 		PopActiveSnapshot();
 	}
 	else
@@ -309,7 +309,7 @@ end_scan(ForeignScanState *node)
 	TaskScan *scan = node->fdw_state;
 
 	if (scan != NULL && scan->find != NULL)
-		tq_find_end(scan->find);
+		tq_task_page_end(scan->find);
 }
 
 /* What the scan takes care of. */
@@ -474,8 +474,8 @@ read_filter(ForeignScanState *node, TaskScan *scan)
 	ListCell    *state;
 	ListCell    *expr;
 
-	tq_filter_init(&scan->filter);
-	tq_sight_filter(&scan->info.sight, &scan->filter);
+	tq_task_filter_init(&scan->filter);
+	tq_visibility_filter(&scan->info.sight, &scan->filter);
 	scan->filter.backward = scan->backward;
 	forthree(kind, scan->taken, state, scan->values, expr, plan->fdw_exprs)
 	{
@@ -494,7 +494,7 @@ read_filter(ForeignScanState *node, TaskScan *scan)
 static void
 apply(TaskScan *scan, Taken taken, Oid type, Datum value)
 {
-	TqFilter     *filter = &scan->filter;
+	TqTaskFilter     *filter = &scan->filter;
 	MemoryContext mine = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
 
 	switch (taken)
@@ -533,7 +533,7 @@ apply(TaskScan *scan, Taken taken, Oid type, Datum value)
 static void
 apply_word(TaskScan *scan, Taken taken, const char *word)
 {
-	TqFilter *filter = &scan->filter;
+	TqTaskFilter *filter = &scan->filter;
 	TqQueue  *queue;
 	TqState   state;
 
@@ -543,7 +543,7 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 			queue = tq_queue_find(word);
 			if (queue == NULL ||
 				(!scan->info.sight.all &&
-				 !tq_sight_reads(&scan->info.sight, queue->queue_id)))
+				 !tq_visibility_reads(&scan->info.sight, queue->queue_id)))
 			{
 				nothing(scan);
 				break;
@@ -634,11 +634,11 @@ next_page(TaskScan *scan)
 	if (scan->finished)
 		return false;
 	if (scan->count > 0)
-		tq_filter_after(&scan->filter, scan->page[scan->count - 1].task_id);
+		tq_task_filter_after(&scan->filter, scan->page[scan->count - 1].task_id);
 	MemoryContextReset(scan->page_context);
 	mine = MemoryContextSwitchTo(scan->page_context);
 	scan->count =
-		tq_find_page(scan->find, &scan->filter, scan->max, &scan->page);
+		tq_task_page_find(scan->find, &scan->filter, scan->max, &scan->page);
 	MemoryContextSwitchTo(mine);
 	scan->next = 0;
 	scan->finished = scan->count < scan->max;

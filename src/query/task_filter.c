@@ -13,7 +13,7 @@ static bool text_is(TupleTableSlot *slot, int column, const char *value);
 
 /* All tasks. */
 void
-tq_filter_init(TqFilter *filter)
+tq_task_filter_init(TqTaskFilter *filter)
 {
 	memset(filter, 0, sizeof(*filter));
 	filter->all_queues = true;
@@ -23,7 +23,7 @@ tq_filter_init(TqFilter *filter)
 
 /* Go on behind a task; after the last id there is nothing. */
 void
-tq_filter_after(TqFilter *filter, int64 task_id)
+tq_task_filter_after(TqTaskFilter *filter, int64 task_id)
 {
 	if (filter->backward)
 	{
@@ -42,7 +42,7 @@ tq_filter_after(TqFilter *filter, int64 task_id)
 
 /* Does all of the filter but its bounds of ids apply? */
 bool
-tq_filter_fits(const TqFilter *filter, TupleTableSlot *slot,
+tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
 			   const TqTaskFixed *row)
 {
 	if (filter->state != 0 && row->state != filter->state)

@@ -13,7 +13,7 @@
 #include "store/task.h"
 
 /* What is looked for; all that is given must apply. */
-typedef struct TqFilter
+typedef struct TqTaskFilter
 {
 	bool         all_queues;
 	int32       *queues; /* sorted; when not all_queues */
@@ -28,11 +28,11 @@ typedef struct TqFilter
 	int64        first; /* ids from here */
 	int64        last;  /* to here */
 	bool         backward;
-} TqFilter;
+} TqTaskFilter;
 
-extern void     tq_filter_init(TqFilter *filter);
-extern void     tq_filter_after(TqFilter *filter, int64 task_id);
-extern bool     tq_filter_fits(const TqFilter *filter, TupleTableSlot *slot,
+extern void     tq_task_filter_init(TqTaskFilter *filter);
+extern void     tq_task_filter_after(TqTaskFilter *filter, int64 task_id);
+extern bool     tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
 							   const TqTaskFixed *row);
 
 #endif /* TQ_TASK_FILTER_H */

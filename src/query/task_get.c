@@ -46,7 +46,7 @@ PG_FUNCTION_INFO_V1(taskq_task_progress);
 /* One call that looks. */
 typedef struct Look
 {
-	TqFind *find;
+	TqTaskPage *find;
 	TqInfo  info;
 } Look;
 
@@ -66,7 +66,7 @@ static bool     may_see_progress(int64 task_id, bool *words);
 static bool     sees_workers(void);
 static bool     reads(int32 queue_id);
 static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
-								 TqFilter *filter);
+								 TqTaskFilter *filter);
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
@@ -84,7 +84,7 @@ taskq_get(PG_FUNCTION_ARGS)
 	look_begin(&look);
 	if (find_one(&look, task_id, &task) == NULL || !may_see(&look, &task))
 		tq_error_no_such_task(task_id);
-	tq_info_row(&look.info, &task, values, nulls);
+	tq_task_info_row(&look.info, &task, values, nulls);
 	tuple = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
 	look_end(&look);
 	return HeapTupleGetDatum(tuple);
@@ -97,7 +97,7 @@ taskq_get(PG_FUNCTION_ARGS)
  * there is no such task; TQ002 or 42501 when it is not to be seen.
  */
 bool
-tq_look_outcome(int64 task_id, TqOutcome *outcome)
+tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome)
 {
 	Datum  values[TQ_SCAN_COLUMNS];
 	bool   nulls[TQ_SCAN_COLUMNS];
@@ -121,7 +121,7 @@ tq_look_outcome(int64 task_id, TqOutcome *outcome)
 		memset(look.info.wanted, false, sizeof(look.info.wanted));
 		look.info.wanted[TQ_INFO_RESULT] = true;
 		look.info.wanted[TQ_INFO_ERROR] = task.f.state != TQ_STATE_DONE;
-		tq_info_row(&look.info, &task, values, nulls);
+		tq_task_info_row(&look.info, &task, values, nulls);
 		outcome->has_result = !nulls[TQ_INFO_RESULT];
 		if (outcome->has_result)
 			outcome->result =
@@ -145,7 +145,7 @@ taskq_get_many(PG_FUNCTION_ARGS)
 	int            count;
 	Look           look;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (PG_ARGISNULL(0))
 		tq_error_required("task_ids");
 	ids = tq_arg_array(fcinfo, 0, "task_ids", INT8OID, &count);
@@ -163,8 +163,8 @@ taskq_get_many(PG_FUNCTION_ARGS)
 		memset(nulls, true, sizeof(nulls));
 		if (find_one(&look, DatumGetInt64(ids[i]), &task) != NULL &&
 			may_see(&look, &task))
-			tq_info_row(&look.info, &task, values, nulls);
-		tq_rows_add(result, values, nulls);
+			tq_task_info_row(&look.info, &task, values, nulls);
+		tq_srf_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(row_context);
 	}
@@ -180,10 +180,10 @@ taskq_list(PG_FUNCTION_ARGS)
 	MemoryContext  row_context;
 	TqFound       *found;
 	int            count;
-	TqFilter       filter;
+	TqTaskFilter       filter;
 	Look           look;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	look_begin(&look);
 	read_list_filter(fcinfo, &look, &filter);
 	if (max_rows < 1 || max_rows > MAX_ROWS)
@@ -196,7 +196,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	}
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "taskq row",
 										ALLOCSET_DEFAULT_SIZES);
-	count = tq_find_page(look.find, &filter, max_rows, &found);
+	count = tq_task_page_find(look.find, &filter, max_rows, &found);
 	for (int i = 0; i < count; i++)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(row_context);
@@ -205,9 +205,9 @@ taskq_list(PG_FUNCTION_ARGS)
 		TqTask        task;
 
 		CHECK_FOR_INTERRUPTS();
-		tq_find_read(look.find, &found[i], &task);
-		tq_info_row(&look.info, &task, values, nulls);
-		tq_rows_add(result, values, nulls);
+		tq_task_page_read(look.find, &found[i], &task);
+		tq_task_info_row(&look.info, &task, values, nulls);
+		tq_srf_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(row_context);
 	}
@@ -217,20 +217,20 @@ taskq_list(PG_FUNCTION_ARGS)
 
 /* The arguments of taskq_list, and what the caller may see. */
 static void
-read_list_filter(FunctionCallInfo fcinfo, Look *look, TqFilter *filter)
+read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 {
 	char   *state_word = tq_arg_keyword(fcinfo, 1, "state");
 	TqState state;
 
-	tq_filter_init(filter);
-	tq_sight_filter(&look->info.sight, filter);
+	tq_task_filter_init(filter);
+	tq_visibility_filter(&look->info.sight, filter);
 	filter->reference = tq_arg_word(fcinfo, 4, "reference", TQ_MAX_KEY);
 	filter->key = tq_arg_word(fcinfo, 5, "key", TQ_MAX_KEY);
 	filter->backward = tq_arg_bool(fcinfo, 6, false);
 	filter->correlation_id =
 		tq_arg_word(fcinfo, 7, "correlation_id", TQ_MAX_KEY);
 	if (!PG_ARGISNULL(2))
-		tq_filter_after(filter, PG_GETARG_INT64(2));
+		tq_task_filter_after(filter, PG_GETARG_INT64(2));
 	if (state_word != NULL)
 	{
 		if (!tq_state_parse(state_word, &state))
@@ -303,7 +303,7 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
 		may_see_progress(PG_GETARG_INT64(0), &words) &&
-		tq_sign_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
+		tq_liveness_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
 							  &progress, message))
 	{
 		values[0] = Float4GetDatum(progress);
@@ -334,7 +334,7 @@ taskq_may_see_worker(PG_FUNCTION_ARGS)
 
 /* The same by the number of the worker. */
 bool
-tq_look_sees_worker(int32 worker_id)
+tq_task_get_sees_worker(int32 worker_id)
 {
 	Datum arg = Int32GetDatum(worker_id);
 	Oid   role = InvalidOid;
@@ -371,7 +371,7 @@ may_see_progress(int64 task_id, bool *words)
 	look_begin(&look);
 	if (find_one(&look, task_id, &task) != NULL)
 	{
-		*words = tq_sight_reads(&look.info.sight, task.f.queue_id);
+		*words = tq_visibility_reads(&look.info.sight, task.f.queue_id);
 		may = *words || look.info.sight.all;
 	}
 	look_end(&look);
@@ -383,16 +383,16 @@ static void
 look_begin(Look *look)
 {
 	tq_queue_refresh();
-	tq_info_begin(&look->info);
+	tq_task_info_begin(&look->info);
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	look->find = tq_find_begin(GetActiveSnapshot());
+	look->find = tq_task_page_begin(GetActiveSnapshot());
 }
 
 static void
 look_end(Look *look)
 {
-	tq_find_end(look->find);
+	tq_task_page_end(look->find);
 	PopActiveSnapshot();
 }
 
@@ -400,15 +400,15 @@ look_end(Look *look)
 static TqFound *
 find_one(Look *look, int64 task_id, TqTask *task)
 {
-	TqFilter filter;
+	TqTaskFilter filter;
 	TqFound *found;
 
-	tq_filter_init(&filter);
+	tq_task_filter_init(&filter);
 	filter.ids = &task_id;
 	filter.id_count = 1;
-	if (tq_find_page(look->find, &filter, 1, &found) == 0)
+	if (tq_task_page_find(look->find, &filter, 1, &found) == 0)
 		return NULL;
-	tq_find_read(look->find, found, task);
+	tq_task_page_read(look->find, found, task);
 	return found;
 }
 
@@ -421,7 +421,7 @@ may_see(Look *look, const TqTask *task)
 	if (queue == NULL)
 		return false;
 	if (look->info.sight.all ||
-		tq_sight_reads(&look->info.sight, task->f.queue_id))
+		tq_visibility_reads(&look->info.sight, task->f.queue_id))
 		return true;
 	if (tq_role_rights(queue) != 0)
 		tq_error_task_right(TQ_RIGHT_READ);

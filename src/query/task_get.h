@@ -11,16 +11,16 @@
 
 
 /* What has become of a task. */
-typedef struct TqOutcome
+typedef struct TqTaskOutcome
 {
 	TqState state;
 	bool    has_result;
 	bool    has_error;
 	Datum   result; /* jsonb */
 	Datum   error;  /* text */
-} TqOutcome;
+} TqTaskOutcome;
 
-extern bool tq_look_outcome(int64 task_id, TqOutcome *outcome);
-extern bool tq_look_sees_worker(int32 worker_id);
+extern bool tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome);
+extern bool tq_task_get_sees_worker(int32 worker_id);
 
 #endif /* TQ_TASK_GET_H */

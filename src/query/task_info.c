@@ -76,12 +76,12 @@ static text *last_error(Datum errors);
 
 /* All columns are wanted, until somebody says otherwise. */
 void
-tq_info_begin(TqInfo *info)
+tq_task_info_begin(TqInfo *info)
 {
 	HASHCTL ctl = {0};
 
 	memset(info, 0, sizeof(*info));
-	tq_sight_take(&info->sight);
+	tq_visibility_take(&info->sight);
 	memset(info->wanted, true, sizeof(info->wanted));
 	ctl.keysize = sizeof(NameKey);
 	ctl.entrysize = sizeof(NameEntry);
@@ -95,10 +95,10 @@ tq_info_begin(TqInfo *info)
  * null.  Values are in the current memory context, or the task's.
  */
 void
-tq_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
+tq_task_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
 {
 	Row  row = {info, task, values, nulls};
-	bool payload = tq_sight_reads(&info->sight, task->f.queue_id);
+	bool payload = tq_visibility_reads(&info->sight, task->f.queue_id);
 
 	memset(nulls, true, sizeof(bool) * TQ_SCAN_COLUMNS);
 	put_fixed(&row);
@@ -248,7 +248,7 @@ put_running(Row *row, bool payload)
 	if (f->state != TQ_STATE_RUNNING)
 		return;
 	if ((wanted[TQ_INFO_PROGRESS] || wanted[TQ_INFO_PROGRESS_MESSAGE]) &&
-		tq_sign_read_progress(f->task_id, f->token, &progress, message))
+		tq_liveness_read_progress(f->task_id, f->token, &progress, message))
 	{
 		if (progress >= 0)
 			put(row, TQ_INFO_PROGRESS, Float4GetDatum(progress));
@@ -256,7 +256,7 @@ put_running(Row *row, bool payload)
 			put_word(row, TQ_INFO_PROGRESS_MESSAGE, message);
 	}
 	if (wanted[TQ_INFO_WORKER_SEEN] && f->worker_id != 0 &&
-		tq_sign_silence(f->worker_id, &silence))
+		tq_liveness_silence(f->worker_id, &silence))
 		put(row, TQ_INFO_WORKER_SEEN,
 			TimestampTzGetDatum(tq_clock_wall() - silence));
 }

@@ -59,13 +59,13 @@ typedef enum TqInfoColumn
 /* What is kept from row to row. */
 typedef struct TqInfo
 {
-	TqSight sight;
+	TqVisibility sight;
 	bool    wanted[TQ_SCAN_COLUMNS];
 	HTAB   *names; /* of workers and roles */
 } TqInfo;
 
-extern void tq_info_begin(TqInfo *info);
-extern void tq_info_row(TqInfo *info, TqTask *task, Datum *values,
+extern void tq_task_info_begin(TqInfo *info);
+extern void tq_task_info_row(TqInfo *info, TqTask *task, Datum *values,
 						bool *nulls);
 
 #endif /* TQ_TASK_INFO_H */

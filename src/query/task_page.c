@@ -85,7 +85,7 @@ typedef struct Table
 	TupleTableSlot *slot;
 } Table;
 
-struct TqFind
+struct TqTaskPage
 {
 	MemoryContext context; /* lives as long as this */
 	Snapshot      snapshot;
@@ -97,9 +97,9 @@ struct TqFind
 /* One search for a page. */
 typedef struct Search
 {
-	TqFind         *find;
-	const TqFilter *filter;
-	TqPage          page;
+	TqTaskPage         *find;
+	const TqTaskFilter *filter;
+	TqIdHeap          page;
 	int64           first; /* bounds of the walk that is under way */
 	int64           last;
 } Search;
@@ -119,8 +119,8 @@ static TqStmt stmt_queues = {
 	{0},
 	NULL};
 
-static Table   *open_table(TqFind *find, int table);
-static Relation open_index(TqFind *find, int table, Which which);
+static Table   *open_table(TqTaskPage *find, int table);
+static Relation open_index(TqTaskPage *find, int table, Which which);
 static void     queues_of(Search *search, int32 **queues, int *count);
 static void     search_table(Search *search, int table);
 static void     search_live(Search *search);
@@ -137,18 +137,18 @@ static int      add_bounds(const Search *search, Range *range);
 static bool     walk(Search *search, int table, Range *range, int64 budget);
 static void     narrow(Search *search, int64 reached);
 static bool     registry_will_do(const Search *search);
-static void     collect_running(Search *search, TqPage *candidates);
-static void     collect_lanes(Search *search, TqPage *candidates);
-static void     collect_lane(Search *search, TqPage *candidates, int64 lane);
+static void     collect_running(Search *search, TqIdHeap *candidates);
+static void     collect_lanes(Search *search, TqIdHeap *candidates);
+static void     collect_lane(Search *search, TqIdHeap *candidates, int64 lane);
 static bool     next_priority(Search *search, int64 lane, int16 *priority,
 							  bool below);
-static void collect_range(Search *search, TqPage *candidates, Range *range);
+static void collect_range(Search *search, TqIdHeap *candidates, Range *range);
 
 /* Begin to look, at what the snapshot sees. */
-TqFind *
-tq_find_begin(Snapshot snapshot)
+TqTaskPage *
+tq_task_page_begin(Snapshot snapshot)
 {
-	TqFind *find = palloc0(sizeof(TqFind));
+	TqTaskPage *find = palloc0(sizeof(TqTaskPage));
 
 	find->context = CurrentMemoryContext;
 	find->snapshot = snapshot;
@@ -156,7 +156,7 @@ tq_find_begin(Snapshot snapshot)
 }
 
 void
-tq_find_end(TqFind *find)
+tq_task_page_end(TqTaskPage *find)
 {
 	for (int t = 0; t < TQ_FOUND_TABLES; t++)
 	{
@@ -176,7 +176,7 @@ tq_find_end(TqFind *find)
 }
 
 Snapshot
-tq_find_snapshot(const TqFind *find)
+tq_task_page_snapshot(const TqTaskPage *find)
 {
 	return find->snapshot;
 }
@@ -186,13 +186,13 @@ tq_find_snapshot(const TqFind *find)
  * only when there are no more.
  */
 int
-tq_find_page(TqFind *find, const TqFilter *filter, int max, TqFound **found)
+tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max, TqFound **found)
 {
 	Search search = {0};
 
 	search.find = find;
 	search.filter = filter;
-	tq_page_init(&search.page, max, filter->backward);
+	tq_id_heap_init(&search.page, max, filter->backward);
 	for (int i = 0; i < TQ_FOUND_TABLES; i++)
 	{
 		/* where the first ids in this direction are likely to be */
@@ -208,7 +208,7 @@ tq_find_page(TqFind *find, const TqFilter *filter, int max, TqFound **found)
 		search_table(&search, table);
 		TQ_DEBUG_POINT("find_table");
 	}
-	tq_page_sort(&search.page);
+	tq_id_heap_sort(&search.page);
 	*found = search.page.rows;
 	return search.page.count;
 }
@@ -218,7 +218,7 @@ tq_find_page(TqFind *find, const TqFilter *filter, int max, TqFound **found)
  * looked at where not all of a page can be seen by everybody.
  */
 int64
-tq_find_count(TqFind *find, int32 queue_id, TqState state, int64 max)
+tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
 {
 	Buffer map = InvalidBuffer;
 	int64  count = 0;
@@ -259,7 +259,7 @@ tq_find_count(TqFind *find, int32 queue_id, TqState state, int64 max)
 
 /* Read a task that was found; in the current memory context. */
 void
-tq_find_read(TqFind *find, const TqFound *found, TqTask *task)
+tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task)
 {
 	Table    *table = &find->table[found->table];
 	bool      should_free;
@@ -276,7 +276,7 @@ tq_find_read(TqFind *find, const TqFound *found, TqTask *task)
 }
 
 static Table *
-open_table(TqFind *find, int t)
+open_table(TqTaskPage *find, int t)
 {
 	Table *table = &find->table[t];
 
@@ -296,7 +296,7 @@ open_table(TqFind *find, int t)
 
 /* By name: REINDEX CONCURRENTLY makes other indexes of the same names. */
 static Relation
-open_index(TqFind *find, int t, Which which)
+open_index(TqTaskPage *find, int t, Which which)
 {
 	Table *table = open_table(find, t);
 
@@ -319,7 +319,7 @@ open_index(TqFind *find, int t, Which which)
 static void
 queues_of(Search *search, int32 **queues, int *count)
 {
-	TqFind *find = search->find;
+	TqTaskPage *find = search->find;
 
 	if (!search->filter->all_queues)
 	{
@@ -350,7 +350,7 @@ queues_of(Search *search, int32 **queues, int *count)
 static void
 search_table(Search *search, int table)
 {
-	const TqFilter *filter = search->filter;
+	const TqTaskFilter *filter = search->filter;
 
 	if (RelationGetNumberOfBlocks(open_table(search->find, table)->rel) == 0)
 		return;
@@ -388,7 +388,7 @@ search_table(Search *search, int table)
 static void
 search_words(Search *search, int table)
 {
-	const TqFilter *filter = search->filter;
+	const TqTaskFilter *filter = search->filter;
 	Range           range;
 	int32          *queues;
 	int             count;
@@ -416,7 +416,7 @@ search_words(Search *search, int table)
 static void
 search_leaf(Search *search, int leaf)
 {
-	const TqFilter *filter = search->filter;
+	const TqTaskFilter *filter = search->filter;
 	bool  by_state = filter->state != 0 && filter->state != TQ_STATE_DONE;
 	bool  sure = filter->all_queues && (by_state || filter->state == 0);
 	int64 ranges =
@@ -465,7 +465,7 @@ search_queues(Search *search, int leaf)
 static void
 search_live(Search *search)
 {
-	const TqFilter *filter = search->filter;
+	const TqTaskFilter *filter = search->filter;
 	bool            sure = filter->all_queues &&
 				(filter->state == 0 || filter->state == TQ_STATE_PENDING);
 	Range range;
@@ -493,17 +493,17 @@ search_candidates(Search *search)
 {
 	bool registry = search->filter->state == TQ_STATE_RUNNING &&
 					registry_will_do(search);
-	TqPage candidates;
+	TqIdHeap candidates;
 
 	do
 	{
-		tq_page_init(&candidates, Max(search->page.max * 2, MIN_CANDIDATES),
+		tq_id_heap_init(&candidates, Max(search->page.max * 2, MIN_CANDIDATES),
 					 search->filter->backward);
 		if (registry)
 			collect_running(search, &candidates);
 		else
 			collect_lanes(search, &candidates);
-		tq_page_sort(&candidates);
+		tq_id_heap_sort(&candidates);
 		for (int i = 0; i < candidates.count; i++)
 		{
 			int64 task_id = candidates.rows[i].task_id;
@@ -512,7 +512,7 @@ search_candidates(Search *search)
 			/* a task may be there twice, with positions of two versions */
 			if (i > 0 && task_id == candidates.rows[i - 1].task_id)
 				continue;
-			if (!tq_page_wants(&search->page, task_id))
+			if (!tq_id_heap_wants(&search->page, task_id))
 				return;
 			range_init(&range, BY_ID);
 			range_int8(&range, task_id);
@@ -588,7 +588,7 @@ add_bounds(const Search *search, Range *range)
 static bool
 walk(Search *search, int table, Range *range, int64 budget)
 {
-	TqFind         *find = search->find;
+	TqTaskPage         *find = search->find;
 	Relation        index = open_index(find, table, range->which);
 	TupleTableSlot *slot = find->table[table].slot;
 	ScanDirection direction = search->filter->backward ? BackwardScanDirection
@@ -608,20 +608,20 @@ walk(Search *search, int table, Range *range, int64 budget)
 		int64        task_id = row->task_id;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!tq_page_wants(&search->page, task_id))
+		if (!tq_id_heap_wants(&search->page, task_id))
 		{
 			if (range->id_column != 0)
 				break;
 		}
 		else if (task_id >= search->first && task_id <= search->last &&
-				 tq_filter_fits(search->filter, slot, row))
+				 tq_task_filter_fits(search->filter, slot, row))
 		{
 			TqFound found;
 
 			found.task_id = task_id;
 			found.table = table;
 			found.tid = slot->tts_tid;
-			tq_page_add(&search->page, &found);
+			tq_id_heap_add(&search->page, &found);
 		}
 		else if (--budget < 0)
 		{
@@ -655,28 +655,28 @@ registry_will_do(const Search *search)
 {
 	return !IsolationUsesXactSnapshot() &&
 		   !TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
-		   tq_registry_complete();
+		   tq_running_complete();
 }
 
 static void
-collect_running(Search *search, TqPage *candidates)
+collect_running(Search *search, TqIdHeap *candidates)
 {
 	int        count;
-	TqRunning *running = tq_registry_all(&count);
+	TqRunning *running = tq_running_all(&count);
 	TqFound    found = {0};
 
 	for (int i = 0; i < count; i++)
 	{
 		found.task_id = running[i].task_id;
 		if (found.task_id >= search->first && found.task_id <= search->last)
-			tq_page_add(candidates, &found);
+			tq_id_heap_add(candidates, &found);
 	}
 	pfree(running);
 }
 
 /* From the lanes of the queues, without reading rows. */
 static void
-collect_lanes(Search *search, TqPage *candidates)
+collect_lanes(Search *search, TqIdHeap *candidates)
 {
 	int32 *queues;
 	int    count;
@@ -696,7 +696,7 @@ collect_lanes(Search *search, TqPage *candidates)
 }
 
 static void
-collect_lane(Search *search, TqPage *candidates, int64 lane)
+collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 {
 	int   state = search->filter->state;
 	int16 priority = 0;
@@ -726,7 +726,7 @@ collect_lane(Search *search, TqPage *candidates, int64 lane)
 static bool
 next_priority(Search *search, int64 lane, int16 *priority, bool below)
 {
-	TqFind       *find = search->find;
+	TqTaskPage       *find = search->find;
 	Relation      index = open_index(find, TQ_FOUND_LIVE, BY_POSITION);
 	IndexScanDesc scan;
 	Range         range;
@@ -754,9 +754,9 @@ next_priority(Search *search, int64 lane, int16 *priority, bool below)
 }
 
 static void
-collect_range(Search *search, TqPage *candidates, Range *range)
+collect_range(Search *search, TqIdHeap *candidates, Range *range)
 {
-	TqFind       *find = search->find;
+	TqTaskPage       *find = search->find;
 	Relation      index = open_index(find, TQ_FOUND_LIVE, BY_POSITION);
 	IndexScanDesc scan;
 	TqFound       found = {0};
@@ -773,7 +773,7 @@ collect_range(Search *search, TqPage *candidates, Range *range)
 		found.task_id = DatumGetInt64(
 			index_getattr(scan->xs_itup, 4, scan->xs_itupdesc, &isnull));
 		if (found.task_id >= search->first && found.task_id <= search->last)
-			tq_page_add(candidates, &found);
+			tq_id_heap_add(candidates, &found);
 	}
 	index_endscan(scan);
 }

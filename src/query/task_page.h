@@ -14,15 +14,15 @@
 #include "query/task_filter.h"
 #include "store/task.h"
 
-typedef struct TqFind TqFind;
+typedef struct TqTaskPage TqTaskPage;
 
-extern TqFind  *tq_find_begin(Snapshot snapshot);
-extern void     tq_find_end(TqFind *find);
-extern int      tq_find_page(TqFind *find, const TqFilter *filter, int max,
+extern TqTaskPage  *tq_task_page_begin(Snapshot snapshot);
+extern void     tq_task_page_end(TqTaskPage *find);
+extern int      tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
 							 TqFound **found);
-extern int64    tq_find_count(TqFind *find, int32 queue_id, TqState state,
+extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state,
 							  int64 max);
-extern void     tq_find_read(TqFind *find, const TqFound *found, TqTask *task);
-extern Snapshot tq_find_snapshot(const TqFind *find);
+extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task);
+extern Snapshot tq_task_page_snapshot(const TqTaskPage *find);
 
 #endif /* TQ_TASK_PAGE_H */

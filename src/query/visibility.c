@@ -20,7 +20,7 @@
 
 /* What may current_user see? */
 void
-tq_sight_take(TqSight *sight)
+tq_visibility_take(TqVisibility *sight)
 {
 	int    count;
 	char **names;
@@ -44,7 +44,7 @@ tq_sight_take(TqSight *sight)
 
 /* And what tasks of the queue carry? */
 bool
-tq_sight_reads(const TqSight *sight, int32 queue_id)
+tq_visibility_reads(const TqVisibility *sight, int32 queue_id)
 {
 	return sight->all_payload ||
 		   (sight->queue_count > 0 &&
@@ -54,7 +54,7 @@ tq_sight_reads(const TqSight *sight, int32 queue_id)
 
 /* Only tasks that may be seen. */
 void
-tq_sight_filter(const TqSight *sight, TqFilter *filter)
+tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter)
 {
 	filter->all_queues = sight->all;
 	filter->queues = sight->queues;

@@ -11,16 +11,16 @@
 
 
 /* Which queues' tasks current_user may see. */
-typedef struct TqSight
+typedef struct TqVisibility
 {
 	bool   all;         /* every task */
 	bool   all_payload; /* and what it carries */
 	int32 *queues;      /* else those whose tasks it may read, sorted */
 	int    queue_count;
-} TqSight;
+} TqVisibility;
 
-extern void tq_sight_take(TqSight *sight);
-extern bool tq_sight_reads(const TqSight *sight, int32 queue_id);
-extern void tq_sight_filter(const TqSight *sight, TqFilter *filter);
+extern void tq_visibility_take(TqVisibility *sight);
+extern bool tq_visibility_reads(const TqVisibility *sight, int32 queue_id);
+extern void tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter);
 
 #endif /* TQ_VISIBILITY_H */

@@ -25,33 +25,33 @@ static pg_atomic_uint32 *marks = NULL;
 static pg_atomic_uint32 *mine(void);
 
 Size
-tq_pulse_size(void)
+tq_claim_activity_size(void)
 {
 	return MAXALIGN(sizeof(pg_atomic_uint32) * MARKS);
 }
 
 void
-tq_pulse_init(void)
+tq_claim_activity_init(void)
 {
 	bool found;
 
-	marks = ShmemInitStruct("taskq pulse", tq_pulse_size(), &found);
+	marks = ShmemInitStruct("taskq pulse", tq_claim_activity_size(), &found);
 	for (int i = 0; !found && i < MARKS; i++)
 		pg_atomic_init_u32(&marks[i], 0);
 }
 
 /* A claim is made in this database. */
 void
-tq_pulse_beat(void)
+tq_claim_activity_note(void)
 {
 	if (marks != NULL && pg_atomic_read_u32(mine()) == 0 &&
 		pg_atomic_exchange_u32(mine(), 1) == 0)
-		tq_station_wake();
+		tq_worker_directory_wake();
 }
 
 /* Has one been made since the last call? */
 bool
-tq_pulse_take(void)
+tq_claim_activity_take(void)
 {
 	return marks != NULL && pg_atomic_exchange_u32(mine(), 0) != 0;
 }

@@ -9,10 +9,10 @@
 
 #include "base/compat.h"
 
-extern Size tq_pulse_size(void);
-extern void tq_pulse_init(void);
+extern Size tq_claim_activity_size(void);
+extern void tq_claim_activity_init(void);
 
-extern void tq_pulse_beat(void);
-extern bool tq_pulse_take(void);
+extern void tq_claim_activity_note(void);
+extern bool tq_claim_activity_take(void);
 
 #endif /* TQ_CLAIM_ACTIVITY_H */

@@ -12,7 +12,7 @@
  * A claim that is alone must get the best task.  So the entries of a ring
  * are all that can be claimed between its first and its last one: when
  * something before the last one becomes claimable, the ring is emptied
- * (tq_ring_lower, told after it is visible).  Who fills a ring looked some
+ * (tq_claim_ring_lower, told after it is visible).  Who fills a ring looked some
  * time ago; what has been told since then, in order, stands in the last few
  * LOWERS, and when one of them comes before his last entry, or may have been
  * forgotten, nothing is left.
@@ -82,13 +82,13 @@ static bool  is_of(const Ring *ring, int64 lane_id, int16 priority);
 static bool  not_after(TqPosition a, TqPosition b);
 
 Size
-tq_ring_size(void)
+tq_claim_ring_size(void)
 {
 	return MAXALIGN(sizeof(RingShared));
 }
 
 void
-tq_ring_init(void)
+tq_claim_ring_init(void)
 {
 	bool found;
 
@@ -106,7 +106,7 @@ tq_ring_init(void)
 
 /* Nothing is left, of any database. */
 void
-tq_ring_wipe(void)
+tq_claim_ring_wipe(void)
 {
 	if (shared == NULL)
 		return;
@@ -116,7 +116,7 @@ tq_ring_wipe(void)
 		Lower lower;
 
 		lower.number = pg_atomic_fetch_add_u64(&shared->number, 1) + 1;
-		lower.position = TQ_RANGE_BEGIN;
+		lower.position = TQ_DEAD_RANGE_BEGIN;
 		SpinLockAcquire(&ring->mutex);
 		ring->count = 0;
 		ring->lowers[ring->next_lower] = lower;
@@ -127,14 +127,14 @@ tq_ring_wipe(void)
 
 /* Before the snapshot of a claim that may fill rings; 0: there are none. */
 uint64
-tq_ring_moment(void)
+tq_claim_ring_moment(void)
 {
 	return shared == NULL ? 0 : pg_atomic_read_u64(&shared->number);
 }
 
 /* Where the next candidate stands; false when there is none. */
 bool
-tq_ring_look(int64 lane_id, int16 priority, TqPosition *first)
+tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 {
 	Ring *ring = lock_filled(lane_id, priority);
 
@@ -147,7 +147,7 @@ tq_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 
 /* Take the next candidate away; *moment is that of who left it. */
 bool
-tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
+tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
 			uint64 *moment)
 {
 	Ring *ring = lock_filled(lane_id, priority);
@@ -164,7 +164,7 @@ tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
 
 /* How many candidates a claim shall leave. */
 int
-tq_ring_wanted(int64 lane_id, int16 priority)
+tq_claim_ring_wanted(int64 lane_id, int16 priority)
 {
 	Ring *ring;
 	int   wanted;
@@ -185,7 +185,7 @@ tq_ring_wanted(int64 lane_id, int16 priority)
  * met next.
  */
 void
-tq_ring_fill(int64 lane_id, int16 priority, const TqCandidate *candidates,
+tq_claim_ring_fill(int64 lane_id, int16 priority, const TqCandidate *candidates,
 			 int count, uint64 moment)
 {
 	Ring      *ring;
@@ -225,7 +225,7 @@ tq_ring_fill(int64 lane_id, int16 priority, const TqCandidate *candidates,
 
 /* A candidate was taken away and not used. */
 void
-tq_ring_empty(int64 lane_id, int16 priority)
+tq_claim_ring_empty(int64 lane_id, int16 priority)
 {
 	Ring *ring;
 
@@ -239,13 +239,13 @@ tq_ring_empty(int64 lane_id, int16 priority)
 
 /* Tasks have become claimable, now or later, and others can see it. */
 void
-tq_ring_lower(const TqPlace *places, int count)
+tq_claim_ring_lower(const TqLanePosition *places, int count)
 {
 	if (shared == NULL)
 		return;
 	for (int i = 0; i < count; i++)
 	{
-		const TqPlace *place = &places[i];
+		const TqLanePosition *place = &places[i];
 		Lower          lower;
 		Ring          *ring = lock_ring(place->lane_id, place->priority);
 
@@ -282,7 +282,7 @@ lock_filled(int64 lane_id, int16 priority)
 static Ring *
 lock_ring(int64 lane_id, int16 priority)
 {
-	uint64 hash = tq_range_core_hash(MyDatabaseId, lane_id);
+	uint64 hash = tq_dead_range_core_hash(MyDatabaseId, lane_id);
 	Ring  *ring = &shared->rings[(hash + (uint64) priority) % RINGS];
 
 	SpinLockAcquire(&ring->mutex);

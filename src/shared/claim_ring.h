@@ -24,22 +24,22 @@ typedef struct TqCandidate
 	ItemPointerData tid; /* where its row, or the chain of it, begins */
 } TqCandidate;
 
-extern Size tq_ring_size(void);
-extern void tq_ring_init(void);
-extern void tq_ring_wipe(void);
+extern Size tq_claim_ring_size(void);
+extern void tq_claim_ring_init(void);
+extern void tq_claim_ring_wipe(void);
 
 /* for claims */
-extern uint64 tq_ring_moment(void);
-extern bool   tq_ring_look(int64 lane_id, int16 priority, TqPosition *first);
-extern bool tq_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
+extern uint64 tq_claim_ring_moment(void);
+extern bool   tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first);
+extern bool tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
 						uint64 *moment);
-extern int  tq_ring_wanted(int64 lane_id, int16 priority);
-extern void tq_ring_fill(int64 lane_id, int16 priority,
+extern int  tq_claim_ring_wanted(int64 lane_id, int16 priority);
+extern void tq_claim_ring_fill(int64 lane_id, int16 priority,
 						 const TqCandidate *candidates, int count,
 						 uint64 moment);
-extern void tq_ring_empty(int64 lane_id, int16 priority);
+extern void tq_claim_ring_empty(int64 lane_id, int16 priority);
 
 /* for those who make tasks claimable; cannot fail */
-extern void tq_ring_lower(const TqPlace *places, int count);
+extern void tq_claim_ring_lower(const TqLanePosition *places, int count);
 
 #endif /* TQ_CLAIM_RING_H */

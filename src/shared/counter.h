@@ -21,13 +21,13 @@ typedef enum TqOwner
 	TQ_OWNER_WORKER = 2
 } TqOwner;
 
-typedef enum TqReserve
+typedef enum TqReservation
 {
 	TQ_RESERVE_DONE,
 	TQ_RESERVE_FULL,
 	TQ_RESERVE_UNKNOWN, /* to be recounted first */
 	TQ_RESERVE_NO_ROOM  /* the table of counters is full */
-} TqReserve;
+} TqReservation;
 
 /* At most count, and count more in each per microseconds. */
 typedef struct TqRate

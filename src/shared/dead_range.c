@@ -5,9 +5,9 @@
  * How it is kept right is told in dead_range_core.c; here are the memory, the
  * locks and the numbers of lowers.  The rules for those who call:
  *
- * - tq_range_moment comes before the snapshot; what is learned with it was
+ * - tq_dead_range_moment comes before the snapshot; what is learned with it was
  *   seen by a snapshot that was taken for this very walk (READ COMMITTED).
- * - The walk may jump over what tq_range_read says, and what it learns may
+ * - The walk may jump over what tq_dead_range_read says, and what it learns may
  *   include what it jumped over: [where it began, the last entry passed].
  *   The range ends before the first entry that is claimable and was not
  *   taken, whatever the reason, and before the first that is not due.
@@ -15,15 +15,15 @@
  *   makes them so lowers when they become claimable.  Positions come from
  *   entries, never from a clock.
  * - A walk that came to the end of the index learns twice: up to the last
- *   entry, and from there to TQ_RANGE_END.  The second says that there is
+ *   entry, and from there to TQ_DEAD_RANGE_END.  The second says that there is
  *   nothing more; it is gone with the next task, and the first stays.
- * - A priority is in the list when its task is told by tq_range_lower; a
+ * - A priority is in the list when its task is told by tq_dead_range_lower; a
  *   transaction's own tasks, of which nobody was told, are in no list and
  *   may stand inside of a dead range.
- * - tq_range_lower comes after the end of the transaction or savepoint is
+ * - tq_dead_range_lower comes after the end of the transaction or savepoint is
  *   visible, for every place at which it has put a pending task, at commit,
  *   and for every one that it has written or locked, at abort.
- * - COMMIT PREPARED and ROLLBACK PREPARED call tq_range_forget: nobody knows
+ * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody knows
  *   what they have ended.  Prepared transactions that have survived a start
  *   need nothing more, since memory begins empty.
  *
@@ -47,7 +47,7 @@
 
 #define TRANCHE "taskq ranges"
 #define PARTITIONS 16
-#define RUNS 4 /* lanes that one call of tq_range_lower may have mixed */
+#define RUNS 4 /* lanes that one call of tq_dead_range_lower may have mixed */
 
 typedef struct RangeShared
 {
@@ -63,7 +63,7 @@ typedef struct Run
 {
 	int64   lane_id;
 	int16   priority;
-	TqRange range;
+	TqDeadRange range;
 } Run;
 
 static RangeShared *shared = NULL;
@@ -71,26 +71,26 @@ static RangeShared *shared = NULL;
 static int           partition_of(int64 lane_id);
 static TqRangeTable *lock_partition(int partition, LWLockMode mode);
 static void          unlock_partition(int partition);
-static TqRangeMoment next_number(void);
+static TqDeadRangeMoment next_number(void);
 static TqRangeKey    key_of(int64 lane_id, int16 priority);
-static Run          *run_for(Run *runs, int count, const TqPlace *place);
+static Run          *run_for(Run *runs, int count, const TqLanePosition *place);
 static void          lower_run(const Run *run);
 static bool          has_ranges(const TqRangeCell *cell);
 
 Size
-tq_range_size(void)
+tq_dead_range_size(void)
 {
 	return MAXALIGN(sizeof(RangeShared));
 }
 
 void
-tq_range_request(void)
+tq_dead_range_request(void)
 {
 	RequestNamedLWLockTranche(TRANCHE, PARTITIONS);
 }
 
 void
-tq_range_init(void)
+tq_dead_range_init(void)
 {
 	bool found;
 
@@ -104,18 +104,18 @@ tq_range_init(void)
 	pg_atomic_init_u64(&shared->audited, 0);
 	pg_atomic_init_u64(&shared->repaired, 0);
 	for (int i = 0; i < PARTITIONS; i++)
-		tq_range_core_wipe(&shared->tables[i], 1);
+		tq_dead_range_core_wipe(&shared->tables[i], 1);
 }
 
 /* Nothing is known, of any database. */
 void
-tq_range_wipe(void)
+tq_dead_range_wipe(void)
 {
 	if (shared == NULL)
 		return;
 	for (int i = 0; i < PARTITIONS; i++)
 	{
-		tq_range_core_wipe(lock_partition(i, LW_EXCLUSIVE), next_number());
+		tq_dead_range_core_wipe(lock_partition(i, LW_EXCLUSIVE), next_number());
 		unlock_partition(i);
 	}
 }
@@ -125,13 +125,13 @@ tq_range_wipe(void)
  * comes too late.  Cannot fail.
  */
 void
-tq_range_forget_database(Oid database)
+tq_dead_range_forget_database(Oid database)
 {
 	if (shared == NULL)
 		return;
 	for (int i = 0; i < PARTITIONS; i++)
 	{
-		tq_range_core_forget(lock_partition(i, LW_EXCLUSIVE), database,
+		tq_dead_range_core_forget(lock_partition(i, LW_EXCLUSIVE), database,
 							 next_number());
 		unlock_partition(i);
 	}
@@ -139,16 +139,16 @@ tq_range_forget_database(Oid database)
 
 /* The same of this database: nobody knows what can be claimed. */
 void
-tq_range_forget(void)
+tq_dead_range_forget(void)
 {
-	tq_range_forget_database(MyDatabaseId);
+	tq_dead_range_forget_database(MyDatabaseId);
 }
 
 /* To be taken before a snapshot. */
-TqRangeMoment
-tq_range_moment(void)
+TqDeadRangeMoment
+tq_dead_range_moment(void)
 {
-	TqRangeMoment moment;
+	TqDeadRangeMoment moment;
 
 	if (shared == NULL)
 		return 0;
@@ -162,7 +162,7 @@ tq_range_moment(void)
  * disjoint; returns how many.  0: begin at the beginning.
  */
 int
-tq_range_read(int64 lane_id, int16 priority, TqRange *ranges)
+tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges)
 {
 	TqRangeKey key = key_of(lane_id, priority);
 	int        partition = partition_of(lane_id);
@@ -171,7 +171,7 @@ tq_range_read(int64 lane_id, int16 priority, TqRange *ranges)
 	if (shared == NULL)
 		return 0;
 	count =
-		tq_range_core_read(lock_partition(partition, LW_SHARED), &key, ranges);
+		tq_dead_range_core_read(lock_partition(partition, LW_SHARED), &key, ranges);
 	unlock_partition(partition);
 	return count;
 }
@@ -181,14 +181,14 @@ tq_range_read(int64 lane_id, int16 priority, TqRange *ranges)
  * highest first; false when that is not known.
  */
 bool
-tq_range_priorities(int64 lane_id, int16 *priorities, int *count)
+tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count)
 {
 	int  partition = partition_of(lane_id);
 	bool known;
 
 	if (shared == NULL)
 		return false;
-	known = tq_range_core_priorities(lock_partition(partition, LW_SHARED),
+	known = tq_dead_range_core_priorities(lock_partition(partition, LW_SHARED),
 									 MyDatabaseId, lane_id, priorities, count);
 	unlock_partition(partition);
 	return known;
@@ -196,30 +196,30 @@ tq_range_priorities(int64 lane_id, int16 *priorities, int *count)
 
 /* There is nothing to claim from lo to hi, both included. */
 void
-tq_range_learn(int64 lane_id, int16 priority, TqPosition lo, TqPosition hi,
-			   TqRangeMoment moment)
+tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo, TqPosition hi,
+			   TqDeadRangeMoment moment)
 {
 	TqRangeKey key = key_of(lane_id, priority);
-	TqRange    range = {lo, hi};
+	TqDeadRange    range = {lo, hi};
 	int        partition = partition_of(lane_id);
 
-	if (shared == NULL || tq_range_core_before(&hi, &lo))
+	if (shared == NULL || tq_dead_range_core_before(&hi, &lo))
 		return;
-	(void) tq_range_core_learn(lock_partition(partition, LW_EXCLUSIVE), &key,
+	(void) tq_dead_range_core_learn(lock_partition(partition, LW_EXCLUSIVE), &key,
 							   &range, moment);
 	unlock_partition(partition);
 }
 
 /* A lane has entries of these priorities only. */
 void
-tq_range_learn_priorities(int64 lane_id, const int16 *priorities, int count,
-						  TqRangeMoment moment)
+tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities, int count,
+						  TqDeadRangeMoment moment)
 {
 	int partition = partition_of(lane_id);
 
 	if (shared == NULL)
 		return;
-	(void) tq_range_core_learn_priorities(
+	(void) tq_dead_range_core_learn_priorities(
 		lock_partition(partition, LW_EXCLUSIVE), MyDatabaseId, lane_id,
 		priorities, count, moment);
 	unlock_partition(partition);
@@ -230,7 +230,7 @@ tq_range_learn_priorities(int64 lane_id, const int16 *priorities, int count,
  * and priority that are near to each other count as one span.  Cannot fail.
  */
 void
-tq_range_lower(const TqPlace *places, int count)
+tq_dead_range_lower(const TqLanePosition *places, int count)
 {
 	Run runs[RUNS];
 	int run_count = 0;
@@ -253,15 +253,15 @@ tq_range_lower(const TqPlace *places, int count)
 		}
 		else
 		{
-			if (tq_range_core_before(&position, &run->range.lo))
+			if (tq_dead_range_core_before(&position, &run->range.lo))
 				run->range.lo = position;
-			if (tq_range_core_before(&run->range.hi, &position))
+			if (tq_dead_range_core_before(&run->range.hi, &position))
 				run->range.hi = position;
 			continue;
 		}
 		run->lane_id = places[i].lane_id;
 		run->priority = places[i].priority;
-		run->range = (TqRange){position, position};
+		run->range = (TqDeadRange){position, position};
 	}
 	for (int i = 0; i < run_count; i++)
 		lower_run(&runs[i]);
@@ -273,7 +273,7 @@ tq_range_lower(const TqPlace *places, int count)
  * cursor is on its way may be missed, or seen twice.
  */
 bool
-tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry)
+tq_dead_range_next_to_audit(TqRangeCursor *cursor, TqRangeEntry *entry)
 {
 	bool found = false;
 
@@ -289,7 +289,7 @@ tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry)
 				continue;
 			entry->lane_id = cell->key.lane_id;
 			entry->priority = (int16) cell->key.priority;
-			entry->count = tq_range_core_ranges(cell, entry->ranges);
+			entry->count = tq_dead_range_core_ranges(cell, entry->ranges);
 			entry->moment = pg_atomic_read_u64(&shared->number);
 			found = true;
 		}
@@ -305,7 +305,7 @@ tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry)
 
 /* So many entries of the index have been looked at. */
 void
-tq_range_audited(int64 entries)
+tq_dead_range_audited(int64 entries)
 {
 	if (shared != NULL)
 		pg_atomic_fetch_add_u64(&shared->audited, entries);
@@ -313,8 +313,8 @@ tq_range_audited(int64 entries)
 
 /* Is the position dead, and has been all the time since the moment? */
 bool
-tq_range_still(int64 lane_id, int16 priority, TqPosition position,
-			   TqRangeMoment moment)
+tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
+			   TqDeadRangeMoment moment)
 {
 	TqRangeKey key = key_of(lane_id, priority);
 	int        partition = partition_of(lane_id);
@@ -322,25 +322,25 @@ tq_range_still(int64 lane_id, int16 priority, TqPosition position,
 
 	if (shared == NULL)
 		return false;
-	still = tq_range_core_still(lock_partition(partition, LW_SHARED), &key,
+	still = tq_dead_range_core_still(lock_partition(partition, LW_SHARED), &key,
 								&position, moment);
 	unlock_partition(partition);
 	return still;
 }
 
 /*
- * A position that tq_range_audit_next told to be dead, at the moment that it
+ * A position that tq_dead_range_next_to_audit told to be dead, at the moment that it
  * told, could be claimed for a snapshot that was taken after that, and for
  * another one when all transactions that had ended by then had told what
  * they had to.  If it has been dead all the time, it was so by mistake: it
  * is lowered and counted, and the result is true.
  */
 bool
-tq_range_repaired(int64 lane_id, int16 priority, TqPosition position,
-				  TqRangeMoment moment)
+tq_dead_range_repaired(int64 lane_id, int16 priority, TqPosition position,
+				  TqDeadRangeMoment moment)
 {
 	TqRangeKey    key = key_of(lane_id, priority);
-	TqRange       range = {position, position};
+	TqDeadRange       range = {position, position};
 	int           partition = partition_of(lane_id);
 	TqRangeTable *table;
 	bool          wrong;
@@ -348,9 +348,9 @@ tq_range_repaired(int64 lane_id, int16 priority, TqPosition position,
 	if (shared == NULL)
 		return false;
 	table = lock_partition(partition, LW_EXCLUSIVE);
-	wrong = tq_range_core_still(table, &key, &position, moment);
+	wrong = tq_dead_range_core_still(table, &key, &position, moment);
 	if (wrong)
-		tq_range_core_lower(table, &key, &range, next_number());
+		tq_dead_range_core_lower(table, &key, &range, next_number());
 	unlock_partition(partition);
 	if (wrong)
 		pg_atomic_fetch_add_u64(&shared->repaired, 1);
@@ -359,7 +359,7 @@ tq_range_repaired(int64 lane_id, int16 priority, TqPosition position,
 
 /* false without shared memory */
 bool
-tq_range_numbers(TqRangeNumbers *numbers)
+tq_dead_range_numbers(TqDeadRangeNumbers *numbers)
 {
 	memset(numbers, 0, sizeof(*numbers));
 	if (shared == NULL)
@@ -367,7 +367,7 @@ tq_range_numbers(TqRangeNumbers *numbers)
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		TqRangeTable *table = lock_partition(i, LW_SHARED);
-		TqRange       ranges[TQ_RANGES];
+		TqDeadRange       ranges[TQ_RANGES];
 
 		numbers->entries += table->count;
 		numbers->learned += table->learned;
@@ -378,7 +378,7 @@ tq_range_numbers(TqRangeNumbers *numbers)
 		{
 			if (table->cells[cell].key.priority != TQ_RANGE_LANE)
 				numbers->ranges +=
-					tq_range_core_ranges(&table->cells[cell], ranges);
+					tq_dead_range_core_ranges(&table->cells[cell], ranges);
 		}
 		unlock_partition(i);
 	}
@@ -391,7 +391,7 @@ tq_range_numbers(TqRangeNumbers *numbers)
 static int
 partition_of(int64 lane_id)
 {
-	return (int) (tq_range_core_hash(MyDatabaseId, lane_id) >> 48) %
+	return (int) (tq_dead_range_core_hash(MyDatabaseId, lane_id) >> 48) %
 		   PARTITIONS;
 }
 
@@ -409,7 +409,7 @@ unlock_partition(int partition)
 }
 
 /* With the lock of the partition for which it is */
-static TqRangeMoment
+static TqDeadRangeMoment
 next_number(void)
 {
 	return pg_atomic_fetch_add_u64(&shared->number, 1) + 1;
@@ -423,7 +423,7 @@ key_of(int64 lane_id, int16 priority)
 
 /* The one to which a place can be added; NULL when there is none. */
 static Run *
-run_for(Run *runs, int count, const TqPlace *place)
+run_for(Run *runs, int count, const TqLanePosition *place)
 {
 	for (int i = 0; i < count; i++)
 	{
@@ -446,7 +446,7 @@ lower_run(const Run *run)
 	int           partition = partition_of(run->lane_id);
 	TqRangeTable *table = lock_partition(partition, LW_EXCLUSIVE);
 
-	tq_range_core_lower(table, &key, &run->range, next_number());
+	tq_dead_range_core_lower(table, &key, &run->range, next_number());
 	unlock_partition(partition);
 }
 

@@ -18,8 +18,8 @@ typedef struct TqRangeEntry
 	int64         lane_id;
 	int16         priority;
 	int           count;
-	TqRange       ranges[TQ_RANGES];
-	TqRangeMoment moment;
+	TqDeadRange       ranges[TQ_RANGES];
+	TqDeadRangeMoment moment;
 } TqRangeEntry;
 
 /* Where the audit is; zeroed to begin with. */
@@ -30,7 +30,7 @@ typedef struct TqRangeCursor
 } TqRangeCursor;
 
 /* Of all databases together; all but the first two since the start. */
-typedef struct TqRangeNumbers
+typedef struct TqDeadRangeNumbers
 {
 	int64 entries; /* cells in use */
 	int64 ranges;
@@ -40,34 +40,34 @@ typedef struct TqRangeNumbers
 	int64 evicted;
 	int64 audited;  /* entries of the index that the audit has read */
 	int64 repaired; /* and found to be dead by mistake */
-} TqRangeNumbers;
+} TqDeadRangeNumbers;
 
-extern Size tq_range_size(void);
-extern void tq_range_request(void);
-extern void tq_range_init(void);
-extern void tq_range_wipe(void);
-extern void tq_range_forget_database(Oid database);
+extern Size tq_dead_range_size(void);
+extern void tq_dead_range_request(void);
+extern void tq_dead_range_init(void);
+extern void tq_dead_range_wipe(void);
+extern void tq_dead_range_forget_database(Oid database);
 
 /* for those who walk over the index */
-extern TqRangeMoment tq_range_moment(void);
-extern int  tq_range_read(int64 lane_id, int16 priority, TqRange *ranges);
-extern bool tq_range_priorities(int64 lane_id, int16 *priorities, int *count);
-extern void tq_range_learn(int64 lane_id, int16 priority, TqPosition lo,
-						   TqPosition hi, TqRangeMoment moment);
-extern void tq_range_learn_priorities(int64 lane_id, const int16 *priorities,
-									  int count, TqRangeMoment moment);
+extern TqDeadRangeMoment tq_dead_range_moment(void);
+extern int  tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges);
+extern bool tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count);
+extern void tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo,
+						   TqPosition hi, TqDeadRangeMoment moment);
+extern void tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
+									  int count, TqDeadRangeMoment moment);
 
 /* for those who make tasks claimable; cannot fail */
-extern void tq_range_lower(const TqPlace *places, int count);
-extern void tq_range_forget(void);
+extern void tq_dead_range_lower(const TqLanePosition *places, int count);
+extern void tq_dead_range_forget(void);
 
 /* for those who look whether all of that is right */
-extern bool tq_range_audit_next(TqRangeCursor *cursor, TqRangeEntry *entry);
-extern void tq_range_audited(int64 entries);
-extern bool tq_range_still(int64 lane_id, int16 priority, TqPosition position,
-						   TqRangeMoment moment);
-extern bool tq_range_repaired(int64 lane_id, int16 priority,
-							  TqPosition position, TqRangeMoment moment);
-extern bool tq_range_numbers(TqRangeNumbers *numbers);
+extern bool tq_dead_range_next_to_audit(TqRangeCursor *cursor, TqRangeEntry *entry);
+extern void tq_dead_range_audited(int64 entries);
+extern bool tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
+						   TqDeadRangeMoment moment);
+extern bool tq_dead_range_repaired(int64 lane_id, int16 priority,
+							  TqPosition position, TqDeadRangeMoment moment);
+extern bool tq_dead_range_numbers(TqDeadRangeNumbers *numbers);
 
 #endif /* TQ_DEAD_RANGE_H */

@@ -54,33 +54,33 @@ static TqRangeCell  *find_or_make(TqRangeTable *table, const TqRangeKey *key);
 static TqRangeCell  *evict(TqRangeTable *table);
 static int32        *head_of(TqRangeTable *table, const TqRangeKey *key);
 static void          unlink_cell(TqRangeTable *table, TqRangeCell *cell);
-static TqRangeMoment last_number(const TqRangeCell *cell);
+static TqDeadRangeMoment last_number(const TqRangeCell *cell);
 
-static void note_span(TqRangeCell *cell, const TqRange *range,
-					  TqRangeMoment number);
+static void note_span(TqRangeCell *cell, const TqDeadRange *range,
+					  TqDeadRangeMoment number);
 static void forget_oldest(TqRangeCell *cell);
-static void cut_out(TqRangeDead *dead, const TqRange *span);
-static int  cut(TqRange *list, int count, const TqRange *span);
-static void add(TqRangeDead *dead, TqRange piece);
-static void keep(TqRangeDead *dead, TqRange *list, int count);
+static void cut_out(TqRangeDead *dead, const TqDeadRange *span);
+static int  cut(TqDeadRange *list, int count, const TqDeadRange *span);
+static void add(TqRangeDead *dead, TqDeadRange piece);
+static void keep(TqRangeDead *dead, TqDeadRange *list, int count);
 
 static bool insert_priority(TqRangeLane *lane, int16 priority,
-							TqRangeMoment number);
+							TqDeadRangeMoment number);
 static void lower_priority(TqRangeCell *cell, int16 priority,
-						   TqRangeMoment number);
+						   TqDeadRangeMoment number);
 
 static bool       before(TqPosition a, TqPosition b);
 static TqPosition previous(TqPosition position);
 static TqPosition following(TqPosition position);
-static bool       is_open(const TqRange *range);
-static bool       overlap(const TqRange *a, const TqRange *b);
-static bool       narrower(const TqRange *a, const TqRange *b);
-static uint64     width(const TqRange *range);
+static bool       is_open(const TqDeadRange *range);
+static bool       overlap(const TqDeadRange *a, const TqDeadRange *b);
+static bool       narrower(const TqDeadRange *a, const TqDeadRange *b);
+static uint64     width(const TqDeadRange *range);
 static TqRangeKey lane_key(Oid database, int64 lane_id);
 
 /* Of a lane with all of its priorities */
 uint64
-tq_range_core_hash(Oid database, int64 lane_id)
+tq_dead_range_core_hash(Oid database, int64 lane_id)
 {
 	uint64 hash = (uint64) lane_id ^
 				  ((uint64) database * UINT64CONST(0x9E3779B97F4A7C15));
@@ -90,14 +90,14 @@ tq_range_core_hash(Oid database, int64 lane_id)
 }
 
 bool
-tq_range_core_before(const TqPosition *a, const TqPosition *b)
+tq_dead_range_core_before(const TqPosition *a, const TqPosition *b)
 {
 	return before(*a, *b);
 }
 
 /* Nothing is known, of any database. */
 void
-tq_range_core_wipe(TqRangeTable *table, TqRangeMoment number)
+tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number)
 {
 	table->floor = number;
 	table->count = 0;
@@ -108,7 +108,7 @@ tq_range_core_wipe(TqRangeTable *table, TqRangeMoment number)
 
 /* Nothing is known of a database. */
 void
-tq_range_core_forget(TqRangeTable *table, Oid database, TqRangeMoment number)
+tq_dead_range_core_forget(TqRangeTable *table, Oid database, TqDeadRangeMoment number)
 {
 	int count = 0;
 
@@ -134,22 +134,22 @@ tq_range_core_forget(TqRangeTable *table, Oid database, TqRangeMoment number)
 
 /* The dead ranges of a lane and priority; returns how many. */
 int
-tq_range_core_read(TqRangeTable *table, const TqRangeKey *key, TqRange *ranges)
+tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key, TqDeadRange *ranges)
 {
 	TqRangeCell *cell = find(table, key);
 
-	return cell != NULL ? tq_range_core_ranges(cell, ranges) : 0;
+	return cell != NULL ? tq_dead_range_core_ranges(cell, ranges) : 0;
 }
 
 /* Those of a cell: sorted, with something between them. */
 int
-tq_range_core_ranges(const TqRangeCell *cell, TqRange *ranges)
+tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges)
 {
 	const TqRangeDead *dead = &cell->u.dead;
 	int                count = dead->count;
-	TqRange            open = {dead->open_lo, TQ_RANGE_END};
+	TqDeadRange            open = {dead->open_lo, TQ_DEAD_RANGE_END};
 
-	memcpy(ranges, dead->ranges, sizeof(TqRange) * count);
+	memcpy(ranges, dead->ranges, sizeof(TqDeadRange) * count);
 	if (!dead->open)
 		return count;
 	while (count > 0 &&
@@ -166,7 +166,7 @@ tq_range_core_ranges(const TqRangeCell *cell, TqRange *ranges)
 
 /* The priorities of a lane, highest first; false when that is not known. */
 bool
-tq_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
+tq_dead_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
 						 int16 *priorities, int *count)
 {
 	TqRangeKey   key = lane_key(database, lane_id);
@@ -184,12 +184,12 @@ tq_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
  * taken after the moment.  Returns whether anything of it could be kept.
  */
 bool
-tq_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
-					const TqRange *range, TqRangeMoment moment)
+tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
+					const TqDeadRange *range, TqDeadRangeMoment moment)
 {
 	TqRangeCell *cell = find_or_make(table, key);
 	TqRangeDead *dead = &cell->u.dead;
-	TqRange      pieces[MAX_PIECES];
+	TqDeadRange      pieces[MAX_PIECES];
 	int          count = moment >= cell->floor ? 1 : 0;
 
 	pieces[0] = *range;
@@ -223,9 +223,9 @@ tq_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
  * through, after the moment.  Returns whether that is known now.
  */
 bool
-tq_range_core_learn_priorities(TqRangeTable *table, Oid database,
+tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
 							   int64 lane_id, const int16 *priorities,
-							   int count, TqRangeMoment moment)
+							   int count, TqDeadRangeMoment moment)
 {
 	TqRangeKey   key = lane_key(database, lane_id);
 	TqRangeCell *cell = find_or_make(table, &key);
@@ -264,8 +264,8 @@ tq_range_core_learn_priorities(TqRangeTable *table, Oid database,
  * already.
  */
 void
-tq_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
-					const TqRange *range, TqRangeMoment number)
+tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
+					const TqDeadRange *range, TqDeadRangeMoment number)
 {
 	TqRangeKey   key_of_lane = lane_key(key->database, key->lane_id);
 	TqRangeCell *cell = find(table, key);
@@ -288,12 +288,12 @@ tq_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
  * moment, as far as is known?
  */
 bool
-tq_range_core_still(TqRangeTable *table, const TqRangeKey *key,
-					const TqPosition *position, TqRangeMoment moment)
+tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
+					const TqPosition *position, TqDeadRangeMoment moment)
 {
 	TqRangeCell *cell = find(table, key);
-	TqRange      range = {*position, *position};
-	TqRange      ranges[TQ_RANGES];
+	TqDeadRange      range = {*position, *position};
+	TqDeadRange      ranges[TQ_RANGES];
 	int          count;
 
 	if (cell == NULL || moment < cell->floor)
@@ -306,7 +306,7 @@ tq_range_core_still(TqRangeTable *table, const TqRangeKey *key,
 		if (span->number > moment && overlap(&span->range, &range))
 			return false;
 	}
-	count = tq_range_core_ranges(cell, ranges);
+	count = tq_dead_range_core_ranges(cell, ranges);
 	for (int i = 0; i < count; i++)
 	{
 		if (overlap(&ranges[i], &range))
@@ -379,7 +379,7 @@ evict(TqRangeTable *table)
 static int32 *
 head_of(TqRangeTable *table, const TqRangeKey *key)
 {
-	uint64 hash = tq_range_core_hash(key->database, key->lane_id);
+	uint64 hash = tq_dead_range_core_hash(key->database, key->lane_id);
 
 	return &table->heads[(hash + (uint64) key->priority) % TQ_RANGE_CELLS];
 }
@@ -395,10 +395,10 @@ unlink_cell(TqRangeTable *table, TqRangeCell *cell)
 }
 
 /* Lowers after this one have not met the cell. */
-static TqRangeMoment
+static TqDeadRangeMoment
 last_number(const TqRangeCell *cell)
 {
-	TqRangeMoment last = cell->floor;
+	TqDeadRangeMoment last = cell->floor;
 
 	if (cell->key.priority == TQ_RANGE_LANE)
 	{
@@ -414,7 +414,7 @@ last_number(const TqRangeCell *cell)
 }
 
 static void
-note_span(TqRangeCell *cell, const TqRange *range, TqRangeMoment number)
+note_span(TqRangeCell *cell, const TqDeadRange *range, TqDeadRangeMoment number)
 {
 	TqRangeDead *dead = &cell->u.dead;
 	TqRangeSpan *span;
@@ -436,7 +436,7 @@ forget_oldest(TqRangeCell *cell)
 	TqRangeSpan *oldest = &dead->spans[dead->first_span];
 	TqRangeSpan *second =
 		&dead->spans[(dead->first_span + 1) % TQ_RANGE_SPANS];
-	TqRange both = second->range;
+	TqDeadRange both = second->range;
 
 	if (before(oldest->range.lo, both.lo))
 		both.lo = oldest->range.lo;
@@ -451,19 +451,19 @@ forget_oldest(TqRangeCell *cell)
 }
 
 static void
-cut_out(TqRangeDead *dead, const TqRange *span)
+cut_out(TqRangeDead *dead, const TqDeadRange *span)
 {
-	TqRange list[TQ_RANGES + 1];
+	TqDeadRange list[TQ_RANGES + 1];
 	int     count;
 
-	memcpy(list, dead->ranges, sizeof(TqRange) * dead->count);
+	memcpy(list, dead->ranges, sizeof(TqDeadRange) * dead->count);
 	count = cut(list, dead->count, span);
 	keep(dead, list, count);
 	if (!dead->open || before(span->hi, dead->open_lo))
 		return;
 	dead->open = false;
 	if (before(dead->open_lo, span->lo))
-		add(dead, (TqRange){dead->open_lo, previous(span->lo)});
+		add(dead, (TqDeadRange){dead->open_lo, previous(span->lo)});
 }
 
 /*
@@ -472,13 +472,13 @@ cut_out(TqRangeDead *dead, const TqRange *span)
  * before the span remains.
  */
 static int
-cut(TqRange *list, int count, const TqRange *span)
+cut(TqDeadRange *list, int count, const TqDeadRange *span)
 {
 	int kept = 0;
 
 	for (int i = 0; i < count; i++)
 	{
-		TqRange range = list[i];
+		TqDeadRange range = list[i];
 
 		if (!overlap(&range, span))
 		{
@@ -486,7 +486,7 @@ cut(TqRange *list, int count, const TqRange *span)
 			continue;
 		}
 		if (before(range.lo, span->lo))
-			list[kept++] = (TqRange){range.lo, previous(span->lo)};
+			list[kept++] = (TqDeadRange){range.lo, previous(span->lo)};
 		if (!before(span->hi, range.hi) || is_open(&range))
 			continue;
 		range.lo = following(span->hi);
@@ -494,7 +494,7 @@ cut(TqRange *list, int count, const TqRange *span)
 		{
 			/* it falls in two, so the span meets no other */
 			memmove(&list[i + 2], &list[i + 1],
-					sizeof(TqRange) * (count - i - 1));
+					sizeof(TqDeadRange) * (count - i - 1));
 			list[kept] = range;
 			return count + 1;
 		}
@@ -505,15 +505,15 @@ cut(TqRange *list, int count, const TqRange *span)
 
 /* One more dead range, which may meet others. */
 static void
-add(TqRangeDead *dead, TqRange piece)
+add(TqRangeDead *dead, TqDeadRange piece)
 {
-	TqRange list[TQ_RANGES + 1];
+	TqDeadRange list[TQ_RANGES + 1];
 	int     count = 0;
 	bool    placed = false;
 
 	for (int i = 0; i < dead->count; i++)
 	{
-		TqRange range = dead->ranges[i];
+		TqDeadRange range = dead->ranges[i];
 
 		if (before(following(range.hi), piece.lo))
 			list[count++] = range;
@@ -539,7 +539,7 @@ add(TqRangeDead *dead, TqRange piece)
 
 /* These are the ranges, of which there may be one too many. */
 static void
-keep(TqRangeDead *dead, TqRange *list, int count)
+keep(TqRangeDead *dead, TqDeadRange *list, int count)
 {
 	int narrowest = 0;
 
@@ -552,15 +552,15 @@ keep(TqRangeDead *dead, TqRange *list, int count)
 		}
 		count--;
 		memmove(&list[narrowest], &list[narrowest + 1],
-				sizeof(TqRange) * (count - narrowest));
+				sizeof(TqDeadRange) * (count - narrowest));
 	}
-	memcpy(dead->ranges, list, sizeof(TqRange) * count);
+	memcpy(dead->ranges, list, sizeof(TqDeadRange) * count);
 	dead->count = count;
 }
 
 /* false when there is no room */
 static bool
-insert_priority(TqRangeLane *lane, int16 priority, TqRangeMoment number)
+insert_priority(TqRangeLane *lane, int16 priority, TqDeadRangeMoment number)
 {
 	int i = 0;
 
@@ -576,7 +576,7 @@ insert_priority(TqRangeLane *lane, int16 priority, TqRangeMoment number)
 	memmove(&lane->priorities[i + 1], &lane->priorities[i],
 			sizeof(int16) * (lane->count - i));
 	memmove(&lane->numbers[i + 1], &lane->numbers[i],
-			sizeof(TqRangeMoment) * (lane->count - i));
+			sizeof(TqDeadRangeMoment) * (lane->count - i));
 	lane->priorities[i] = priority;
 	lane->numbers[i] = number;
 	lane->count++;
@@ -585,7 +585,7 @@ insert_priority(TqRangeLane *lane, int16 priority, TqRangeMoment number)
 
 /* Something is to be claimed at a priority, perhaps for the first time. */
 static void
-lower_priority(TqRangeCell *cell, int16 priority, TqRangeMoment number)
+lower_priority(TqRangeCell *cell, int16 priority, TqDeadRangeMoment number)
 {
 	TqRangeLane *lane = &cell->u.lane;
 
@@ -622,19 +622,19 @@ following(TqPosition position)
 
 /* Does it go to the end?  Entries at infinity are never claimable. */
 static bool
-is_open(const TqRange *range)
+is_open(const TqDeadRange *range)
 {
 	return range->hi.at >= PG_INT64_MAX - 1;
 }
 
 static bool
-overlap(const TqRange *a, const TqRange *b)
+overlap(const TqDeadRange *a, const TqDeadRange *b)
 {
 	return !before(a->hi, b->lo) && !before(b->hi, a->lo);
 }
 
 static bool
-narrower(const TqRange *a, const TqRange *b)
+narrower(const TqDeadRange *a, const TqDeadRange *b)
 {
 	if (width(a) != width(b))
 		return width(a) < width(b);
@@ -644,7 +644,7 @@ narrower(const TqRange *a, const TqRange *b)
 
 /* In microseconds; more than any time when it has no beginning. */
 static uint64
-width(const TqRange *range)
+width(const TqDeadRange *range)
 {
 	return (uint64) range->hi.at - (uint64) range->lo.at;
 }

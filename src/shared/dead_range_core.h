@@ -36,18 +36,18 @@ typedef struct TqPosition
 } TqPosition;
 
 /* Before and after every task of a lane and priority. */
-#define TQ_RANGE_BEGIN ((TqPosition){PG_INT64_MIN, PG_INT64_MIN})
-#define TQ_RANGE_END ((TqPosition){PG_INT64_MAX, PG_INT64_MAX})
+#define TQ_DEAD_RANGE_BEGIN ((TqPosition){PG_INT64_MIN, PG_INT64_MIN})
+#define TQ_DEAD_RANGE_END ((TqPosition){PG_INT64_MAX, PG_INT64_MAX})
 
 /* Entries at lo, at hi and between them are not claimable. */
-typedef struct TqRange
+typedef struct TqDeadRange
 {
 	TqPosition lo;
 	TqPosition hi;
-} TqRange;
+} TqDeadRange;
 
 /* The number of a lower: they are numbered through, from 2 on. */
-typedef uint64 TqRangeMoment;
+typedef uint64 TqDeadRangeMoment;
 
 /* priority of what is known of a lane itself */
 #define TQ_RANGE_LANE (PG_INT16_MAX + 1)
@@ -61,8 +61,8 @@ typedef struct TqRangeKey
 
 typedef struct TqRangeSpan
 {
-	TqRangeMoment number;
-	TqRange       range;
+	TqDeadRangeMoment number;
+	TqDeadRange       range;
 } TqRangeSpan;
 
 /* Of a lane and priority. */
@@ -73,7 +73,7 @@ typedef struct TqRangeDead
 	int         span_count;
 	bool        open;    /* there is nothing from open_lo to the end; may */
 	TqPosition  open_lo; /* overlap the last of the ranges */
-	TqRange     ranges[TQ_RANGES]; /* sorted, with something between them */
+	TqDeadRange     ranges[TQ_RANGES]; /* sorted, with something between them */
 	TqRangeSpan spans[TQ_RANGE_SPANS];
 } TqRangeDead;
 
@@ -83,13 +83,13 @@ typedef struct TqRangeLane
 	bool          known; /* these are all */
 	int           count;
 	int16         priorities[TQ_RANGE_PRIORITIES]; /* highest first */
-	TqRangeMoment numbers[TQ_RANGE_PRIORITIES];    /* of the last lower */
+	TqDeadRangeMoment numbers[TQ_RANGE_PRIORITIES];    /* of the last lower */
 } TqRangeLane;
 
 typedef struct TqRangeCell
 {
 	TqRangeKey    key;
-	TqRangeMoment floor; /* lowers up to this one may not be remembered */
+	TqDeadRangeMoment floor; /* lowers up to this one may not be remembered */
 	int32         next;  /* with the same hash; -1 ends */
 	bool          touched;
 	union
@@ -101,7 +101,7 @@ typedef struct TqRangeCell
 
 typedef struct TqRangeTable
 {
-	TqRangeMoment floor; /* lowers up to this one may have met no cell */
+	TqDeadRangeMoment floor; /* lowers up to this one may have met no cell */
 	int           count; /* cells in use are the first ones */
 	int           hand;  /* of the clock that chooses whom to evict */
 	uint64        learned;
@@ -112,26 +112,26 @@ typedef struct TqRangeTable
 	TqRangeCell   cells[TQ_RANGE_CELLS];
 } TqRangeTable;
 
-extern uint64 tq_range_core_hash(Oid database, int64 lane_id);
-extern bool   tq_range_core_before(const TqPosition *a, const TqPosition *b);
-extern void   tq_range_core_wipe(TqRangeTable *table, TqRangeMoment number);
-extern void   tq_range_core_forget(TqRangeTable *table, Oid database,
-								   TqRangeMoment number);
-extern int    tq_range_core_read(TqRangeTable *table, const TqRangeKey *key,
-								 TqRange *ranges);
-extern int    tq_range_core_ranges(const TqRangeCell *cell, TqRange *ranges);
-extern bool   tq_range_core_priorities(TqRangeTable *table, Oid database,
+extern uint64 tq_dead_range_core_hash(Oid database, int64 lane_id);
+extern bool   tq_dead_range_core_before(const TqPosition *a, const TqPosition *b);
+extern void   tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number);
+extern void   tq_dead_range_core_forget(TqRangeTable *table, Oid database,
+								   TqDeadRangeMoment number);
+extern int    tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
+								 TqDeadRange *ranges);
+extern int    tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges);
+extern bool   tq_dead_range_core_priorities(TqRangeTable *table, Oid database,
 									   int64 lane_id, int16 *priorities,
 									   int *count);
-extern bool   tq_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
-								  const TqRange *range, TqRangeMoment moment);
-extern bool   tq_range_core_learn_priorities(TqRangeTable *table, Oid database,
+extern bool   tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
+								  const TqDeadRange *range, TqDeadRangeMoment moment);
+extern bool   tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
 											 int64 lane_id, const int16 *list,
-											 int count, TqRangeMoment moment);
-extern void   tq_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
-								  const TqRange *range, TqRangeMoment number);
-extern bool   tq_range_core_still(TqRangeTable *table, const TqRangeKey *key,
+											 int count, TqDeadRangeMoment moment);
+extern void   tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
+								  const TqDeadRange *range, TqDeadRangeMoment number);
+extern bool   tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
 								  const TqPosition *position,
-								  TqRangeMoment     moment);
+								  TqDeadRangeMoment     moment);
 
 #endif /* TQ_DEAD_RANGE_CORE_H */

@@ -46,19 +46,19 @@ static HTAB   *slots = NULL;
 static SlotKey key_of(int32 worker_id);
 
 Size
-tq_slot_size(void)
+tq_heartbeat_size(void)
 {
 	return hash_estimate_size(tq_guc_max_workers, sizeof(SlotEntry));
 }
 
 void
-tq_slot_request(void)
+tq_heartbeat_request(void)
 {
 	RequestNamedLWLockTranche("taskq workers", 1);
 }
 
 void
-tq_slot_init(void)
+tq_heartbeat_init(void)
 {
 	HASHCTL ctl = {0};
 
@@ -71,7 +71,7 @@ tq_slot_init(void)
 }
 
 void
-tq_slot_wipe(void)
+tq_heartbeat_wipe(void)
 {
 	HASH_SEQ_STATUS scan;
 	SlotEntry      *entry;
@@ -85,7 +85,7 @@ tq_slot_wipe(void)
 
 /* The extension or the database is gone.  Cannot fail. */
 void
-tq_slot_forget_database(Oid database)
+tq_heartbeat_forget_database(Oid database)
 {
 	HASH_SEQ_STATUS scan;
 	SlotEntry      *entry;
@@ -105,7 +105,7 @@ tq_slot_forget_database(Oid database)
  * a task was asked to stop is not known, so the next heartbeat looks.
  */
 bool
-tq_slot_put(int32 worker_id)
+tq_heartbeat_put(int32 worker_id)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -130,7 +130,7 @@ tq_slot_put(int32 worker_id)
 
 /* A sign of life; false when there is no such entry. */
 bool
-tq_slot_beat(int32 worker_id)
+tq_heartbeat_beat(int32 worker_id)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -147,7 +147,7 @@ tq_slot_beat(int32 worker_id)
 
 /* Cannot fail. */
 void
-tq_slot_remove(int32 worker_id)
+tq_heartbeat_remove(int32 worker_id)
 {
 	SlotKey key = key_of(worker_id);
 
@@ -159,7 +159,7 @@ tq_slot_remove(int32 worker_id)
 }
 
 bool
-tq_slot_find(int32 worker_id, int64 *last_seen)
+tq_heartbeat_find(int32 worker_id, int64 *last_seen)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -176,7 +176,7 @@ tq_slot_find(int32 worker_id, int64 *last_seen)
 
 /* A task that the worker runs was asked to stop.  Cannot fail. */
 void
-tq_slot_ask(int32 worker_id)
+tq_heartbeat_ask_to_stop(int32 worker_id)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -192,7 +192,7 @@ tq_slot_ask(int32 worker_id)
 
 /* May a task of the worker have been asked to stop? */
 bool
-tq_slot_asked(int32 worker_id, bool clear)
+tq_heartbeat_asked_to_stop(int32 worker_id, bool clear)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -211,7 +211,7 @@ tq_slot_asked(int32 worker_id, bool clear)
 
 /* How often the worker has claimed from all of its queues. */
 uint32
-tq_slot_turn(int32 worker_id)
+tq_heartbeat_turn(int32 worker_id)
 {
 	SlotKey    key = key_of(worker_id);
 	SlotEntry *entry;
@@ -229,7 +229,7 @@ tq_slot_turn(int32 worker_id)
 
 /* Entries of all databases together. */
 int
-tq_slot_count(void)
+tq_heartbeat_count(void)
 {
 	int count;
 
@@ -243,7 +243,7 @@ tq_slot_count(void)
 
 /* The entries of this database; returns how many. */
 int
-tq_slot_list(TqSlot *list, int max)
+tq_heartbeat_list(TqHeartbeat *list, int max)
 {
 	HASH_SEQ_STATUS scan;
 	SlotEntry      *entry;

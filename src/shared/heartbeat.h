@@ -9,26 +9,26 @@
 
 #include "base/compat.h"
 
-typedef struct TqSlot
+typedef struct TqHeartbeat
 {
 	int32 worker_id;
 	int64 last_seen; /* monotonic clock, microseconds */
-} TqSlot;
+} TqHeartbeat;
 
-extern Size tq_slot_size(void);
-extern void tq_slot_request(void);
-extern void tq_slot_init(void);
-extern void tq_slot_wipe(void);
-extern void tq_slot_forget_database(Oid database);
+extern Size tq_heartbeat_size(void);
+extern void tq_heartbeat_request(void);
+extern void tq_heartbeat_init(void);
+extern void tq_heartbeat_wipe(void);
+extern void tq_heartbeat_forget_database(Oid database);
 
-extern bool   tq_slot_put(int32 worker_id);
-extern bool   tq_slot_beat(int32 worker_id);
-extern void   tq_slot_remove(int32 worker_id);
-extern bool   tq_slot_find(int32 worker_id, int64 *last_seen);
-extern void   tq_slot_ask(int32 worker_id);
-extern bool   tq_slot_asked(int32 worker_id, bool clear);
-extern uint32 tq_slot_turn(int32 worker_id);
-extern int    tq_slot_count(void);
-extern int    tq_slot_list(TqSlot *slots, int max);
+extern bool   tq_heartbeat_put(int32 worker_id);
+extern bool   tq_heartbeat_beat(int32 worker_id);
+extern void   tq_heartbeat_remove(int32 worker_id);
+extern bool   tq_heartbeat_find(int32 worker_id, int64 *last_seen);
+extern void   tq_heartbeat_ask_to_stop(int32 worker_id);
+extern bool   tq_heartbeat_asked_to_stop(int32 worker_id, bool clear);
+extern uint32 tq_heartbeat_turn(int32 worker_id);
+extern int    tq_heartbeat_count(void);
+extern int    tq_heartbeat_list(TqHeartbeat *slots, int max);
 
 #endif /* TQ_HEARTBEAT_H */

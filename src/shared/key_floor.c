@@ -11,10 +11,10 @@
  * An entry must never say more than is so, since a task that is not seen
  * would wait for ever.  Hence
  * - who makes a task live that is before the head, or may be, tells that
- *   before he writes it and after he has looked himself (tq_head_lower), with
+ *   before he writes it and after he has looked himself (tq_key_floor_lower), with
  *   the key's lock, also if it comes to nothing;
  * - what a look finds counts what its own transaction has ended, which may be
- *   rolled back: it is told after the commit is visible (tq_head_put), when
+ *   rolled back: it is told after the commit is visible (tq_key_floor_put), when
  *   the key's lock is gone already.  It is believed only if nobody has told
  *   anything about the line, or another one in the same bucket, since the
  *   moment that the look began with.
@@ -41,7 +41,7 @@
 typedef struct Head
 {
 	Oid      database; /* InvalidOid: free */
-	TqHeadOf of;
+	TqKeyFloorOf of;
 	int64    task_id;
 } Head;
 
@@ -61,18 +61,18 @@ typedef struct HeadShared
 
 static HeadShared *shared = NULL;
 
-static Bucket *bucket_of(const TqHeadOf *of);
-static Head   *find(Bucket *bucket, const TqHeadOf *of);
-static bool    is_before(const TqHeadOf *of, int64 a, int64 b);
+static Bucket *bucket_of(const TqKeyFloorOf *of);
+static Head   *find(Bucket *bucket, const TqKeyFloorOf *of);
+static bool    is_before(const TqKeyFloorOf *of, int64 a, int64 b);
 
 Size
-tq_head_size(void)
+tq_key_floor_size(void)
 {
 	return MAXALIGN(sizeof(HeadShared));
 }
 
 void
-tq_head_init(void)
+tq_key_floor_init(void)
 {
 	bool found;
 
@@ -88,7 +88,7 @@ tq_head_init(void)
 
 /* Nothing is known any more, of any line. */
 void
-tq_head_wipe(void)
+tq_key_floor_wipe(void)
 {
 	if (shared == NULL)
 		return;
@@ -104,7 +104,7 @@ tq_head_wipe(void)
 }
 
 uint64
-tq_head_hash(const char *key, int length)
+tq_key_floor_hash(const char *key, int length)
 {
 	return hash_bytes_extended((const unsigned char *) key, length,
 							   shared == NULL ? 0 : shared->seed);
@@ -115,7 +115,7 @@ tq_head_hash(const char *key, int length)
  * for what is found now.
  */
 bool
-tq_head_get(const TqHeadOf *of, int64 *task_id, uint64 *moment)
+tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id, uint64 *moment)
 {
 	Bucket *bucket;
 	Head   *head;
@@ -135,7 +135,7 @@ tq_head_get(const TqHeadOf *of, int64 *task_id, uint64 *moment)
 
 /* The task is live now, or will be. */
 void
-tq_head_lower(const TqHeadOf *of, int64 task_id)
+tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id)
 {
 	Bucket *bucket;
 	Head   *head;
@@ -153,7 +153,7 @@ tq_head_lower(const TqHeadOf *of, int64 task_id)
 
 /* A transaction that has looked is committed. */
 void
-tq_head_put(const TqHeadFound *found)
+tq_key_floor_put(const TqKeyFloorFound *found)
 {
 	Bucket *bucket;
 	Head   *head;
@@ -180,7 +180,7 @@ tq_head_put(const TqHeadFound *found)
 }
 
 static Bucket *
-bucket_of(const TqHeadOf *of)
+bucket_of(const TqKeyFloorOf *of)
 {
 	uint64 hash = hash_combine64(of->hash, (uint64) of->queue_id);
 
@@ -188,7 +188,7 @@ bucket_of(const TqHeadOf *of)
 }
 
 static Head *
-find(Bucket *bucket, const TqHeadOf *of)
+find(Bucket *bucket, const TqKeyFloorOf *of)
 {
 	for (int i = 0; i < WAYS; i++)
 	{
@@ -203,7 +203,7 @@ find(Bucket *bucket, const TqHeadOf *of)
 }
 
 static bool
-is_before(const TqHeadOf *of, int64 a, int64 b)
+is_before(const TqKeyFloorOf *of, int64 a, int64 b)
 {
 	return of->lifo ? a > b : a < b;
 }

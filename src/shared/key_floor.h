@@ -10,31 +10,31 @@
 #include "base/compat.h"
 
 /* A line, and which end of it is its head. */
-typedef struct TqHeadOf
+typedef struct TqKeyFloorOf
 {
 	int32  queue_id;
 	bool   lifo;
 	uint64 hash; /* of the key */
-} TqHeadOf;
+} TqKeyFloorOf;
 
 /* What a look has found, to be told when it is committed. */
-typedef struct TqHeadFound
+typedef struct TqKeyFloorFound
 {
-	TqHeadOf of;
+	TqKeyFloorOf of;
 	int64    task_id; /* no task of the line comes before it */
-	uint64   moment;  /* of tq_head_get */
-} TqHeadFound;
+	uint64   moment;  /* of tq_key_floor_get */
+} TqKeyFloorFound;
 
-extern Size tq_head_size(void);
-extern void tq_head_init(void);
-extern void tq_head_wipe(void);
+extern Size tq_key_floor_size(void);
+extern void tq_key_floor_init(void);
+extern void tq_key_floor_wipe(void);
 
 /* all of them with the key's lock */
-extern uint64 tq_head_hash(const char *key, int length);
-extern bool   tq_head_get(const TqHeadOf *of, int64 *task_id, uint64 *moment);
-extern void   tq_head_lower(const TqHeadOf *of, int64 task_id);
+extern uint64 tq_key_floor_hash(const char *key, int length);
+extern bool   tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id, uint64 *moment);
+extern void   tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id);
 
 /* after the commit; cannot fail */
-extern void tq_head_put(const TqHeadFound *found);
+extern void tq_key_floor_put(const TqKeyFloorFound *found);
 
 #endif /* TQ_KEY_FLOOR_H */

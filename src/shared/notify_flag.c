@@ -75,21 +75,21 @@ static void   give_up(Bell *bell);
 static void   clean(void);
 
 Size
-tq_bell_size(void)
+tq_notify_flag_size(void)
 {
 	return MAXALIGN(sizeof(Bells));
 }
 
 /* The caller holds AddinShmemInitLock. */
 void
-tq_bell_init(void)
+tq_notify_flag_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq bells", tq_bell_size(), &found);
+	shared = ShmemInitStruct("taskq bells", tq_notify_flag_size(), &found);
 	if (!found)
 	{
-		memset(shared, 0, tq_bell_size());
+		memset(shared, 0, tq_notify_flag_size());
 		shared->tranche = LWLockNewTrancheId();
 		LWLockInitialize(&shared->lock, shared->tranche);
 		for (int i = 0; i < STRAYS; i++)
@@ -104,7 +104,7 @@ tq_bell_init(void)
 }
 
 void
-tq_bell_wipe(void)
+tq_notify_flag_wipe(void)
 {
 	if (shared == NULL)
 		return;
@@ -116,7 +116,7 @@ tq_bell_wipe(void)
 
 /* The extension or the database is gone.  Cannot fail. */
 void
-tq_bell_forget_database(Oid database)
+tq_notify_flag_forget_database(Oid database)
 {
 	if (shared == NULL)
 		return;
@@ -134,7 +134,7 @@ tq_bell_forget_database(Oid database)
 
 /* Something can be claimed in the queue. */
 void
-tq_bell_ring(int32 queue_id)
+tq_notify_flag_raise(int32 queue_id)
 {
 	Bell *bell;
 
@@ -145,15 +145,15 @@ tq_bell_ring(int32 queue_id)
 	{
 		/* whoever reads a flag that is set leaves waking to who set it */
 		if (pg_atomic_exchange_u32(&bell->rung, 1) == 0)
-			tq_station_wake();
+			tq_worker_directory_wake();
 	}
 	else if (find(key_of(MyDatabaseId, 0)) == NULL)
-		tq_bell_ring_all();
+		tq_notify_flag_raise_all();
 }
 
 /* At these places, of which those to come are left out. */
 void
-tq_bell_ring_places(const TqPlace *places, int count)
+tq_notify_flag_raise_positions(const TqLanePosition *places, int count)
 {
 	TimestampTz now = 0;
 	int32       last = 0;
@@ -169,18 +169,18 @@ tq_bell_ring_places(const TqPlace *places, int count)
 		if (places[i].available_at > now)
 			continue;
 		last = places[i].queue_id;
-		tq_bell_ring(last);
+		tq_notify_flag_raise(last);
 	}
 }
 
 /* Nobody knows where something can be claimed. */
 void
-tq_bell_ring_all(void)
+tq_notify_flag_raise_all(void)
 {
 	if (shared == NULL)
 		return;
 	pg_atomic_fetch_add_u64(&shared->strays[MyDatabaseId % STRAYS], 1);
-	tq_station_wake();
+	tq_worker_directory_wake();
 }
 
 /*
@@ -189,7 +189,7 @@ tq_bell_ring_all(void)
  * when there is no room for all of them.
  */
 bool
-tq_bell_hang(const int32 *queue_ids, int count)
+tq_notify_flag_add(const int32 *queue_ids, int count)
 {
 	bool all = true;
 
@@ -221,14 +221,14 @@ tq_bell_hang(const int32 *queue_ids, int count)
 
 /* Are the bells hung?  If not, somebody may have wiped them. */
 bool
-tq_bell_hangs(void)
+tq_notify_flag_is_complete(void)
 {
 	return shared == NULL || find(key_of(MyDatabaseId, 0)) != NULL;
 }
 
 /* Has the queue's bell been rung? */
 bool
-tq_bell_rung(int32 queue_id)
+tq_notify_flag_raised(int32 queue_id)
 {
 	Bell *bell;
 
@@ -243,7 +243,7 @@ tq_bell_rung(int32 queue_id)
  * the answer is given.
  */
 bool
-tq_bell_answer(int32 queue_id)
+tq_notify_flag_lower(int32 queue_id)
 {
 	Bell *bell;
 
@@ -255,7 +255,7 @@ tq_bell_answer(int32 queue_id)
 
 /* Have there been stray strokes since the last call? */
 bool
-tq_bell_answer_all(void)
+tq_notify_flag_lower_all(void)
 {
 	uint64 strays;
 

@@ -11,21 +11,21 @@
 
 #include "shared/position.h"
 
-extern Size tq_bell_size(void);
-extern void tq_bell_init(void);
-extern void tq_bell_wipe(void);
-extern void tq_bell_forget_database(Oid database);
+extern Size tq_notify_flag_size(void);
+extern void tq_notify_flag_init(void);
+extern void tq_notify_flag_wipe(void);
+extern void tq_notify_flag_forget_database(Oid database);
 
 /* for everybody; these cannot fail */
-extern void tq_bell_ring(int32 queue_id);
-extern void tq_bell_ring_places(const TqPlace *places, int count);
-extern void tq_bell_ring_all(void);
+extern void tq_notify_flag_raise(int32 queue_id);
+extern void tq_notify_flag_raise_positions(const TqLanePosition *places, int count);
+extern void tq_notify_flag_raise_all(void);
 
 /* for the background worker of this database */
-extern bool tq_bell_hang(const int32 *queue_ids, int count);
-extern bool tq_bell_hangs(void);
-extern bool tq_bell_rung(int32 queue_id);
-extern bool tq_bell_answer(int32 queue_id);
-extern bool tq_bell_answer_all(void);
+extern bool tq_notify_flag_add(const int32 *queue_ids, int count);
+extern bool tq_notify_flag_is_complete(void);
+extern bool tq_notify_flag_raised(int32 queue_id);
+extern bool tq_notify_flag_lower(int32 queue_id);
+extern bool tq_notify_flag_lower_all(void);
 
 #endif /* TQ_NOTIFY_FLAG_H */

@@ -9,13 +9,13 @@
 
 #include "datatype/timestamp.h"
 
-typedef struct TqPlace
+typedef struct TqLanePosition
 {
 	int64       lane_id;
 	TimestampTz available_at;
 	int64       task_id;
 	int32       queue_id;
 	int16       priority;
-} TqPlace;
+} TqLanePosition;
 
 #endif /* TQ_POSITION_H */

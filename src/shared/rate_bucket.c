@@ -25,11 +25,11 @@ static void   fill(TqCounter *counter, const TqRate *rate);
  * -1 when it has not begun to fill.
  */
 int64
-tq_counter_next(int32 queue_id, const TqRate *rate)
+tq_rate_bucket_next(int32 queue_id, const TqRate *rate)
 {
 	double level;
 
-	if (!tq_counter_tokens(queue_id, rate, &level))
+	if (!tq_rate_bucket_tokens(queue_id, rate, &level))
 		return -1;
 	return level >= 1 ? 0
 					  : (int64) ((1 - level) * rate->per / rate->count) + 1;
@@ -37,14 +37,14 @@ tq_counter_next(int32 queue_id, const TqRate *rate)
 
 /*
  * Take one claim out of the queue's bucket, which was empty at first;
- * *taken_at is to be given to tq_counter_put_back; NULL: only look, and take
+ * *taken_at is to be given to tq_rate_bucket_put_back; NULL: only look, and take
  * nothing.
  */
-TqReserve
-tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
+TqReservation
+tq_rate_bucket_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 {
 	TqCounter *counter;
-	TqReserve  answer = TQ_RESERVE_NO_ROOM;
+	TqReservation  answer = TQ_RESERVE_NO_ROOM;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find_or_make(TQ_OWNER_QUEUE, queue_id);
@@ -68,7 +68,7 @@ tq_counter_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 
 /* What is in the bucket of a queue's rate; false when it is not known. */
 bool
-tq_counter_tokens(int32 queue_id, const TqRate *rate, double *tokens)
+tq_rate_bucket_tokens(int32 queue_id, const TqRate *rate, double *tokens)
 {
 	TqCounter *counter;
 	bool       known = false;
@@ -94,7 +94,7 @@ tq_counter_tokens(int32 queue_id, const TqRate *rate, double *tokens)
  * too.  Cannot fail.
  */
 void
-tq_counter_put_back(int32 queue_id, int64 taken_at)
+tq_rate_bucket_put_back(int32 queue_id, int64 taken_at)
 {
 	TqCounter *counter;
 

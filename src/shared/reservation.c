@@ -24,7 +24,7 @@ static void       unknow(TqCounter *counter);
  * so what is known now must not be believed when there is one again.
  */
 void
-tq_counter_unknow(TqOwner owner, int32 id)
+tq_reservation_invalidate(TqOwner owner, int32 id)
 {
 	TqCounter *counter = lock_limited(owner, id);
 
@@ -36,14 +36,14 @@ tq_counter_unknow(TqOwner owner, int32 id)
 
 /*
  * Reserve one more running task, of at most max.  *epoch is to be given to
- * tq_counter_undo; NULL: only look, and reserve nothing.
+ * tq_reservation_undo; NULL: only look, and reserve nothing.
  */
-TqReserve
-tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
+TqReservation
+tq_reservation_make(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 {
 	TqCounter *counter;
 	TqCounter *database;
-	TqReserve  answer = TQ_RESERVE_UNKNOWN;
+	TqReservation  answer = TQ_RESERVE_UNKNOWN;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(owner, id);
@@ -75,7 +75,7 @@ tq_counter_reserve(TqOwner owner, int32 id, int64 max, uint64 *epoch)
  * transaction that is over.  Cannot fail.
  */
 void
-tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
+tq_reservation_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 {
 	TqCounter *counter = lock_limited(owner, id);
 
@@ -96,7 +96,7 @@ tq_counter_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
  * A claim was rolled back by a savepoint, or was not made.  Cannot fail.
  */
 void
-tq_counter_undo(TqOwner owner, int32 id, uint64 epoch)
+tq_reservation_undo(TqOwner owner, int32 id, uint64 epoch)
 {
 	TqCounter *counter = lock_limited(owner, id);
 
@@ -114,7 +114,7 @@ tq_counter_undo(TqOwner owner, int32 id, uint64 epoch)
  * accompanies; 0 when there is no room.
  */
 uint64
-tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance)
+tq_reservation_count_begin(TqOwner owner, int32 id, uint64 *instance)
 {
 	TqCounter *database;
 	TqCounter *counter;
@@ -142,7 +142,7 @@ tq_counter_used_begin(TqOwner owner, int32 id, uint64 *instance)
  * many more; false when it must be done again.
  */
 bool
-tq_counter_used_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
+tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
 					const int64 *task_ids, int count, int more)
 {
 	TqCounter *counter;
@@ -177,7 +177,7 @@ tq_counter_used_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
 }
 
 bool
-tq_counter_used_known(TqOwner owner, int32 id)
+tq_reservation_is_known(TqOwner owner, int32 id)
 {
 	TqCounter *counter;
 	TqCounter *database;
@@ -194,7 +194,7 @@ tq_counter_used_known(TqOwner owner, int32 id)
 
 /* How many claims are reserved; false when that is not known. */
 bool
-tq_counter_used(TqOwner owner, int32 id, int64 *used)
+tq_reservation_count(TqOwner owner, int32 id, int64 *used)
 {
 	TqCounter *counter;
 	TqCounter *database;

@@ -87,7 +87,7 @@ static void          lock_all(LWLockMode mode);
 static void          unlock_all(void);
 
 Size
-tq_registry_size(void)
+tq_running_size(void)
 {
 	return add_size(
 		MAXALIGN(sizeof(Registry)),
@@ -95,13 +95,13 @@ tq_registry_size(void)
 }
 
 void
-tq_registry_request(void)
+tq_running_request(void)
 {
 	RequestNamedLWLockTranche("taskq registry", PARTITIONS);
 }
 
 void
-tq_registry_init(void)
+tq_running_init(void)
 {
 	bool    found;
 	HASHCTL ctl = {0};
@@ -124,7 +124,7 @@ tq_registry_init(void)
 
 /* Lose all entries of all databases. */
 void
-tq_registry_wipe(void)
+tq_running_wipe(void)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -147,7 +147,7 @@ tq_registry_wipe(void)
  * back it is not complete.  Cannot fail.
  */
 void
-tq_registry_forget_database(Oid database)
+tq_running_forget_database(Oid database)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -174,7 +174,7 @@ tq_registry_forget_database(Oid database)
  * Cannot fail.
  */
 void
-tq_registry_put(const TqRunning *running)
+tq_running_put(const TqRunning *running)
 {
 	EntryKey key = key_of(running->task_id);
 	uint32   hash = hash_of(&key);
@@ -198,7 +198,7 @@ tq_registry_put(const TqRunning *running)
 	}
 	LWLockRelease(lock_of(hash));
 	if (entry == NULL)
-		tq_registry_flag();
+		tq_running_flag();
 }
 
 /*
@@ -206,7 +206,7 @@ tq_registry_put(const TqRunning *running)
  * may come late, when the next claim has put its entry.  Cannot fail.
  */
 void
-tq_registry_remove(int64 task_id, int64 version)
+tq_running_remove(int64 task_id, int64 version)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);
@@ -226,7 +226,7 @@ tq_registry_remove(int64 task_id, int64 version)
  * something else by now.
  */
 void
-tq_registry_drop(const TqRunning *seen)
+tq_running_drop(const TqRunning *seen)
 {
 	EntryKey key = key_of(seen->task_id);
 	uint32   hash = hash_of(&key);
@@ -244,7 +244,7 @@ tq_registry_drop(const TqRunning *seen)
 
 /* Entries of this database may be missing.  Cannot fail. */
 void
-tq_registry_flag(void)
+tq_running_flag(void)
 {
 	DatabaseFlag *flag;
 
@@ -259,7 +259,7 @@ tq_registry_flag(void)
 
 /* Are all running tasks of this database here? */
 bool
-tq_registry_complete(void)
+tq_running_complete(void)
 {
 	DatabaseFlag *flag;
 	bool          complete;
@@ -278,7 +278,7 @@ tq_registry_complete(void)
  * between.  What was flagged meanwhile stays flagged.
  */
 uint64
-tq_registry_rebuild_begin(void)
+tq_running_rebuild_begin(void)
 {
 	DatabaseFlag *flag;
 	uint64        begun = 0;
@@ -294,7 +294,7 @@ tq_registry_rebuild_begin(void)
 }
 
 void
-tq_registry_rebuild_end(uint64 begun)
+tq_running_rebuild_end(uint64 begun)
 {
 	DatabaseFlag *flag;
 
@@ -313,7 +313,7 @@ tq_registry_rebuild_end(uint64 begun)
  * there may be more.
  */
 int
-tq_registry_due(TimestampTz now, int passed, TqRunning *found, int max,
+tq_running_due(TimestampTz now, int passed, TqRunning *found, int max,
 				TimestampTz *next)
 {
 	HASH_SEQ_STATUS scan;
@@ -344,7 +344,7 @@ tq_registry_due(TimestampTz now, int passed, TqRunning *found, int max,
 
 /* Up to max tasks of this database held by any of the workers (sorted). */
 int
-tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
+tq_running_of_workers(const int32 *workers, int count, TqRunning *found,
 					   int max)
 {
 	HASH_SEQ_STATUS scan;
@@ -368,9 +368,9 @@ tq_registry_of_workers(const int32 *workers, int count, TqRunning *found,
 
 /* The entries of this database, or nearly all when many come meanwhile. */
 TqRunning *
-tq_registry_all(int *count)
+tq_running_all(int *count)
 {
-	int             room = tq_registry_count() + 64;
+	int             room = tq_running_count() + 64;
 	TqRunning      *found;
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -392,7 +392,7 @@ tq_registry_all(int *count)
 
 /* A duty should look now.  Cannot fail. */
 void
-tq_registry_ask(int duty)
+tq_running_ask_duty(int duty)
 {
 	DatabaseFlag *flag;
 
@@ -407,7 +407,7 @@ tq_registry_ask(int duty)
 
 /* Was it asked to, since the last call? */
 bool
-tq_registry_asked(int duty)
+tq_running_asked_duty(int duty)
 {
 	DatabaseFlag *flag;
 	bool          asked = false;
@@ -427,7 +427,7 @@ tq_registry_asked(int duty)
 
 /* The timer of due times has fired at its time. */
 void
-tq_registry_timer_fired(void)
+tq_running_timer_fired(void)
 {
 	DatabaseFlag *flag;
 
@@ -440,7 +440,7 @@ tq_registry_timer_fired(void)
 
 /* How often it has, in this database since the server's start. */
 uint64
-tq_registry_timers(void)
+tq_running_timers(void)
 {
 	DatabaseFlag *flag;
 	uint64        timers;
@@ -456,7 +456,7 @@ tq_registry_timers(void)
 
 /* Entries of this database. */
 int
-tq_registry_count(void)
+tq_running_count(void)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -477,7 +477,7 @@ tq_registry_count(void)
 
 /* Entries of all databases together. */
 int
-tq_registry_count_all(void)
+tq_running_count_all(void)
 {
 	int count;
 
@@ -494,7 +494,7 @@ tq_registry_count_all(void)
  * what is there.  A task that is not here is left out: it is a hint.
  */
 void
-tq_registry_progress(int64 task_id, int64 token, float4 progress,
+tq_running_progress(int64 task_id, int64 token, float4 progress,
 					 const char *message)
 {
 	EntryKey key = key_of(task_id);
@@ -517,7 +517,7 @@ tq_registry_progress(int64 task_id, int64 token, float4 progress,
 
 /* The entry of a task; false when there is none. */
 bool
-tq_registry_find(int64 task_id, TqRunning *running)
+tq_running_find(int64 task_id, TqRunning *running)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);
@@ -535,7 +535,7 @@ tq_registry_find(int64 task_id, TqRunning *running)
 
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
-tq_registry_read_progress(int64 task_id, int64 token, float4 *progress,
+tq_running_read_progress(int64 task_id, int64 token, float4 *progress,
 						  char *message)
 {
 	EntryKey key = key_of(task_id);

@@ -29,35 +29,35 @@ typedef struct TqRunning
 	ItemPointerData tid; /* where that row is, or was */
 } TqRunning;
 
-extern Size tq_registry_size(void);
-extern void tq_registry_request(void);
-extern void tq_registry_init(void);
-extern void tq_registry_wipe(void);
-extern void tq_registry_forget_database(Oid database);
+extern Size tq_running_size(void);
+extern void tq_running_request(void);
+extern void tq_running_init(void);
+extern void tq_running_wipe(void);
+extern void tq_running_forget_database(Oid database);
 
-extern void   tq_registry_put(const TqRunning *running);
-extern void   tq_registry_remove(int64 task_id, int64 version);
-extern void   tq_registry_drop(const TqRunning *seen);
-extern void   tq_registry_flag(void);
-extern bool   tq_registry_complete(void);
-extern uint64 tq_registry_rebuild_begin(void);
-extern void   tq_registry_rebuild_end(uint64 begun);
-extern int    tq_registry_due(TimestampTz now, int passed, TqRunning *found,
+extern void   tq_running_put(const TqRunning *running);
+extern void   tq_running_remove(int64 task_id, int64 version);
+extern void   tq_running_drop(const TqRunning *seen);
+extern void   tq_running_flag(void);
+extern bool   tq_running_complete(void);
+extern uint64 tq_running_rebuild_begin(void);
+extern void   tq_running_rebuild_end(uint64 begun);
+extern int    tq_running_due(TimestampTz now, int passed, TqRunning *found,
 							  int max, TimestampTz *next);
-extern int    tq_registry_of_workers(const int32 *workers, int count,
+extern int    tq_running_of_workers(const int32 *workers, int count,
 									 TqRunning *found, int max);
-extern int    tq_registry_count(void);
-extern int    tq_registry_count_all(void);
-extern bool   tq_registry_find(int64 task_id, TqRunning *running);
-extern TqRunning *tq_registry_all(int *count);
-extern void       tq_registry_ask(int duty);
-extern bool       tq_registry_asked(int duty);
-extern void       tq_registry_timer_fired(void);
-extern uint64     tq_registry_timers(void);
+extern int    tq_running_count(void);
+extern int    tq_running_count_all(void);
+extern bool   tq_running_find(int64 task_id, TqRunning *running);
+extern TqRunning *tq_running_all(int *count);
+extern void       tq_running_ask_duty(int duty);
+extern bool       tq_running_asked_duty(int duty);
+extern void       tq_running_timer_fired(void);
+extern uint64     tq_running_timers(void);
 
-extern void tq_registry_progress(int64 task_id, int64 token, float4 progress,
+extern void tq_running_progress(int64 task_id, int64 token, float4 progress,
 								 const char *message);
-extern bool tq_registry_read_progress(int64 task_id, int64 token,
+extern bool tq_running_read_progress(int64 task_id, int64 token,
 									  float4 *progress, char *message);
 
 #endif /* TQ_RUNNING_H */

@@ -72,7 +72,7 @@ static int64 draw_instance(void);
 static void  end_session(int code, Datum arg);
 
 Size
-tq_bind_size(void)
+tq_session_end_size(void)
 {
 	return MAXALIGN(
 		add_size(offsetof(Bind, entry), mul_size(sizeof(Entry), MaxBackends)));
@@ -80,11 +80,11 @@ tq_bind_size(void)
 
 /* The caller holds AddinShmemInitLock. */
 void
-tq_bind_init(void)
+tq_session_end_init(void)
 {
 	bool found;
 
-	binding = ShmemInitStruct("taskq bound sessions", tq_bind_size(), &found);
+	binding = ShmemInitStruct("taskq bound sessions", tq_session_end_size(), &found);
 	if (found)
 		return;
 	binding->instance = draw_instance();
@@ -100,7 +100,7 @@ tq_bind_init(void)
 
 /* Lose all entries, while others work. */
 void
-tq_bind_wipe(void)
+tq_session_end_wipe(void)
 {
 	if (binding == NULL)
 		return;
@@ -110,7 +110,7 @@ tq_bind_wipe(void)
 
 /* The number of this start of shared memory; 0 when there is none. */
 int64
-tq_bind_instance(void)
+tq_session_end_instance(void)
 {
 	return binding == NULL ? 0 : binding->instance;
 }
@@ -120,7 +120,7 @@ tq_bind_instance(void)
  * library must be preloaded.
  */
 int64
-tq_bind_session(void)
+tq_session_end_session(void)
 {
 	uint64 proc = (uint64) TQ_MY_PROC_NUMBER;
 
@@ -148,7 +148,7 @@ tq_bind_session(void)
  * written.
  */
 bool
-tq_bind_gone(int64 instance, int64 session)
+tq_session_end_has_ended(int64 instance, int64 session)
 {
 	uint64 proc = (uint64) session & PROC_MASK;
 	uint64 found;
@@ -172,7 +172,7 @@ tq_bind_gone(int64 instance, int64 session)
  * another number than before means that there is something to look at.
  */
 uint64
-tq_bind_ends(void)
+tq_session_end_count(void)
 {
 	return binding == NULL ? 0 : pg_atomic_read_u64(&binding->ends);
 }
@@ -199,5 +199,5 @@ end_session(int code, Datum arg)
 						(uint64) my_session | ENDED);
 	/* a full barrier: who sees the count sees the mark */
 	pg_atomic_fetch_add_u64(&binding->ends, 1);
-	tq_station_wake();
+	tq_worker_directory_wake();
 }

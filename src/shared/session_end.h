@@ -9,13 +9,13 @@
 
 #include "base/compat.h"
 
-extern Size tq_bind_size(void);
-extern void tq_bind_init(void);
-extern void tq_bind_wipe(void);
+extern Size tq_session_end_size(void);
+extern void tq_session_end_init(void);
+extern void tq_session_end_wipe(void);
 
-extern int64  tq_bind_instance(void);
-extern int64  tq_bind_session(void);
-extern bool   tq_bind_gone(int64 instance, int64 session);
-extern uint64 tq_bind_ends(void);
+extern int64  tq_session_end_instance(void);
+extern int64  tq_session_end_session(void);
+extern bool   tq_session_end_has_ended(int64 instance, int64 session);
+extern uint64 tq_session_end_count(void);
 
 #endif /* TQ_SESSION_END_H */

@@ -56,24 +56,24 @@ static void warn_if_too_much(Size total, const Part *largest);
 /* The last one wakes who waits, to look at what is left of the others. */
 static const Part parts[] = {
 	{clock_size, clock_init, NULL, NULL, NULL, NULL},
-	{tq_bind_size, tq_bind_init, NULL, tq_bind_wipe, NULL, NULL},
-	{tq_bell_size, tq_bell_init, NULL, tq_bell_wipe, NULL, NULL},
+	{tq_session_end_size, tq_session_end_init, NULL, tq_session_end_wipe, NULL, NULL},
+	{tq_notify_flag_size, tq_notify_flag_init, NULL, tq_notify_flag_wipe, NULL, NULL},
 	{tq_counter_size, tq_counter_init, tq_counter_request, tq_counter_wipe,
 	 "taskq.max_counters", &tq_guc_max_counters},
-	{tq_head_size, tq_head_init, NULL, tq_head_wipe, NULL, NULL},
-	{tq_pulse_size, tq_pulse_init, NULL, NULL, NULL, NULL},
-	{tq_range_size, tq_range_init, tq_range_request, tq_range_wipe, NULL,
+	{tq_key_floor_size, tq_key_floor_init, NULL, tq_key_floor_wipe, NULL, NULL},
+	{tq_claim_activity_size, tq_claim_activity_init, NULL, NULL, NULL, NULL},
+	{tq_dead_range_size, tq_dead_range_init, tq_dead_range_request, tq_dead_range_wipe, NULL,
 	 NULL},
 	{tq_metric_size, tq_metric_init, tq_metric_request, tq_metric_wipe,
 	 "taskq.max_metrics", &tq_guc_max_metrics},
-	{tq_ring_size, tq_ring_init, NULL, tq_ring_wipe, NULL, NULL},
-	{tq_registry_size, tq_registry_init, tq_registry_request, tq_registry_wipe,
+	{tq_claim_ring_size, tq_claim_ring_init, NULL, tq_claim_ring_wipe, NULL, NULL},
+	{tq_running_size, tq_running_init, tq_running_request, tq_running_wipe,
 	 "taskq.max_running_tracked", &tq_guc_max_running_tracked},
-	{tq_slot_size, tq_slot_init, tq_slot_request, tq_slot_wipe,
+	{tq_heartbeat_size, tq_heartbeat_init, tq_heartbeat_request, tq_heartbeat_wipe,
 	 "taskq.max_workers", &tq_guc_max_workers},
-	{tq_station_size, tq_station_init, NULL, NULL, "taskq.max_databases",
+	{tq_worker_directory_size, tq_worker_directory_init, NULL, NULL, "taskq.max_databases",
 	 &tq_guc_max_databases},
-	{tq_token_size, tq_token_init, NULL, tq_token_wipe, NULL, NULL},
+	{tq_token_floor_size, tq_token_floor_init, NULL, tq_token_floor_wipe, NULL, NULL},
 	{tq_waiter_size, tq_waiter_init, NULL, tq_waiter_wipe, NULL, NULL}};
 
 static bool                    ready = false;
@@ -128,15 +128,15 @@ tq_shmem_forget_database(Oid database)
 {
 	if (!ready)
 		return;
-	tq_bell_forget_database(database);
+	tq_notify_flag_forget_database(database);
 	tq_counter_forget_database(database);
-	tq_range_forget_database(database);
+	tq_dead_range_forget_database(database);
 	tq_metric_forget_database(database);
-	tq_ring_wipe();
-	tq_head_wipe();
-	tq_registry_forget_database(database);
-	tq_slot_forget_database(database);
-	tq_waiter_forget_database(database);
+	tq_claim_ring_wipe();
+	tq_key_floor_wipe();
+	tq_running_forget_database(database);
+	tq_heartbeat_forget_database(database);
+	tq_wake_forget_database(database);
 }
 
 static Size

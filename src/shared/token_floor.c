@@ -11,7 +11,7 @@
  *
  * What is lost here, at a start or by a wipe, is made good by going on above
  * all that was given out before (engine/id.c), which must be done once for each
- * number that tq_token_start() tells.  A wipe changes that number before it
+ * number that tq_token_floor_start() tells.  A wipe changes that number before it
  * empties a cell: a token was drawn in time if the number is still the same
  * after it was drawn.
  *
@@ -48,40 +48,40 @@ static Tokens *tokens = NULL;
 static pg_atomic_uint64 *cell_of(int64 task_id);
 
 Size
-tq_token_size(void)
+tq_token_floor_size(void)
 {
 	return MAXALIGN(sizeof(Tokens));
 }
 
-/* After tq_bind_init.  The caller holds AddinShmemInitLock. */
+/* After tq_session_end_init.  The caller holds AddinShmemInitLock. */
 void
-tq_token_init(void)
+tq_token_floor_init(void)
 {
 	bool found;
 
-	tokens = ShmemInitStruct("taskq tokens", tq_token_size(), &found);
+	tokens = ShmemInitStruct("taskq tokens", tq_token_floor_size(), &found);
 	if (found)
 		return;
 	/* with room above for any number of wipes */
-	pg_atomic_init_u64(&tokens->start, (uint64) tq_bind_instance() >> 1 | 1);
+	pg_atomic_init_u64(&tokens->start, (uint64) tq_session_end_instance() >> 1 | 1);
 	for (int i = 0; i < CELLS; i++)
 		pg_atomic_init_u64(&tokens->last[i], 0);
 }
 
 /* Lose all tokens, while others draw. */
 void
-tq_token_wipe(void)
+tq_token_floor_wipe(void)
 {
 	if (tokens == NULL)
 		return;
-	tq_token_renew();
+	tq_token_floor_renew();
 	for (int i = 0; i < CELLS; i++)
 		pg_atomic_write_u64(&tokens->last[i], 0);
 }
 
 /* From now on tokens are above all that were given out before. */
 void
-tq_token_renew(void)
+tq_token_floor_renew(void)
 {
 	if (tokens != NULL)
 		pg_atomic_fetch_add_u64(&tokens->start, 1); /* a full barrier */
@@ -89,7 +89,7 @@ tq_token_renew(void)
 
 /* The number of this start, or of the last wipe; 0 when not preloaded. */
 uint64
-tq_token_start(void)
+tq_token_floor_start(void)
 {
 	return tokens == NULL ? 0 : pg_atomic_read_u64(&tokens->start);
 }
@@ -99,7 +99,7 @@ tq_token_start(void)
  * negative, and above all that were drawn for it since this start.
  */
 int64
-tq_token_draw(int64 task_id, int64 above)
+tq_token_floor_draw(int64 task_id, int64 above)
 {
 	pg_atomic_uint64 *cell = cell_of(task_id);
 	uint64            last = pg_atomic_read_u64(cell);

@@ -261,7 +261,7 @@ tq_waiter_end(bool satisfied)
 		pass_on(&left[i], 0);
 	/* what this waiter counted on may be for the next one */
 	if (my_wait_for.hindered > 0 && !satisfied)
-		tq_waiter_wake_room(my_wait_for.hindered, 1);
+		tq_wake_room(my_wait_for.hindered, 1);
 }
 
 /* In which state did the awaited task end?  0: nobody has told. */
@@ -458,7 +458,7 @@ static void
 pass_on(TqWake *wake, uint64 after)
 {
 	wake->after = after;
-	if (tq_waiter_wake(wake, 1) > 0)
+	if (tq_wake_one(wake, 1) > 0)
 		pg_atomic_fetch_add_u64(&tq_waiters->passed_on, 1);
 }
 

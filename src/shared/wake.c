@@ -7,7 +7,7 @@
  * are tasks, the longest waiting first; all else wakes everybody whom it may
  * be about.  The rules and the locks are at the head of waiter.c.
  *
- * But for tq_waiter_wake, which passes a wake on, these are called at the
+ * But for tq_wake_one, which passes a wake on, these are called at the
  * ends of transactions: nothing here fails, waits or allocates.
  *
  * Copyright (c) 2026, the taskq developers
@@ -36,7 +36,7 @@ static bool is_wanted(const TqWaiterSlot *slot, const TqWake *wake);
  * worker to tell when they are.
  */
 void
-tq_waiter_wake_places(const TqPlace *places, int count)
+tq_wake_positions(const TqLanePosition *places, int count)
 {
 	TimestampTz now = 0;
 	TqWake      wake = {TQ_WAKE_PLACE};
@@ -58,59 +58,59 @@ tq_waiter_wake_places(const TqPlace *places, int count)
 			 next++)
 			due += places[next].available_at <= now ? 1 : 0;
 		if (due > 0)
-			(void) tq_waiter_wake(&wake, due);
+			(void) tq_wake_one(&wake, due);
 	}
 }
 
 /* A limit of the queue has room for so many claims. */
 void
-tq_waiter_wake_room(int32 queue_id, int count)
+tq_wake_room(int32 queue_id, int count)
 {
 	TqWake wake = {TQ_WAKE_ROOM};
 
 	wake.database = MyDatabaseId;
 	wake.id = queue_id;
-	(void) tq_waiter_wake(&wake, count);
+	(void) tq_wake_one(&wake, count);
 }
 
 /* The queue has changed: paused or not, options, dropped. */
 void
-tq_waiter_wake_queue(int32 queue_id)
+tq_wake_queue(int32 queue_id)
 {
 	look_again(TQ_OF_QUEUE, queue_id, 0);
 }
 
 /* The worker drains, or is no more; or only: one of its tasks has ended. */
 void
-tq_waiter_wake_worker(int32 worker_id, bool of_room)
+tq_wake_worker(int32 worker_id, bool of_room)
 {
 	look_again(of_room ? TQ_OF_WORKER_ROOM : TQ_OF_WORKER, worker_id, 0);
 }
 
 /* Queues or lanes were made. */
 void
-tq_waiter_wake_made(void)
+tq_wake_made(void)
 {
 	look_again(TQ_OF_MADE, 0, 0);
 }
 
 /* Nobody knows what has changed. */
 void
-tq_waiter_wake_database(void)
+tq_wake_database(void)
 {
 	look_again(TQ_OF_DATABASE, 0, 0);
 }
 
 /* The task has finished; it may leave no other trace than this state. */
 void
-tq_waiter_task_ended(int64 task_id, int state)
+tq_wake_task_ended(int64 task_id, int state)
 {
 	look_again(TQ_OF_TASK, state, task_id);
 }
 
 /* The extension is gone: whoever waits finds that out.  Cannot fail. */
 void
-tq_waiter_forget_database(Oid database)
+tq_wake_forget_database(Oid database)
 {
 	TqWake wake = {TQ_WAKE_LOOK};
 
@@ -121,7 +121,7 @@ tq_waiter_forget_database(Oid database)
 
 /* Wake up to count of those that are wanted; returns how many. */
 int
-tq_waiter_wake(TqWake *wake, int count)
+tq_wake_one(TqWake *wake, int count)
 {
 	int woken = 0;
 

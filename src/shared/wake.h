@@ -10,14 +10,14 @@
 #include "shared/position.h"
 #include "shared/waiter_table.h"
 
-extern void tq_waiter_forget_database(Oid database);
-extern void tq_waiter_wake_places(const TqPlace *places, int count);
-extern void tq_waiter_wake_room(int32 queue_id, int count);
-extern void tq_waiter_wake_queue(int32 queue_id);
-extern void tq_waiter_wake_worker(int32 worker_id, bool of_room);
-extern void tq_waiter_wake_made(void);
-extern void tq_waiter_wake_database(void);
-extern void tq_waiter_task_ended(int64 task_id, int state);
-extern int  tq_waiter_wake(TqWake *wake, int count);
+extern void tq_wake_forget_database(Oid database);
+extern void tq_wake_positions(const TqLanePosition *places, int count);
+extern void tq_wake_room(int32 queue_id, int count);
+extern void tq_wake_queue(int32 queue_id);
+extern void tq_wake_worker(int32 worker_id, bool of_room);
+extern void tq_wake_made(void);
+extern void tq_wake_database(void);
+extern void tq_wake_task_ended(int64 task_id, int state);
+extern int  tq_wake_one(TqWake *wake, int count);
 
 #endif /* TQ_WAKE_H */

@@ -70,7 +70,7 @@ typedef struct Entry
 	int          last_pid; /* that, or the one before */
 	uint32       ask_count;
 	bool         established;
-	TqStationEnd end;
+	TqWorkerEnd end;
 } Entry;
 
 typedef struct Station
@@ -105,7 +105,7 @@ static void   wake_proc(pg_atomic_uint32 *proc);
 static uint32 my_proc_number(void);
 
 Size
-tq_station_size(void)
+tq_worker_directory_size(void)
 {
 	return MAXALIGN(add_size(
 		offsetof(Station, entry),
@@ -114,14 +114,14 @@ tq_station_size(void)
 
 /* The caller holds AddinShmemInitLock. */
 void
-tq_station_init(void)
+tq_worker_directory_init(void)
 {
 	bool found;
 
-	station = ShmemInitStruct("taskq station", tq_station_size(), &found);
+	station = ShmemInitStruct("taskq station", tq_worker_directory_size(), &found);
 	if (!found)
 	{
-		memset(station, 0, tq_station_size());
+		memset(station, 0, tq_worker_directory_size());
 		station->tranche = LWLockNewTrancheId();
 		LWLockInitialize(&station->lock, station->tranche);
 		station->capacity = tq_guc_max_databases + SPARE_ENTRIES;
@@ -150,7 +150,7 @@ tq_station_init(void)
  * fail, allocate or wait.
  */
 void
-tq_station_wake(void)
+tq_worker_directory_wake(void)
 {
 	Entry *entry = find_mine();
 
@@ -164,7 +164,7 @@ tq_station_wake(void)
  * to the worker before this is called.  For commit callbacks.
  */
 void
-tq_station_due(TimestampTz at)
+tq_worker_directory_due(TimestampTz at)
 {
 	Entry *entry = find_mine();
 	uint64 asked;
@@ -187,7 +187,7 @@ tq_station_due(TimestampTz at)
  * what there is to see.
  */
 void
-tq_station_visit(Oid dboid)
+tq_worker_directory_visit(Oid dboid)
 {
 	Entry *entry;
 
@@ -210,7 +210,7 @@ tq_station_visit(Oid dboid)
 
 /* Is a worker in that database? */
 bool
-tq_station_worker(Oid dboid, int *pid)
+tq_worker_directory_worker(Oid dboid, int *pid)
 {
 	Entry *entry;
 	int    found = 0;
@@ -229,7 +229,7 @@ tq_station_worker(Oid dboid, int *pid)
 
 /* What can be seen of that database's worker; false: nothing is known. */
 bool
-tq_station_look(Oid dboid, TqStationView *view)
+tq_worker_directory_look(Oid dboid, TqWorkerView *view)
 {
 	Entry *entry;
 
@@ -251,14 +251,14 @@ tq_station_look(Oid dboid, TqStationView *view)
 }
 
 bool
-tq_station_has_launcher(void)
+tq_worker_directory_has_launcher(void)
 {
 	return station != NULL && pg_atomic_read_u32(&station->launcher) != 0;
 }
 
 /* Databases that have one of the taskq.max_databases places. */
 int
-tq_station_places(void)
+tq_worker_directory_places(void)
 {
 	int count = 0;
 
@@ -273,14 +273,14 @@ tq_station_places(void)
 
 /* Does a database go without worker because of max_worker_processes? */
 bool
-tq_station_lacks_slot(void)
+tq_worker_directory_lacks_slot(void)
 {
 	return station != NULL && pg_atomic_read_u32(&station->lacks_slot) != 0;
 }
 
 /* Does a database go without worker because of taskq.max_databases? */
 bool
-tq_station_lacks_room(void)
+tq_worker_directory_lacks_room(void)
 {
 	bool refused;
 
@@ -294,11 +294,11 @@ tq_station_lacks_room(void)
 
 /*
  * Ask that database's worker to leave, and let none in until as many calls
- * of tq_station_keep_out_end.  False, and nothing done, when the table is
+ * of tq_worker_directory_keep_out_end.  False, and nothing done, when the table is
  * full.  The worker leaves by itself, a little later.
  */
 bool
-tq_station_keep_out_begin(Oid dboid)
+tq_worker_directory_keep_out_begin(Oid dboid)
 {
 	Entry *entry;
 
@@ -317,7 +317,7 @@ tq_station_keep_out_begin(Oid dboid)
 
 /* The worker that had to leave may come back.  For commit callbacks. */
 void
-tq_station_keep_out_end(Oid dboid)
+tq_worker_directory_keep_out_end(Oid dboid)
 {
 	Entry *entry;
 
@@ -337,7 +337,7 @@ tq_station_keep_out_end(Oid dboid)
  * it need not come back to see.  For commit callbacks.
  */
 void
-tq_station_dropped(Oid dboid)
+tq_worker_directory_dropped(Oid dboid)
 {
 	Entry *entry;
 
@@ -364,7 +364,7 @@ tq_station_dropped(Oid dboid)
  * there last and may still be ending.  True when one is attached.
  */
 bool
-tq_station_last_worker(Oid dboid, int *pid)
+tq_worker_directory_last_worker(Oid dboid, int *pid)
 {
 	Entry *entry;
 	bool   is_there = false;
@@ -383,7 +383,7 @@ tq_station_last_worker(Oid dboid, int *pid)
 
 /* Cancel what that database's worker is at. */
 void
-tq_station_interrupt(Oid dboid)
+tq_worker_directory_interrupt(Oid dboid)
 {
 	Entry *entry;
 
@@ -397,11 +397,11 @@ tq_station_interrupt(Oid dboid)
 }
 
 /* The calling process is that database's worker, if it may. */
-TqStationAttach
-tq_station_attach(Oid dboid)
+TqWorkerAttach
+tq_worker_directory_attach(Oid dboid)
 {
 	Entry          *entry;
-	TqStationAttach result = TQ_STATION_CLOSED;
+	TqWorkerAttach result = TQ_STATION_CLOSED;
 
 	Assert(attached == NULL);
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
@@ -429,7 +429,7 @@ tq_station_attach(Oid dboid)
  * taskq.max_databases places.  False when there is none; logs it once.
  */
 bool
-tq_station_establish(void)
+tq_worker_directory_establish(void)
 {
 	int  count = 0;
 	bool established;
@@ -460,14 +460,14 @@ tq_station_establish(void)
 
 /* In the worker: does a command want it out? */
 bool
-tq_station_kept_out(void)
+tq_worker_directory_kept_out(void)
 {
 	return attached != NULL && pg_atomic_read_u32(&attached->keep_out) != 0;
 }
 
 /* In the worker: has somebody asked it to look whether it is wanted? */
 bool
-tq_station_asked(void)
+tq_worker_directory_asked(void)
 {
 	return attached != NULL && pg_atomic_read_u32(&attached->asked) != 0;
 }
@@ -477,7 +477,7 @@ tq_station_asked(void)
  * began.
  */
 TimestampTz
-tq_station_told(void)
+tq_worker_directory_told(void)
 {
 	return attached == NULL
 			   ? DT_NOEND
@@ -489,7 +489,7 @@ tq_station_told(void)
  * earliest time that somebody named since the last one began.
  */
 TimestampTz
-tq_station_turn_begin(void)
+tq_worker_directory_turn_begin(void)
 {
 	pg_atomic_exchange_u32(&attached->woken, 0);
 	pg_atomic_exchange_u32(&attached->asked, 0);
@@ -504,7 +504,7 @@ tq_station_turn_begin(void)
  * earlier one that somebody named meanwhile.
  */
 TimestampTz
-tq_station_turn_end(TimestampTz next)
+tq_worker_directory_turn_end(TimestampTz next)
 {
 	TimestampTz asked;
 
@@ -521,7 +521,7 @@ tq_station_turn_end(TimestampTz next)
 
 /* In the worker: it leaves.  Does nothing when it is not attached. */
 void
-tq_station_detach(TqStationEnd end)
+tq_worker_directory_detach(TqWorkerEnd end)
 {
 	Entry *entry = attached;
 
@@ -538,7 +538,7 @@ tq_station_detach(TqStationEnd end)
 
 /* In the launcher, when it starts: it has to visit every database. */
 void
-tq_station_launcher_attach(void)
+tq_worker_directory_launcher_attach(void)
 {
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
 	station->rescan = true;
@@ -547,14 +547,14 @@ tq_station_launcher_attach(void)
 }
 
 void
-tq_station_launcher_detach(void)
+tq_worker_directory_launcher_detach(void)
 {
 	pg_atomic_write_u32(&station->launcher, 0);
 }
 
 /* In the launcher: whoever tells it something from now on asks for a round. */
 void
-tq_station_round_begin(void)
+tq_worker_directory_round_begin(void)
 {
 	pg_atomic_exchange_u32(&station->told, 0);
 }
@@ -564,21 +564,21 @@ tq_station_round_begin(void)
  * may be set no more: a wait for a lock in the round resets it.
  */
 bool
-tq_station_told_launcher(void)
+tq_worker_directory_told_launcher(void)
 {
 	return pg_atomic_read_u32(&station->told) != 0;
 }
 
 /* How many entries there can be. */
 int
-tq_station_capacity(void)
+tq_worker_directory_capacity(void)
 {
 	return station->capacity;
 }
 
 /* Copies of all entries; returns how many. */
 int
-tq_station_list(TqStationItem *items, int max)
+tq_worker_directory_list(TqWorkerItem *items, int max)
 {
 	int count = 0;
 
@@ -607,11 +607,11 @@ tq_station_list(TqStationItem *items, int max)
  * How that database's worker ended; NONE when it has not, or this was taken
  * notice of before.
  */
-TqStationEnd
-tq_station_take_end(Oid dboid)
+TqWorkerEnd
+tq_worker_directory_take_end(Oid dboid)
 {
 	Entry       *entry;
-	TqStationEnd end = TQ_STATION_END_NONE;
+	TqWorkerEnd end = TQ_STATION_END_NONE;
 
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
@@ -637,7 +637,7 @@ tq_station_take_end(Oid dboid)
  * questions: when somebody has asked since then, all stays as it is.
  */
 void
-tq_station_forget(Oid dboid, uint32 ask_count)
+tq_worker_directory_forget(Oid dboid, uint32 ask_count)
 {
 	Entry *entry;
 
@@ -654,7 +654,7 @@ tq_station_forget(Oid dboid, uint32 ask_count)
 
 /* Is every database to be visited?  Says so once. */
 bool
-tq_station_take_rescan(void)
+tq_worker_directory_take_rescan(void)
 {
 	bool rescan;
 
@@ -666,7 +666,7 @@ tq_station_take_rescan(void)
 }
 
 void
-tq_station_set_lacks_slot(bool lacks)
+tq_worker_directory_set_lacks_slot(bool lacks)
 {
 	pg_atomic_write_u32(&station->lacks_slot, lacks ? 1 : 0);
 }

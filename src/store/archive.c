@@ -65,7 +65,7 @@ static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
  * as it was read.
  */
 bool
-tq_row_take_archived(TqTask *task)
+tq_archive_take(TqTask *task)
 {
 	int leaf = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 
@@ -75,7 +75,7 @@ tq_row_take_archived(TqTask *task)
 }
 
 bool
-tq_row_find_archived(int64 task_id, TqTask *task)
+tq_archive_find(int64 task_id, TqTask *task)
 {
 	return read_archived(&stmt_find_archived, task_id, 0, SPI_OK_SELECT, task);
 }
@@ -85,16 +85,16 @@ tq_row_find_archived(int64 task_id, TqTask *task)
  * there is a second try.
  */
 bool
-tq_row_find_any(TqCall *call, int64 task_id, TqTask *task)
+tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task)
 {
 	if (tq_row_find(call, task_id, task))
 		return true;
 	TQ_DEBUG_POINT("row_not_live");
-	if (tq_row_find_archived(task_id, task))
+	if (tq_archive_find(task_id, task))
 		return true;
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	return tq_row_find(call, task_id, task) ||
-		   tq_row_find_archived(task_id, task);
+		   tq_archive_find(task_id, task);
 }
 
 static bool

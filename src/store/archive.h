@@ -11,8 +11,8 @@
 #include "store/task.h"
 
 
-extern bool tq_row_take_archived(TqTask *task);
-extern bool tq_row_find_archived(int64 task_id, TqTask *task);
-extern bool tq_row_find_any(TqCall *call, int64 task_id, TqTask *task);
+extern bool tq_archive_take(TqTask *task);
+extern bool tq_archive_find(int64 task_id, TqTask *task);
+extern bool tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task);
 
 #endif /* TQ_ARCHIVE_H */

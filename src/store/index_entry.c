@@ -13,7 +13,7 @@
  * no predicate, or one that a row's image answers: a column is not null, or
  * a column of small numbers is, or is not, a certain one.  When a table has
  * another index, which somebody has added, all of them are the executor's
- * (tq_entries_prepare).
+ * (tq_index_entry_prepare).
  *
  * What was read is forgotten when the server says that the table, or one of
  * the indexes, has changed.  It says so no later than when the table's lock
@@ -79,7 +79,7 @@ typedef struct KnownTable
 } KnownTable;
 
 /* In a call: with the indexes that were opened. */
-struct TqEntries
+struct TqIndexEntries
 {
 	KnownTable known;
 	Relation   rel[MAX_INDEXES];
@@ -91,7 +91,7 @@ static KnownTable *remembered = NULL;
 static int         remembered_count = 0;
 static uint64      changes = 0; /* that were told */
 
-static TqEntries  *begin(TqTable *table);
+static TqIndexEntries  *begin(TqTable *table);
 static KnownTable *remember(Relation rel);
 static void        read_indexes(Relation rel, KnownTable *indexes);
 static bool        read_index(Oid relid, KnownIndex *index);
@@ -102,14 +102,14 @@ static bool belongs(const KnownIndex *index, HeapTuple tuple, TupleDesc desc);
 static void relation_changed(Datum arg, Oid relid);
 
 void
-tq_entries_init(void)
+tq_index_entry_init(void)
 {
 	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
 }
 
 /* The rows in the slots were just inserted; they have their places. */
 void
-tq_entries_insert(TqTable *table, TupleTableSlot **slots, int count)
+tq_index_entry_insert(TqTable *table, TupleTableSlot **slots, int count)
 {
 	if (table->entries == NULL)
 		table->entries = begin(table);
@@ -119,7 +119,7 @@ tq_entries_insert(TqTable *table, TupleTableSlot **slots, int count)
 			insert_into(table, i, slots, count);
 		return;
 	}
-	tq_entries_prepare(table);
+	tq_index_entry_prepare(table);
 	for (int i = 0; i < count; i++)
 	{
 		tq_compat_insert_index(table->target, slots[i], table->estate, false,
@@ -134,7 +134,7 @@ tq_entries_insert(TqTable *table, TupleTableSlot **slots, int count)
  * says so, only in those that summarize.
  */
 void
-tq_entries_update(TqTable *table, TupleTableSlot *slot, TqIndexUpdate indexes)
+tq_index_entry_update(TqTable *table, TupleTableSlot *slot, TqIndexUpdate indexes)
 {
 	if (table->entries == NULL)
 		table->entries = begin(table);
@@ -144,14 +144,14 @@ tq_entries_update(TqTable *table, TupleTableSlot *slot, TqIndexUpdate indexes)
 			insert_into(table, i, &slot, 1);
 		return;
 	}
-	tq_entries_prepare(table);
+	tq_index_entry_prepare(table);
 	tq_compat_update_index(table->target, slot, table->estate, indexes);
 	ResetPerTupleExprContext(table->estate);
 }
 
 /* What the executor's functions need to maintain indexes. */
 void
-tq_entries_prepare(TqTable *table)
+tq_index_entry_prepare(TqTable *table)
 {
 	MemoryContext mine;
 
@@ -167,7 +167,7 @@ tq_entries_prepare(TqTable *table)
 
 /* Locks stay until the transaction ends. */
 void
-tq_entries_end(TqTable *table)
+tq_index_entry_end(TqTable *table)
 {
 	if (table->entries != NULL)
 	{
@@ -184,11 +184,11 @@ tq_entries_end(TqTable *table)
 	}
 }
 
-static TqEntries *
+static TqIndexEntries *
 begin(TqTable *table)
 {
-	TqEntries *entries =
-		MemoryContextAllocZero(table->context, sizeof(TqEntries));
+	TqIndexEntries *entries =
+		MemoryContextAllocZero(table->context, sizeof(TqIndexEntries));
 	MemoryContext mine = MemoryContextSwitchTo(table->context);
 
 	entries->known = *remember(table->rel);
@@ -324,7 +324,7 @@ read_condition(List *predicate, KnownIndex *index)
 static void
 insert_into(TqTable *table, int n, TupleTableSlot **slots, int count)
 {
-	TqEntries  *entries = table->entries;
+	TqIndexEntries  *entries = table->entries;
 	KnownIndex *index = &entries->known.index[n];
 	TupleDesc   desc = RelationGetDescr(table->rel);
 

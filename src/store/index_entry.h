@@ -12,12 +12,12 @@
 #include "store/table.h"
 
 
-extern void tq_entries_init(void);
-extern void tq_entries_insert(TqTable *table, TupleTableSlot **slots,
+extern void tq_index_entry_init(void);
+extern void tq_index_entry_insert(TqTable *table, TupleTableSlot **slots,
 							  int count);
-extern void tq_entries_update(TqTable *table, TupleTableSlot *slot,
+extern void tq_index_entry_update(TqTable *table, TupleTableSlot *slot,
 							  TqIndexUpdate indexes);
-extern void tq_entries_prepare(TqTable *table);
-extern void tq_entries_end(TqTable *table);
+extern void tq_index_entry_prepare(TqTable *table);
+extern void tq_index_entry_end(TqTable *table);
 
 #endif /* TQ_INDEX_ENTRY_H */

@@ -32,7 +32,7 @@
 #define MAX_BYTES (64 * 1024)
 
 /* All of it lives as long as the call. */
-struct TqBatch
+struct TqMultiInsert
 {
 	MemoryContext   context; /* of the rows, reset when they are written */
 	TupleDesc       desc;    /* the table's; a copy need not be counted */
@@ -42,35 +42,35 @@ struct TqBatch
 	Size            bytes;
 };
 
-static TqBatch        *batch_of(TqTable *table);
-static TupleTableSlot *next_slot(TqTable *table, TqBatch *batch);
+static TqMultiInsert        *batch_of(TqTable *table);
+static TupleTableSlot *next_slot(TqTable *table, TqMultiInsert *batch);
 
 /* Where the next row has to be formed. */
 MemoryContext
-tq_batch_context(TqTable *table)
+tq_multi_insert_context(TqTable *table)
 {
 	return batch_of(table)->context;
 }
 
 /* The row, formed there, is to be inserted; it is taken over. */
 void
-tq_batch_add(TqTable *table, HeapTuple tuple)
+tq_multi_insert_add(TqTable *table, HeapTuple tuple)
 {
-	TqBatch        *batch = batch_of(table);
+	TqMultiInsert        *batch = batch_of(table);
 	TupleTableSlot *slot = next_slot(table, batch);
 
 	ExecStoreHeapTuple(tuple, slot, true);
 	batch->count++;
 	batch->bytes += tuple->t_len;
 	if (batch->count == MAX_ROWS || batch->bytes >= MAX_BYTES)
-		tq_batch_flush(table);
+		tq_multi_insert_flush(table);
 }
 
 /* Write what was added. */
 void
-tq_batch_flush(TqTable *table)
+tq_multi_insert_flush(TqTable *table)
 {
-	TqBatch      *batch = table->batch;
+	TqMultiInsert      *batch = table->batch;
 	MemoryContext mine;
 
 	if (batch == NULL || batch->count == 0)
@@ -80,7 +80,7 @@ tq_batch_flush(TqTable *table)
 	table_multi_insert(table->rel, batch->slots, batch->count,
 					   GetCurrentCommandId(true), 0, NULL);
 	TQ_FAULT_POINT("batch_between");
-	tq_entries_insert(table, batch->slots, batch->count);
+	tq_index_entry_insert(table, batch->slots, batch->count);
 	MemoryContextSwitchTo(mine);
 	for (int i = 0; i < batch->count; i++)
 		ExecClearTuple(batch->slots[i]);
@@ -91,25 +91,25 @@ tq_batch_flush(TqTable *table)
 
 /* The table is no longer used by the call. */
 void
-tq_batch_end(TqTable *table)
+tq_multi_insert_end(TqTable *table)
 {
-	TqBatch *batch = table->batch;
+	TqMultiInsert *batch = table->batch;
 
 	if (batch == NULL)
 		return;
-	tq_batch_flush(table);
+	tq_multi_insert_flush(table);
 	for (int i = 0; i < batch->slot_count; i++)
 		ExecDropSingleTupleTableSlot(batch->slots[i]);
 	MemoryContextDelete(batch->context);
 	table->batch = NULL;
 }
 
-static TqBatch *
+static TqMultiInsert *
 batch_of(TqTable *table)
 {
 	if (table->batch == NULL)
 	{
-		table->batch = MemoryContextAllocZero(table->context, sizeof(TqBatch));
+		table->batch = MemoryContextAllocZero(table->context, sizeof(TqMultiInsert));
 		table->batch->context = AllocSetContextCreate(
 			table->context, "taskq batch", ALLOCSET_DEFAULT_SIZES);
 	}
@@ -117,7 +117,7 @@ batch_of(TqTable *table)
 }
 
 static TupleTableSlot *
-next_slot(TqTable *table, TqBatch *batch)
+next_slot(TqTable *table, TqMultiInsert *batch)
 {
 	if (batch->count == batch->slot_count)
 	{

@@ -10,9 +10,9 @@
 #include "store/table.h"
 
 
-extern MemoryContext tq_batch_context(TqTable *table);
-extern void          tq_batch_add(TqTable *table, HeapTuple tuple);
-extern void          tq_batch_flush(TqTable *table);
-extern void          tq_batch_end(TqTable *table);
+extern MemoryContext tq_multi_insert_context(TqTable *table);
+extern void          tq_multi_insert_add(TqTable *table, HeapTuple tuple);
+extern void          tq_multi_insert_flush(TqTable *table);
+extern void          tq_multi_insert_end(TqTable *table);
 
 #endif /* TQ_MULTI_INSERT_H */

@@ -5,7 +5,7 @@
  * One descent of the primary key costs more than all else that there is to
  * reading a row.  A call that will ask for ids that stand close together, in
  * rising order, reads their entries of the index in one walk
- * (tq_lookup_ahead); the rows themselves are fetched when they are asked for.
+ * (tq_pkey_lookup_prefetch); the rows themselves are fetched when they are asked for.
  *
  * Entries that were read ahead hold for the snapshot that was active then,
  * and are not used with a newer one.  Nothing of the index stays pinned
@@ -44,7 +44,7 @@ typedef struct Entry
 } Entry;
 
 /* All of it lives as long as the call. */
-struct TqLookup
+struct TqPkeyLookup
 {
 	Relation      index;
 	IndexScanDesc scan;     /* for one id */
@@ -58,23 +58,23 @@ struct TqLookup
 	int           next; /* all before it have smaller ids than last asked */
 };
 
-static TqLookup *lookup_of(TqTable *table);
-static void      begin_walk(TqCall *call, TqLookup *lookup, int64 first,
+static TqPkeyLookup *lookup_of(TqTable *table);
+static void      begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first,
 							int64 last);
-static Entry    *next_entry(TqLookup *lookup);
-static bool      is_ahead(const TqLookup *lookup, int64 task_id);
+static Entry    *next_entry(TqPkeyLookup *lookup);
+static bool      is_ahead(const TqPkeyLookup *lookup, int64 task_id);
 static bool      find_running(TqTable *table, int64 task_id);
 static void      make_slot(TqTable *table);
-static bool      find_ahead(TqTable *table, TqLookup *lookup, int64 task_id);
+static bool      find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id);
 
 /*
  * The call will look for tasks from first to last, in rising order, and for
  * so many that all entries between are worth reading.
  */
 void
-tq_lookup_ahead(TqCall *call, int64 first, int64 last)
+tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
 {
-	TqLookup     *lookup = lookup_of(&call->task);
+	TqPkeyLookup     *lookup = lookup_of(&call->task);
 	MemoryContext mine = MemoryContextSwitchTo(call->task.context);
 
 	begin_walk(call, lookup, first, last);
@@ -88,7 +88,7 @@ tq_lookup_ahead(TqCall *call, int64 first, int64 last)
 			lookup->walk->xs_itup, 1, lookup->walk->xs_itupdesc, &isnull));
 		entry->tid = lookup->walk->xs_heaptid;
 	}
-	lookup->snapshot = tq_call_snapshots();
+	lookup->snapshot = tq_snapshot_count();
 	lookup->first = first;
 	lookup->last = last;
 	MemoryContextSwitchTo(mine);
@@ -99,9 +99,9 @@ tq_lookup_ahead(TqCall *call, int64 first, int64 last)
  * that the active snapshot sees.
  */
 bool
-tq_lookup_find(TqTable *table, int64 task_id)
+tq_pkey_lookup_find(TqTable *table, int64 task_id)
 {
-	TqLookup     *lookup;
+	TqPkeyLookup     *lookup;
 	MemoryContext mine;
 	bool          found;
 
@@ -127,7 +127,7 @@ tq_lookup_find(TqTable *table, int64 task_id)
 }
 
 void
-tq_lookup_end(TqTable *table)
+tq_pkey_lookup_end(TqTable *table)
 {
 	if (table->lookup == NULL)
 		return;
@@ -140,9 +140,9 @@ tq_lookup_end(TqTable *table)
 
 /* Was its entry read ahead, if it has one? */
 static bool
-is_ahead(const TqLookup *lookup, int64 task_id)
+is_ahead(const TqPkeyLookup *lookup, int64 task_id)
 {
-	return lookup != NULL && lookup->snapshot == tq_call_snapshots() &&
+	return lookup != NULL && lookup->snapshot == tq_snapshot_count() &&
 		   task_id >= lookup->first && task_id <= lookup->last;
 }
 
@@ -153,7 +153,7 @@ find_running(TqTable *table, int64 task_id)
 	TqRunning running;
 	bool      isnull;
 
-	if (!tq_registry_find(task_id, &running) ||
+	if (!tq_running_find(task_id, &running) ||
 		!ItemPointerIsValid(&running.tid) ||
 		ItemPointerGetBlockNumber(&running.tid) >=
 			RelationGetNumberOfBlocks(table->rel))
@@ -181,16 +181,16 @@ make_slot(TqTable *table)
 	MemoryContextSwitchTo(caller);
 }
 
-static TqLookup *
+static TqPkeyLookup *
 lookup_of(TqTable *table)
 {
 	MemoryContext mine;
-	TqLookup     *lookup;
+	TqPkeyLookup     *lookup;
 
 	if (table->lookup != NULL)
 		return table->lookup;
 	mine = MemoryContextSwitchTo(table->context);
-	lookup = palloc0(sizeof(TqLookup));
+	lookup = palloc0(sizeof(TqPkeyLookup));
 	lookup->index =
 		tq_catalog_open_index(tq_catalog()->task_pkey, AccessShareLock);
 	lookup->scan = tq_compat_index_beginscan(table->rel, lookup->index,
@@ -203,7 +203,7 @@ lookup_of(TqTable *table)
 
 /* Walk over the entries from first to last, reading the index alone. */
 static void
-begin_walk(TqCall *call, TqLookup *lookup, int64 first, int64 last)
+begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first, int64 last)
 {
 	ScanKeyData keys[2];
 
@@ -221,7 +221,7 @@ begin_walk(TqCall *call, TqLookup *lookup, int64 first, int64 last)
 
 /* Room for one more. */
 static Entry *
-next_entry(TqLookup *lookup)
+next_entry(TqPkeyLookup *lookup)
 {
 	if (lookup->entries == NULL)
 	{
@@ -239,7 +239,7 @@ next_entry(TqLookup *lookup)
 
 /* A task may have several entries, when its row has moved. */
 static bool
-find_ahead(TqTable *table, TqLookup *lookup, int64 task_id)
+find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id)
 {
 	lookup->walk->xs_snapshot = GetActiveSnapshot();
 	if (lookup->next > 0 &&

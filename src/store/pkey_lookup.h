@@ -10,8 +10,8 @@
 #include "store/table.h"
 
 
-extern void tq_lookup_ahead(TqCall *call, int64 first, int64 last);
-extern bool tq_lookup_find(TqTable *table, int64 task_id);
-extern void tq_lookup_end(TqTable *table);
+extern void tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last);
+extern bool tq_pkey_lookup_find(TqTable *table, int64 task_id);
+extern void tq_pkey_lookup_end(TqTable *table);
 
 #endif /* TQ_PKEY_LOOKUP_H */

@@ -13,7 +13,7 @@
  * all of them inserted together, by store/multi_insert.c, at the latest when it ends.
  *
  * What the executor would do, and who does it here:
- * - Snapshot: tq_call_begin and tq_call_snapshot push one; a write takes the
+ * - Snapshot: tq_call_begin and tq_snapshot_renew push one; a write takes the
  *   command number of its moment, and tq_call_end makes it visible.
  * - Rechecking a row that has changed (EvalPlanQual): nobody; the write is
  *   refused, and the caller looks again with a new snapshot.
@@ -79,9 +79,9 @@ static void  holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 void
 tq_row_flush(TqCall *call)
 {
-	tq_batch_flush(&call->task);
-	tq_batch_flush(&call->leaf);
-	tq_batch_flush(&call->history);
+	tq_multi_insert_flush(&call->task);
+	tq_multi_insert_flush(&call->leaf);
+	tq_multi_insert_flush(&call->history);
 }
 
 /*
@@ -94,7 +94,7 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 	HeapTuple tuple;
 	bool      should_free;
 
-	if (!tq_lookup_find(table, task_id))
+	if (!tq_pkey_lookup_find(table, task_id))
 		return false;
 	tuple = ExecFetchSlotHeapTuple(table->slot, false, &should_free);
 	tq_row_read(tuple, RelationGetDescr(table->rel), task);
@@ -113,11 +113,11 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	HeapTuple copy = heap_copytuple(tuple);
 
 	memset(task, 0, sizeof(*task));
-	tq_image_read(copy, desc, task);
+	tq_row_image_read(copy, desc, task);
 	task->tid = copy->t_self;
 	if (desc->natts == TQ_TASK_COLUMNS)
 		task->image = copy;
-	tq_task_place(task);
+	tq_task_note_position(task);
 	task->queue_before = task->f.queue_id;
 	task->key_before = task->isnull[TQ_COL_KEY] ? (Datum) 0
 												: task->value[TQ_COL_KEY];
@@ -140,9 +140,9 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 	bool            done;
 	bool            locked;
 
-	if (!wait && tq_busy_was(task))
+	if (!wait && tq_tuple_lock_was_taken(task))
 		return false;
-	if (!tq_busy_reserve(table->rel, &tid, wait, &locked))
+	if (!tq_tuple_lock_acquire(table->rel, &tid, wait, &locked))
 		return false;
 	if (task->image != NULL)
 	{
@@ -150,7 +150,7 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		slot = store(table, task->image, false);
 	}
 	else
-		slot = store(table, tq_image_form(task, RelationGetDescr(table->rel)),
+		slot = store(table, tq_row_image_form(task, RelationGetDescr(table->rel)),
 					 true);
 	done = written(table_tuple_update(table->rel, &tid, slot,
 									  GetCurrentCommandId(true),
@@ -158,12 +158,12 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 									  wait || !TQ_WRITE_CAN_REFUSE, &failure,
 									  &mode, &indexes),
 				   wait);
-	tq_busy_let_go(table->rel, &tid, locked);
+	tq_tuple_lock_release(table->rel, &tid, locked);
 	if (done)
 	{
 		task->tid = slot->tts_tid;
 		if (indexes != TQ_INDEX_UPDATE_NONE)
-			tq_entries_update(table, slot, indexes);
+			tq_index_entry_update(table, slot, indexes);
 	}
 	ExecClearTuple(slot);
 	return done;
@@ -212,14 +212,14 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
 	bool           done;
 	bool           locked;
 
-	if (!tq_busy_reserve(rel, &task->tid, wait, &locked))
+	if (!tq_tuple_lock_acquire(rel, &task->tid, wait, &locked))
 		return false;
 	done = written(
 		table_tuple_delete(rel, &task->tid, GetCurrentCommandId(true),
 						   GetActiveSnapshot(), InvalidSnapshot,
 						   wait || !TQ_WRITE_CAN_REFUSE, &failure, false),
 		wait);
-	tq_busy_let_go(rel, &task->tid, locked);
+	tq_tuple_lock_release(rel, &task->tid, locked);
 	return done;
 }
 
@@ -244,7 +244,7 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 		return true;
 	}
 	slot =
-		store(table, tq_image_form(task, RelationGetDescr(table->rel)), true);
+		store(table, tq_row_image_form(task, RelationGetDescr(table->rel)), true);
 	if (unique_reference)
 		added = insert_unique(table, slot, holder, holder_state);
 	else
@@ -269,7 +269,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 		return;
 	}
 	slot =
-		store(table, tq_image_form(task, RelationGetDescr(table->rel)), true);
+		store(table, tq_row_image_form(task, RelationGetDescr(table->rel)), true);
 	insert_now(table, slot);
 	ExecClearTuple(slot);
 }
@@ -284,13 +284,13 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	MemoryContext   mine;
 
 	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf]);
-	mine = MemoryContextSwitchTo(call->many ? tq_batch_context(table)
+	mine = MemoryContextSwitchTo(call->many ? tq_multi_insert_context(table)
 											: CurrentMemoryContext);
 	tuple = heap_form_tuple(RelationGetDescr(table->rel), values, nulls);
 	MemoryContextSwitchTo(mine);
 	if (call->many)
 	{
-		tq_batch_add(table, tuple);
+		tq_multi_insert_add(table, tuple);
 		return;
 	}
 	slot = store(table, tuple, true);
@@ -329,18 +329,18 @@ store(TqTable *table, HeapTuple tuple, bool owned)
 static void
 insert_later(TqTable *table, TqTask *task)
 {
-	MemoryContext mine = MemoryContextSwitchTo(tq_batch_context(table));
-	HeapTuple     tuple = tq_image_form(task, RelationGetDescr(table->rel));
+	MemoryContext mine = MemoryContextSwitchTo(tq_multi_insert_context(table));
+	HeapTuple     tuple = tq_row_image_form(task, RelationGetDescr(table->rel));
 
 	MemoryContextSwitchTo(mine);
-	tq_batch_add(table, tuple);
+	tq_multi_insert_add(table, tuple);
 }
 
 static void
 insert_now(TqTable *table, TupleTableSlot *slot)
 {
 	table_tuple_insert(table->rel, slot, GetCurrentCommandId(true), 0, NULL);
-	tq_entries_insert(table, &slot, 1);
+	tq_index_entry_insert(table, &slot, 1);
 }
 
 /*
@@ -382,7 +382,7 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 	List         *arbiter;
 	TransactionId xid = GetCurrentTransactionId();
 
-	tq_entries_prepare(table);
+	tq_index_entry_prepare(table);
 	arbiter = reference_indexes(table->target);
 	for (;;)
 	{

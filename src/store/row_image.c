@@ -38,7 +38,7 @@ static void      widen_nulls(HeapTupleHeader header, int columns);
 
 /* The row, in the current memory context. */
 HeapTuple
-tq_image_form(const TqTask *task, TupleDesc desc)
+tq_row_image_form(const TqTask *task, TupleDesc desc)
 {
 	Datum     values[1 + VAR_COLUMNS];
 	bool      nulls[1 + VAR_COLUMNS];
@@ -60,7 +60,7 @@ tq_image_form(const TqTask *task, TupleDesc desc)
  * are in it alone.  Columns that the row does not have are null.
  */
 void
-tq_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
+tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 {
 	HeapTupleHeader header = tuple->t_data;
 	char           *data = (char *) header + header->t_hoff;

@@ -26,7 +26,7 @@ static uint64 snapshots = 0;
 
 /* See what has been committed, as the level of isolation says. */
 void
-tq_call_push(void)
+tq_snapshot_push(void)
 {
 	snapshots++;
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -34,20 +34,20 @@ tq_call_push(void)
 
 /* See what has been committed meanwhile, and what this call did. */
 void
-tq_call_snapshot(void)
+tq_snapshot_renew(void)
 {
 	CHECK_FOR_INTERRUPTS();
 	PopActiveSnapshot();
 	CommandCounterIncrement();
-	tq_call_push();
+	tq_snapshot_push();
 }
 
 /*
  * See what has been committed by now, whatever the level of isolation, and
- * what this call did, until tq_call_pop.
+ * what this call did, until tq_snapshot_pop.
  */
 void
-tq_call_push_latest(void)
+tq_snapshot_push_latest(void)
 {
 	CommandCounterIncrement();
 	snapshots++;
@@ -55,7 +55,7 @@ tq_call_push_latest(void)
 }
 
 void
-tq_call_pop(void)
+tq_snapshot_pop(void)
 {
 	snapshots++;
 	PopActiveSnapshot();
@@ -63,7 +63,7 @@ tq_call_pop(void)
 
 /* How many there were: has a new one been taken since? */
 uint64
-tq_call_snapshots(void)
+tq_snapshot_count(void)
 {
 	return snapshots;
 }

@@ -8,10 +8,10 @@
 #define TQ_SNAPSHOT_H
 
 
-extern void   tq_call_push(void);
-extern void   tq_call_snapshot(void);
-extern void   tq_call_push_latest(void);
-extern void   tq_call_pop(void);
-extern uint64 tq_call_snapshots(void);
+extern void   tq_snapshot_push(void);
+extern void   tq_snapshot_renew(void);
+extern void   tq_snapshot_push_latest(void);
+extern void   tq_snapshot_pop(void);
+extern uint64 tq_snapshot_count(void);
 
 #endif /* TQ_SNAPSHOT_H */

@@ -38,13 +38,13 @@ tq_table_end(TqTable *table)
 {
 	if (table->rel == NULL)
 		return;
-	tq_batch_end(table);
+	tq_multi_insert_end(table);
 	if (table->slot != NULL)
 		ExecDropSingleTupleTableSlot(table->slot);
 	if (table->writer != NULL)
 		ExecDropSingleTupleTableSlot(table->writer);
-	tq_lookup_end(table);
-	tq_entries_end(table);
+	tq_pkey_lookup_end(table);
+	tq_index_entry_end(table);
 	table_close(table->rel, NoLock);
 	memset(table, 0, sizeof(*table));
 }

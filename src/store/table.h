@@ -11,26 +11,26 @@
 
 #include "shared/dead_range_core.h"
 
-typedef struct TqBatch   TqBatch;
+typedef struct TqMultiInsert   TqMultiInsert;
 
-typedef struct TqEntries TqEntries;
+typedef struct TqIndexEntries TqIndexEntries;
 
 typedef struct TqKeys    TqKeys;
 
-typedef struct TqLookup  TqLookup;
+typedef struct TqPkeyLookup  TqPkeyLookup;
 
 /* A table opened for one call; what follows is made when it is needed. */
 typedef struct TqTable
 {
 	Relation        rel;
 	MemoryContext   context; /* for what lives as long as the call */
-	TqLookup       *lookup;  /* of rows by their ids */
+	TqPkeyLookup       *lookup;  /* of rows by their ids */
 	TupleTableSlot *slot;    /* for a row that is read */
 	TupleTableSlot *writer;  /* for one that is written */
-	TqEntries      *entries; /* of indexes */
+	TqIndexEntries      *entries; /* of indexes */
 	EState         *estate;  /* when the executor does that */
 	ResultRelInfo  *target;
-	TqBatch        *batch; /* rows to be inserted together */
+	TqMultiInsert        *batch; /* rows to be inserted together */
 } TqTable;
 
 /* What one SQL call works with, from tq_call_begin to tq_call_end. */
@@ -42,7 +42,7 @@ typedef struct TqCall
 	TqTable       history; /* of its leaf, the last one used */
 	Oid           history_oid;
 	MemoryContext context;
-	TqRangeMoment moment; /* not after the active snapshot was taken */
+	TqDeadRangeMoment moment; /* not after the active snapshot was taken */
 	uint64        ring_moment;
 	bool          many;        /* rows may be inserted later, with others */
 	TqKeys       *keys;        /* that were locked */
@@ -52,7 +52,7 @@ typedef struct TqCall
 	void (*settle)(struct TqCall *call);
 	List *steps; /* of workflows, that were moved: ordered as they were */
 	bool  gated; /* their instances are locked as its moves need it */
-	struct TqPassed *passed; /* gates, for a move that was given up */
+	struct TqHeldLocks *passed; /* gates, for a move that was given up */
 	void (*advance)(struct TqCall *call);
 	List *dead; /* tasks that died, for at_end */
 	void (*at_end)(struct TqCall *call);

@@ -150,7 +150,7 @@ typedef struct TqTask
 	HeapTuple       image;       /* of a live one; NULL: to be formed */
 	ItemPointerData tid;         /* where a live one was read */
 	bool            stood;       /* it was pending when it was read, at */
-	TqPlace         place;
+	TqLanePosition         place;
 	int32           queue_before; /* when it was read */
 	Datum           key_before;   /* the same; NULL for none */
 } TqTask;
@@ -160,7 +160,7 @@ typedef struct TqTask
 
 /* Remember where the task stands. */
 static inline void
-tq_task_place(TqTask *task)
+tq_task_note_position(TqTask *task)
 {
 	task->stood = task->f.state == TQ_STATE_PENDING;
 	if (task->stood)

@@ -29,7 +29,7 @@ static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
  * others do who are after the same row.
  */
 bool
-tq_busy_was(const TqTask *task)
+tq_tuple_lock_was_taken(const TqTask *task)
 {
 	HeapTupleHeader header;
 	TransactionId   xmax;
@@ -56,7 +56,7 @@ tq_busy_was(const TqTask *task)
  * tells that already, and whoever waits for it there has the lock in memory.
  */
 bool
-tq_busy_reserve(Relation rel, ItemPointer tid, bool wait, bool *locked)
+tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait, bool *locked)
 {
 	*locked = false;
 	if (TQ_WRITE_CAN_REFUSE || (wait && is_ours(rel, tid)))
@@ -97,7 +97,7 @@ is_ours(Relation rel, ItemPointer tid)
 }
 
 void
-tq_busy_let_go(Relation rel, ItemPointer tid, bool locked)
+tq_tuple_lock_release(Relation rel, ItemPointer tid, bool locked)
 {
 	if (locked)
 		UnlockTuple(rel, tid, ExclusiveLock);
@@ -105,7 +105,7 @@ tq_busy_let_go(Relation rel, ItemPointer tid, bool locked)
 
 /* Is another transaction changing a live task that was read? */
 bool
-tq_row_is_busy(TqCall *call, TqTask *task)
+tq_tuple_lock_is_taken(TqCall *call, TqTask *task)
 {
 	return is_busy(call->task.rel, &task->tid);
 }
@@ -117,7 +117,7 @@ tq_row_is_busy(TqCall *call, TqTask *task)
  * who is about to write it nothing is known yet.
  */
 bool
-tq_row_is_others(TqCall *call, ItemPointer tid)
+tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid)
 {
 	bool      written;
 	TM_Result fate = row_fate(call->task.rel, tid, &written);
@@ -132,7 +132,7 @@ tq_row_is_others(TqCall *call, ItemPointer tid)
  * again: when it has ended meanwhile, it has told what has come back.
  */
 bool
-tq_row_is_written(TupleTableSlot *slot, TransactionId *writer)
+tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer)
 {
 	bool            should_free;
 	HeapTupleHeader header =

@@ -11,13 +11,13 @@
 #include "store/task.h"
 
 
-extern bool tq_busy_was(const TqTask *task);
-extern bool tq_busy_reserve(Relation rel, ItemPointer tid, bool wait,
+extern bool tq_tuple_lock_was_taken(const TqTask *task);
+extern bool tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait,
 							bool *locked);
-extern void tq_busy_let_go(Relation rel, ItemPointer tid, bool locked);
+extern void tq_tuple_lock_release(Relation rel, ItemPointer tid, bool locked);
 
-extern bool tq_row_is_busy(TqCall *call, TqTask *task);
-extern bool tq_row_is_written(TupleTableSlot *slot, TransactionId *writer);
-extern bool tq_row_is_others(TqCall *call, ItemPointer tid);
+extern bool tq_tuple_lock_is_taken(TqCall *call, TqTask *task);
+extern bool tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer);
+extern bool tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid);
 
 #endif /* TQ_TUPLE_LOCK_H */

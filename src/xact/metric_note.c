@@ -58,7 +58,7 @@ static void observe(TqMetricChange *change, TqHistogram histogram, int64 span);
 
 /* Something has happened so many times. */
 void
-tq_metrics_count(int32 queue_id, TqMetric metric, int64 number)
+tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number)
 {
 	TqMetricChange *change = change_of(queue_id);
 
@@ -74,7 +74,7 @@ tq_metrics_count(int32 queue_id, TqMetric metric, int64 number)
  * the wall clock, from which it differs only after that was set back.
  */
 void
-tq_metrics_moved(const TqTask *task, TqState from, TqEnd end,
+tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 				 TimestampTz claimed_at)
 {
 	TqState         to = (TqState) task->f.state;
@@ -121,7 +121,7 @@ tq_metrics_moved(const TqTask *task, TqState from, TqEnd end,
 
 /* All that was noted has happened. */
 void
-tq_metrics_commit(void)
+tq_metric_note_commit(void)
 {
 	for (Notes *notes = top; notes != NULL; notes = notes->below)
 		tq_metric_add(notes->queue_id, &notes->change);
@@ -132,7 +132,7 @@ tq_metrics_commit(void)
  * stays is above all that are still to be looked at.
  */
 void
-tq_metrics_sub_commit(SubTransactionId mine, SubTransactionId parent)
+tq_metric_note_sub_commit(SubTransactionId mine, SubTransactionId parent)
 {
 	Notes **place = &top;
 
@@ -153,7 +153,7 @@ tq_metrics_sub_commit(SubTransactionId mine, SubTransactionId parent)
 }
 
 void
-tq_metrics_sub_abort(SubTransactionId mine)
+tq_metric_note_sub_abort(SubTransactionId mine)
 {
 	while (top != NULL && top->subid >= mine)
 		remove_notes(&top);
@@ -161,7 +161,7 @@ tq_metrics_sub_abort(SubTransactionId mine)
 
 /* The transaction is over. */
 void
-tq_metrics_forget(void)
+tq_metric_note_forget(void)
 {
 	for (Notes *notes = top; notes != NULL; notes = notes->below)
 		*chain_of(notes->queue_id) = NULL;

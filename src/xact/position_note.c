@@ -8,10 +8,10 @@
  * taken are claimable again at the old ones.  Until then others have passed
  * these rows, and may have remembered that there is nothing.
  *
- * So a note is made before a row is written (tq_places_taking): an error
+ * So a note is made before a row is written (tq_position_note_taking): an error
  * between the write and a later note would be the end of it.  The note gets
- * the new place after the write (tq_places_put), or is taken back when the
- * row was not written (tq_places_not_taken).  Telling comes after the
+ * the new place after the write (tq_position_note_put), or is taken back when the
+ * row was not written (tq_position_note_not_taken).  Telling comes after the
  * transaction's end is visible, and cannot fail.
  *
  * A task that one transaction changes twice has two notes; at commit the
@@ -41,8 +41,8 @@ typedef struct Note
 	bool             taken;   /* a pending task stood at before */
 	bool             put;     /* one stands at after */
 	bool             all;     /* many were taken, who knows where */
-	TqPlace          before;
-	TqPlace          after;
+	TqLanePosition          before;
+	TqLanePosition          after;
 } Note;
 
 /* In the top transaction's memory; gone with it. */
@@ -55,12 +55,12 @@ static Note *add_note(void);
 static void  drop_notes(SubTransactionId from);
 static int   compare_notes(const void *a, const void *b);
 static bool  same_task(const Note *note, const Note *next);
-static void  tell(const TqPlace *places, int count);
+static void  tell(const TqLanePosition *places, int count);
 static void  tell_all(void);
 
 /* The task was read, and its row is written next. */
 void
-tq_places_taking(const TqTask *task)
+tq_position_note_taking(const TqTask *task)
 {
 	Note *note = add_note();
 
@@ -71,7 +71,7 @@ tq_places_taking(const TqTask *task)
 
 /* The row was not written. */
 void
-tq_places_not_taken(const TqTask *task)
+tq_position_note_not_taken(const TqTask *task)
 {
 	Assert(note_count > 0 && !notes[note_count - 1].put);
 	note_count--;
@@ -79,12 +79,12 @@ tq_places_not_taken(const TqTask *task)
 
 /* The row was written: the task stands where it says, or nowhere. */
 void
-tq_places_put(TqTask *task)
+tq_position_note_put(TqTask *task)
 {
 	Note *note = &notes[note_count - 1];
 
 	Assert(note_count > 0 && !note->put);
-	tq_task_place(task);
+	tq_task_note_position(task);
 	note->put = task->stood;
 	note->after = task->place;
 	if (note->put)
@@ -95,14 +95,14 @@ tq_places_put(TqTask *task)
 
 /* Pending tasks were taken away by a statement. */
 void
-tq_places_all_taken(void)
+tq_position_note_all_taken(void)
 {
 	add_note()->all = true;
 }
 
 /* How many times this transaction has put a task somewhere. */
 int
-tq_places_offered(void)
+tq_position_note_offered(void)
 {
 	return offered_count;
 }
@@ -113,13 +113,13 @@ tq_places_offered(void)
  * task away again.
  */
 bool
-tq_places_least(int64 lane_id, int16 priority, bool last, TqPlace *place)
+tq_position_note_first(int64 lane_id, int16 priority, bool last, TqLanePosition *place)
 {
 	bool found = false;
 
 	for (int i = 0; i < note_count; i++)
 	{
-		const TqPlace *after = &notes[i].after;
+		const TqLanePosition *after = &notes[i].after;
 		bool           before;
 
 		if (!notes[i].put || after->lane_id != lane_id ||
@@ -137,9 +137,9 @@ tq_places_least(int64 lane_id, int16 priority, bool last, TqPlace *place)
 
 /* What it has put can be claimed. */
 void
-tq_places_commit(void)
+tq_position_note_commit(void)
 {
-	TqPlace places[TELL_AT_ONCE];
+	TqLanePosition places[TELL_AT_ONCE];
 	int     count = 0;
 
 	if (offered_count > 1)
@@ -162,27 +162,27 @@ tq_places_commit(void)
 
 /* What it had taken can be claimed again. */
 void
-tq_places_abort(void)
+tq_position_note_abort(void)
 {
 	drop_notes(InvalidSubTransactionId);
 }
 
 void
-tq_places_sub_commit(SubTransactionId mine, SubTransactionId parent)
+tq_position_note_sub_commit(SubTransactionId mine, SubTransactionId parent)
 {
 	for (int i = note_count - 1; i >= 0 && notes[i].subid >= mine; i--)
 		notes[i].subid = parent;
 }
 
 void
-tq_places_sub_abort(SubTransactionId mine)
+tq_position_note_sub_abort(SubTransactionId mine)
 {
 	drop_notes(mine);
 }
 
 /* The transaction is over. */
 void
-tq_places_forget(void)
+tq_position_note_forget(void)
 {
 	notes = NULL;
 	note_count = 0;
@@ -217,7 +217,7 @@ add_note(void)
 static void
 drop_notes(SubTransactionId from)
 {
-	TqPlace places[TELL_AT_ONCE];
+	TqLanePosition places[TELL_AT_ONCE];
 	int     count = 0;
 	bool    all = false;
 
@@ -263,20 +263,20 @@ same_task(const Note *note, const Note *next)
 
 /* These can be claimed: now, or when they become due. */
 static void
-tell(const TqPlace *places, int count)
+tell(const TqLanePosition *places, int count)
 {
-	tq_range_lower(places, count);
-	tq_ring_lower(places, count);
-	tq_waiter_wake_places(places, count);
-	tq_bell_ring_places(places, count);
+	tq_dead_range_lower(places, count);
+	tq_claim_ring_lower(places, count);
+	tq_wake_positions(places, count);
+	tq_notify_flag_raise_positions(places, count);
 }
 
 /* Nobody knows what can be claimed. */
 static void
 tell_all(void)
 {
-	tq_range_forget();
-	tq_ring_wipe();
-	tq_waiter_wake_database();
-	tq_bell_ring_all();
+	tq_dead_range_forget();
+	tq_claim_ring_wipe();
+	tq_wake_database();
+	tq_notify_flag_raise_all();
 }

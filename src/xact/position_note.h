@@ -10,22 +10,22 @@
 #include "store/task.h"
 
 /* around each change of a live task */
-extern void tq_places_taking(const TqTask *task);
-extern void tq_places_not_taken(const TqTask *task);
-extern void tq_places_put(TqTask *task);
-extern void tq_places_all_taken(void);
+extern void tq_position_note_taking(const TqTask *task);
+extern void tq_position_note_not_taken(const TqTask *task);
+extern void tq_position_note_put(TqTask *task);
+extern void tq_position_note_all_taken(void);
 
 /* what this transaction has put, which only it sees */
-extern int  tq_places_offered(void);
-extern bool tq_places_least(int64 lane_id, int16 priority, bool last,
-							TqPlace *place);
+extern int  tq_position_note_offered(void);
+extern bool tq_position_note_first(int64 lane_id, int16 priority, bool last,
+							TqLanePosition *place);
 
 /* for xact.c, at the ends of transactions and savepoints; cannot fail */
-extern void tq_places_commit(void);
-extern void tq_places_abort(void);
-extern void tq_places_sub_commit(SubTransactionId mine,
+extern void tq_position_note_commit(void);
+extern void tq_position_note_abort(void);
+extern void tq_position_note_sub_commit(SubTransactionId mine,
 								 SubTransactionId parent);
-extern void tq_places_sub_abort(SubTransactionId mine);
-extern void tq_places_forget(void);
+extern void tq_position_note_sub_abort(SubTransactionId mine);
+extern void tq_position_note_forget(void);
 
 #endif /* TQ_POSITION_NOTE_H */

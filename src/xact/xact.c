@@ -87,7 +87,7 @@ typedef struct Intent
 			uint64 queue_epoch;
 			uint64 worker_epoch;
 		};
-		TqHeadFound head; /* of HEAD */
+		TqKeyFloorFound head; /* of HEAD */
 	};
 } Intent;
 
@@ -276,7 +276,7 @@ tq_xact_ended(int64 id, int state)
 
 /* Where the line of a key begins, with what this transaction did. */
 void
-tq_xact_head(const TqHeadFound *found)
+tq_xact_head(const TqKeyFloorFound *found)
 {
 	Intent *last = last_intent(INTENT_HEAD);
 
@@ -412,13 +412,13 @@ tq_xact_session_cache_changed(void)
 void
 tq_xact_prepared_ended(void)
 {
-	tq_range_forget();
-	tq_ring_wipe();
-	tq_registry_flag();
+	tq_dead_range_forget();
+	tq_claim_ring_wipe();
+	tq_running_flag();
 	tq_counter_flag();
-	tq_bell_ring_all();
-	tq_station_wake();
-	tq_waiter_wake_database();
+	tq_notify_flag_raise_all();
+	tq_worker_directory_wake();
+	tq_wake_database();
 }
 
 static Intent *
@@ -492,81 +492,81 @@ carry_out(const Intent *intent)
 		case INTENT_UNKNOW_WORKER:
 			break;
 		case INTENT_RUNNING:
-			tq_registry_put(&intent->running);
+			tq_running_put(&intent->running);
 			if (intent->running.due_at != DT_NOEND)
-				tq_station_due(intent->running.due_at);
+				tq_worker_directory_due(intent->running.due_at);
 			else
 				see_worker(intent->running.worker_id);
 			break;
 		case INTENT_STOPPED:
 			TQ_DEBUG_POINT_COMMITTED("stop_untold");
-			tq_registry_remove(intent->running.task_id,
+			tq_running_remove(intent->running.task_id,
 							   intent->running.version);
-			tq_counter_release(TQ_OWNER_QUEUE, intent->running.queue_id,
+			tq_reservation_release(TQ_OWNER_QUEUE, intent->running.queue_id,
 							   intent->running.task_id, tq_xact_mark_instance());
 			if (intent->running.worker_id != 0)
-				tq_counter_release(TQ_OWNER_WORKER, intent->running.worker_id,
+				tq_reservation_release(TQ_OWNER_WORKER, intent->running.worker_id,
 								   intent->running.task_id, tq_xact_mark_instance());
 			wake_for_room(&intent->running);
 			if (intent->ended != 0)
-				tq_waiter_task_ended(intent->running.task_id, intent->ended);
+				tq_wake_task_ended(intent->running.task_id, intent->ended);
 			break;
 		case INTENT_ENDED:
-			tq_waiter_task_ended(intent->running.task_id, intent->ended);
+			tq_wake_task_ended(intent->running.task_id, intent->ended);
 			break;
 		case INTENT_QUEUE_GONE:
 			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
 			tq_metric_forget(intent->running.queue_id);
 			/* those that await one of its tasks, too */
-			tq_waiter_wake_database();
+			tq_wake_database();
 			break;
 		case INTENT_DUE:
-			tq_station_due(intent->running.due_at);
+			tq_worker_directory_due(intent->running.due_at);
 			break;
 		case INTENT_ASK:
-			tq_slot_ask(intent->running.worker_id);
+			tq_heartbeat_ask_to_stop(intent->running.worker_id);
 			break;
 		case INTENT_ORPHANS:
-			tq_registry_ask(TQ_ASK_WORKERS);
-			tq_station_wake();
+			tq_running_ask_duty(TQ_ASK_WORKERS);
+			tq_worker_directory_wake();
 			break;
 		case INTENT_RESCAN:
-			tq_registry_flag();
-			tq_station_wake();
+			tq_running_flag();
+			tq_worker_directory_wake();
 			break;
 		case INTENT_WORKER_GONE:
-			tq_slot_remove(intent->running.worker_id);
+			tq_heartbeat_remove(intent->running.worker_id);
 			tq_counter_forget(TQ_OWNER_WORKER, intent->running.worker_id);
-			tq_waiter_wake_worker(intent->running.worker_id, false);
+			tq_wake_worker(intent->running.worker_id, false);
 			break;
 		case INTENT_VISIT:
-			tq_station_visit(intent->database);
+			tq_worker_directory_visit(intent->database);
 			break;
 		case INTENT_WAKE_QUEUE:
 			if (intent->running.queue_id == 0)
 			{
-				tq_waiter_wake_database();
-				tq_bell_ring_all();
+				tq_wake_database();
+				tq_notify_flag_raise_all();
 			}
 			else
 			{
-				tq_waiter_wake_queue(intent->running.queue_id);
-				tq_bell_ring(intent->running.queue_id);
+				tq_wake_queue(intent->running.queue_id);
+				tq_notify_flag_raise(intent->running.queue_id);
 			}
 			break;
 		case INTENT_WAKE_WORKER:
-			tq_waiter_wake_worker(intent->running.worker_id, false);
+			tq_wake_worker(intent->running.worker_id, false);
 			break;
 		case INTENT_WAKE_MADE:
-			tq_waiter_wake_made();
+			tq_wake_made();
 			/* it may be one with option notify */
-			tq_station_wake();
+			tq_worker_directory_wake();
 			break;
 		case INTENT_HEAD:
-			tq_head_put(&intent->head);
+			tq_key_floor_put(&intent->head);
 			break;
 		case INTENT_RING:
-			tq_bell_ring(intent->running.queue_id);
+			tq_notify_flag_raise(intent->running.queue_id);
 			break;
 	}
 }
@@ -581,10 +581,10 @@ see_worker(int32 worker_id)
 {
 	int64 last_seen;
 
-	if (worker_id == 0 || tq_slot_find(worker_id, &last_seen))
+	if (worker_id == 0 || tq_heartbeat_find(worker_id, &last_seen))
 		return;
-	tq_registry_ask(TQ_ASK_WORKERS);
-	tq_station_wake();
+	tq_running_ask_duty(TQ_ASK_WORKERS);
+	tq_worker_directory_wake();
 }
 
 /* What was reserved for a claim that has been rolled back. */
@@ -594,20 +594,20 @@ give_back(const Intent *intent, bool of_savepoint)
 	const TqRunning *claim = &intent->running;
 
 	if (intent->taken_at != 0)
-		tq_counter_put_back(claim->queue_id, intent->taken_at);
+		tq_rate_bucket_put_back(claim->queue_id, intent->taken_at);
 	if (of_savepoint)
 	{
-		tq_counter_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);
+		tq_reservation_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);
 		if (claim->worker_id != 0)
-			tq_counter_undo(TQ_OWNER_WORKER, claim->worker_id,
+			tq_reservation_undo(TQ_OWNER_WORKER, claim->worker_id,
 							intent->worker_epoch);
 	}
 	else
 	{
-		tq_counter_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
+		tq_reservation_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
 						   tq_xact_mark_instance());
 		if (claim->worker_id != 0)
-			tq_counter_release(TQ_OWNER_WORKER, claim->worker_id,
+			tq_reservation_release(TQ_OWNER_WORKER, claim->worker_id,
 							   claim->task_id, tq_xact_mark_instance());
 	}
 	wake_for_room(claim);
@@ -618,9 +618,9 @@ give_back(const Intent *intent, bool of_savepoint)
 static void
 wake_for_room(const TqRunning *claim)
 {
-	tq_waiter_wake_room(claim->queue_id, 1);
+	tq_wake_room(claim->queue_id, 1);
 	if (claim->worker_id != 0)
-		tq_waiter_wake_worker(claim->worker_id, true);
+		tq_wake_worker(claim->worker_id, true);
 }
 
 /* The transaction is over, and all is told. */
@@ -633,8 +633,8 @@ forget_all(void)
 	deltas = NULL;
 	delta_count = 0;
 	epoch++;
-	tq_metrics_forget();
-	tq_places_forget();
+	tq_metric_note_forget();
+	tq_position_note_forget();
 }
 
 /* PREPARE TRANSACTION, while it can still fail. */
@@ -660,7 +660,7 @@ unknow_workers(void)
 	for (int i = 0; i < intent_count; i++)
 	{
 		if (intents[i].kind == INTENT_UNKNOW_WORKER)
-			tq_counter_unknow(TQ_OWNER_WORKER, intents[i].running.worker_id);
+			tq_reservation_invalidate(TQ_OWNER_WORKER, intents[i].running.worker_id);
 	}
 }
 
@@ -682,7 +682,7 @@ at_end(XactEvent event, void *arg)
 				if (intents[i].kind == INTENT_RESERVED)
 					give_back(&intents[i], false);
 			}
-			tq_places_abort();
+			tq_position_note_abort();
 			if (session_cache_changed)
 			{
 				forget_caches();
@@ -713,10 +713,10 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		tq_counter_add(deltas[i].queue_id, deltas[i].live, tq_xact_mark_xid(),
 					   tq_xact_mark_instance());
 	/* before carry_out: a queue that was dropped is forgotten there */
-	tq_metrics_commit();
+	tq_metric_note_commit();
 	for (int i = 0; i < intent_count; i++)
 		carry_out(&intents[i]);
-	tq_places_commit();
+	tq_position_note_commit();
 	forget_all();
 }
 
@@ -730,8 +730,8 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 			intents[i].subid = parent;
 		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
 			deltas[i].subid = parent;
-		tq_metrics_sub_commit(mine, parent);
-		tq_places_sub_commit(mine, parent);
+		tq_metric_note_sub_commit(mine, parent);
+		tq_position_note_sub_commit(mine, parent);
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
@@ -744,8 +744,8 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 		}
 		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
 			delta_count--;
-		tq_metrics_sub_abort(mine);
-		tq_places_sub_abort(mine);
+		tq_metric_note_sub_abort(mine);
+		tq_position_note_sub_abort(mine);
 		if (session_cache_changed)
 		{
 			forget_caches();

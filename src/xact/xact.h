@@ -25,7 +25,7 @@ extern void   tq_xact_running(const TqRunning *running);
 extern void   tq_xact_stopped(int64 task_id, int64 version, int32 queue_id,
 							  int32 worker_id);
 extern void   tq_xact_ended(int64 id, int state);
-extern void   tq_xact_head(const TqHeadFound *found);
+extern void   tq_xact_head(const TqKeyFloorFound *found);
 extern uint64 tq_xact_epoch(void);
 extern void   tq_xact_queue_gone(int32 queue_id);
 extern void   tq_xact_due(TimestampTz at);

@@ -9,7 +9,7 @@ writers='tq_row_(update|delete|insert|insert_archive)'
 table_writers='table_tuple_(update|delete|insert|insert_speculative|complete_speculative)|table_multi_insert|heap_(update|delete|insert|multi_insert|inplace_update)|simple_heap_(update|delete|insert)|simple_table_tuple_(update|delete|insert)|CatalogTuple(Insert|Update|Delete)'
 tables='task|archive(_([0-9]{2}|keep)?)?'
 # DELETE FROM or TRUNCATE of tasks: retention, expire, purge, drop_queue, insertions
-# that delete, and tq_row_take_archived, whose callers put the task through
+# that delete, and tq_archive_take, whose callers put the task through
 # the door
 removers='src/(maintenance/retention|command/(purge|queue_admin)|store/archive|flow/run/expire|keyed/key_insertion)\.c'
 

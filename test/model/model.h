@@ -166,13 +166,13 @@ typedef struct Actor
 	uint8         step;
 	uint8         end;  /* how its transaction ends */
 	uint16        owes; /* slots that it will lower */
-	TqRangeMoment moment;
+	TqDeadRangeMoment moment;
 	Row           snapshot[TASKS];
 	uint8         priority; /* that it walks at; index of the list */
 	uint8         priority_count;
 	int16         priorities[TASKS];
 	uint8         range_count;
-	TqRange       ranges[TQ_RANGES];
+	TqDeadRange       ranges[TQ_RANGES];
 	uint8         at;    /* the slot looked at last */
 	uint8         first; /* the slots passed first and last; 0: none */
 	uint8         last;
@@ -184,7 +184,7 @@ typedef struct World
 {
 	uint8         now;
 	bool          flagged; /* memory knows of prepared transactions */
-	TqRangeMoment number;
+	TqDeadRangeMoment number;
 	Task          tasks[TASKS];
 	uint8         entry[SLOTS]; /* of the index: task + 1 */
 	uint8         entry_priority[SLOTS];
@@ -209,7 +209,7 @@ extern bool        world_knows(const World *world);
 extern Fingerprint world_fingerprint(const World *world);
 extern TqPosition  position_of(int slot);
 extern TqRangeKey  key_of(int priority);
-extern bool        inside(const TqRange *ranges, int count, int slot);
+extern bool        inside(const TqDeadRange *ranges, int count, int slot);
 
 /* steps.c */
 extern Step        first_step(const Part *part);
@@ -220,7 +220,7 @@ extern const char *step_name(Step step);
 /* table.c: calls of the table, with a rule taken out or not */
 extern void table_lower(World *world, int from, int to);
 extern void table_learn(World *world, const Actor *actor,
-						const TqRange *range);
+						const TqDeadRange *range);
 extern void table_learn_priorities(World *world, const Actor *actor);
 extern void table_evict(World *world);
 extern void table_wipe(World *world);

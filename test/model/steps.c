@@ -230,7 +230,7 @@ find_priorities(World *world, int number, int choice)
 	int        count = 0;
 
 	actor->step = STEP_READ;
-	if (tq_range_core_priorities(&world->table, lane.database, lane.lane_id,
+	if (tq_dead_range_core_priorities(&world->table, lane.database, lane.lane_id,
 								 actor->priorities, &count))
 		actor->priority_count = (uint8) count;
 	else
@@ -272,7 +272,7 @@ read_ranges(World *world, int number, int choice)
 	TqRangeKey key = key_of(actor->priorities[actor->priority]);
 
 	actor->range_count =
-		(uint8) tq_range_core_read(&world->table, &key, actor->ranges);
+		(uint8) tq_dead_range_core_read(&world->table, &key, actor->ranges);
 	actor->step = STEP_WALK;
 }
 
@@ -362,7 +362,7 @@ learn(World *world, int number, int choice)
 {
 	const Part *part = &scenario->parts[number];
 	Actor      *actor = &world->actors[number];
-	TqRange     range = {TQ_RANGE_BEGIN, position_of(actor->last)};
+	TqDeadRange     range = {TQ_DEAD_RANGE_BEGIN, position_of(actor->last)};
 
 	if (part->lifo)
 		range.hi = position_of(actor->first);
@@ -382,7 +382,7 @@ static void
 learn_end(World *world, int number, int choice)
 {
 	Actor  *actor = &world->actors[number];
-	TqRange range = {TQ_RANGE_BEGIN, TQ_RANGE_END};
+	TqDeadRange range = {TQ_DEAD_RANGE_BEGIN, TQ_DEAD_RANGE_END};
 
 	if (actor->last != 0)
 		range.lo = position_of(actor->last);
@@ -595,5 +595,5 @@ restart(World *world, int number, int choice)
 	memset(&world->table, 0, sizeof(world->table));
 	world->number = 1;
 	world->flagged = false;
-	tq_range_core_wipe(&world->table, 1);
+	tq_dead_range_core_wipe(&world->table, 1);
 }

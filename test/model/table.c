@@ -10,7 +10,7 @@
 #include "model.h"
 
 static TqRangeCell  *cell_of(World *world, int priority);
-static TqRangeMoment next_number(World *world);
+static TqDeadRangeMoment next_number(World *world);
 static void undo_in_cell(TqRangeCell *cell, const TqRangeCell *before);
 static void undo_in_lane(TqRangeCell *cell, const TqRangeCell *before);
 
@@ -20,12 +20,12 @@ table_lower(World *world, int from, int to)
 {
 	int           priority = world->entry_priority[from];
 	TqRangeKey    key = key_of(priority);
-	TqRange       range = {position_of(from), position_of(to)};
+	TqDeadRange       range = {position_of(from), position_of(to)};
 	TqRangeCell  *cell = cell_of(world, priority);
 	TqRangeCell  *lane = cell_of(world, TQ_RANGE_LANE);
 	TqRangeCell   cell_before;
 	TqRangeCell   lane_before;
-	TqRangeMoment floor = world->table.floor;
+	TqDeadRangeMoment floor = world->table.floor;
 
 	if (without == RULE_LOWER_POSITION)
 		range.lo = range.hi = position_of(world->now);
@@ -33,7 +33,7 @@ table_lower(World *world, int from, int to)
 		cell_before = *cell;
 	if (lane != NULL)
 		lane_before = *lane;
-	tq_range_core_lower(&world->table, &key, &range, next_number(world));
+	tq_dead_range_core_lower(&world->table, &key, &range, next_number(world));
 	if (cell != NULL)
 		undo_in_cell(cell, &cell_before);
 	if (lane != NULL)
@@ -76,18 +76,18 @@ undo_in_lane(TqRangeCell *cell, const TqRangeCell *before)
 }
 
 void
-table_learn(World *world, const Actor *actor, const TqRange *range)
+table_learn(World *world, const Actor *actor, const TqDeadRange *range)
 {
 	TqRangeKey    key = key_of(actor->priorities[actor->priority]);
-	TqRangeMoment moment = actor->moment;
-	TqRangeMoment floor = world->table.floor;
+	TqDeadRangeMoment moment = actor->moment;
+	TqDeadRangeMoment floor = world->table.floor;
 	uint64        evicted = world->table.evicted;
 
 	if (without == RULE_LATER_CUT)
 		moment = PG_UINT64_MAX;
 	if (cell_of(world, key.priority) == NULL && without == RULE_BIRTH)
 		world->table.floor = 0;
-	(void) tq_range_core_learn(&world->table, &key, range, moment);
+	(void) tq_dead_range_core_learn(&world->table, &key, range, moment);
 	if (without == RULE_BIRTH)
 		world->table.floor = floor;
 	if (without == RULE_EVICTION && world->table.evicted != evicted)
@@ -101,11 +101,11 @@ void
 table_learn_priorities(World *world, const Actor *actor)
 {
 	TqRangeKey    lane = key_of(TQ_RANGE_LANE);
-	TqRangeMoment moment = actor->moment;
+	TqDeadRangeMoment moment = actor->moment;
 
 	if (without == RULE_PRIORITY_LATER)
 		moment = PG_UINT64_MAX;
-	(void) tq_range_core_learn_priorities(&world->table, lane.database,
+	(void) tq_dead_range_core_learn_priorities(&world->table, lane.database,
 										  lane.lane_id, actor->priorities,
 										  actor->priority_count, moment);
 }
@@ -114,15 +114,15 @@ table_learn_priorities(World *world, const Actor *actor)
 void
 table_evict(World *world)
 {
-	TqRangeMoment floor = world->table.floor;
+	TqDeadRangeMoment floor = world->table.floor;
 
 	for (int i = 0; i < TQ_RANGE_CELLS; i++)
 	{
 		TqRangeKey key = key_of(0);
-		TqRange    range = {TQ_RANGE_BEGIN, position_of(1)};
+		TqDeadRange    range = {TQ_DEAD_RANGE_BEGIN, position_of(1)};
 
 		key.lane_id += 1 + i;
-		(void) tq_range_core_learn(&world->table, &key, &range, world->number);
+		(void) tq_dead_range_core_learn(&world->table, &key, &range, world->number);
 	}
 	if (without == RULE_EVICTION)
 		world->table.floor = floor;
@@ -131,9 +131,9 @@ table_evict(World *world)
 void
 table_wipe(World *world)
 {
-	TqRangeMoment floor = world->table.floor;
+	TqDeadRangeMoment floor = world->table.floor;
 
-	tq_range_core_wipe(&world->table, next_number(world));
+	tq_dead_range_core_wipe(&world->table, next_number(world));
 	if (without == RULE_WIPE)
 		world->table.floor = floor;
 }
@@ -141,9 +141,9 @@ table_wipe(World *world)
 void
 table_forget(World *world)
 {
-	TqRangeMoment floor = world->table.floor;
+	TqDeadRangeMoment floor = world->table.floor;
 
-	tq_range_core_forget(&world->table, key_of(0).database,
+	tq_dead_range_core_forget(&world->table, key_of(0).database,
 						 next_number(world));
 	if (without == RULE_PREPARED_NUMBER)
 		world->table.floor = floor;
@@ -162,7 +162,7 @@ cell_of(World *world, int priority)
 	return NULL;
 }
 
-static TqRangeMoment
+static TqDeadRangeMoment
 next_number(World *world)
 {
 	if (without != RULE_NUMBER)

@@ -21,7 +21,7 @@ world_begin(World *world)
 	memset(world, 0, sizeof(*world));
 	world->now = (uint8) scenario->now;
 	world->number = 1;
-	tq_range_core_wipe(&world->table, 1);
+	tq_dead_range_core_wipe(&world->table, 1);
 	for (int i = 0; i < TASKS; i++)
 	{
 		const Row *row = &scenario->rows[i];
@@ -51,14 +51,14 @@ key_of(int priority)
 }
 
 bool
-inside(const TqRange *ranges, int count, int slot)
+inside(const TqDeadRange *ranges, int count, int slot)
 {
 	TqPosition position = position_of(slot);
 
 	for (int i = 0; i < count; i++)
 	{
-		if (!tq_range_core_before(&position, &ranges[i].lo) &&
-			!tq_range_core_before(&ranges[i].hi, &position))
+		if (!tq_dead_range_core_before(&position, &ranges[i].lo) &&
+			!tq_dead_range_core_before(&ranges[i].hi, &position))
 			return true;
 	}
 	return false;
@@ -117,7 +117,7 @@ lost(const World *world, const Task *task)
 	for (int i = 0; i < world->table.count; i++)
 	{
 		const TqRangeCell *cell = &world->table.cells[i];
-		TqRange            ranges[TQ_RANGES];
+		TqDeadRange            ranges[TQ_RANGES];
 
 		if (cell->key.lane_id != key_of(0).lane_id)
 			continue;
@@ -127,7 +127,7 @@ lost(const World *world, const Task *task)
 				return true;
 		}
 		else if (cell->key.priority == task->row.priority &&
-				 inside(ranges, tq_range_core_ranges(cell, ranges),
+				 inside(ranges, tq_dead_range_core_ranges(cell, ranges),
 						task->row.slot))
 			return true;
 	}
@@ -163,13 +163,13 @@ listed(const TqRangeLane *lane, int priority)
 static bool
 sorted(const TqRangeCell *cell)
 {
-	TqRange ranges[TQ_RANGES];
-	int     count = tq_range_core_ranges(cell, ranges);
+	TqDeadRange ranges[TQ_RANGES];
+	int     count = tq_dead_range_core_ranges(cell, ranges);
 
 	for (int i = 0; i < count; i++)
 	{
-		if (tq_range_core_before(&ranges[i].hi, &ranges[i].lo) ||
-			(i > 0 && !tq_range_core_before(&ranges[i - 1].hi, &ranges[i].lo)))
+		if (tq_dead_range_core_before(&ranges[i].hi, &ranges[i].lo) ||
+			(i > 0 && !tq_dead_range_core_before(&ranges[i - 1].hi, &ranges[i].lo)))
 			return false;
 	}
 	return true;
@@ -230,7 +230,7 @@ hash_actor(Fingerprint *hash, const Actor *actor)
 	hash_bytes_of(hash, &actor->moment, sizeof(actor->moment));
 	hash_bytes_of(hash, actor->snapshot, sizeof(actor->snapshot));
 	hash_bytes_of(hash, actor->priorities, sizeof(actor->priorities));
-	hash_bytes_of(hash, actor->ranges, sizeof(TqRange) * actor->range_count);
+	hash_bytes_of(hash, actor->ranges, sizeof(TqDeadRange) * actor->range_count);
 }
 
 static void
@@ -265,7 +265,7 @@ hash_cell(Fingerprint *hash, const TqRangeCell *cell)
 	if (dead->open)
 		hash_bytes_of(hash, &dead->open_lo, sizeof(dead->open_lo));
 	hash_bytes_of(hash, &dead->count, sizeof(dead->count));
-	hash_bytes_of(hash, dead->ranges, sizeof(TqRange) * dead->count);
+	hash_bytes_of(hash, dead->ranges, sizeof(TqDeadRange) * dead->count);
 	for (int i = 0; i < dead->span_count; i++)
 		hash_bytes_of(hash,
 					  &dead->spans[(dead->first_span + i) % TQ_RANGE_SPANS],

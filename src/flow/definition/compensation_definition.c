@@ -19,7 +19,7 @@
 
 /* {handler, queue, config}; never NULL. */
 TqStep *
-tq_compensate_read(TqProblems *problems, const char *path,
+tq_compensation_definition_read(TqDefinitionProblems *problems, const char *path,
 				   const JsonbValue *value)
 {
 	TqStep    *step = palloc0(sizeof(TqStep));
@@ -32,8 +32,8 @@ tq_compensate_read(TqProblems *problems, const char *path,
 		tq_problem(problems, path, "must be an object");
 		return step;
 	}
-	tq_members_begin(&members, value->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, value->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 	{
 		if (strcmp(members.name, "handler") == 0)
 		{
@@ -59,7 +59,7 @@ tq_compensate_read(TqProblems *problems, const char *path,
  * itself was told.
  */
 void
-tq_compensate_finish(TqTemplate *template, int place, TqProblems *problems)
+tq_compensation_definition_finish(TqTemplate *template, int place, TqDefinitionProblems *problems)
 {
 	const TqStep *step = &template->steps[place];
 	TqStep       *compensate = step->compensate;

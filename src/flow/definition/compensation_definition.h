@@ -11,9 +11,9 @@
 #include "flow/definition/template.h"
 
 
-extern TqStep *tq_compensate_read(TqProblems *problems, const char *path,
+extern TqStep *tq_compensation_definition_read(TqDefinitionProblems *problems, const char *path,
 								  const JsonbValue *value);
-extern void    tq_compensate_finish(TqTemplate *template, int place,
-									TqProblems *problems);
+extern void    tq_compensation_definition_finish(TqTemplate *template, int place,
+									TqDefinitionProblems *problems);
 
 #endif /* TQ_COMPENSATION_DEFINITION_H */

@@ -39,14 +39,14 @@ static void walk(Cycles *cycles, int from);
 static void enter(Cycles *cycles, int place);
 static void leave(Cycles *cycles);
 static bool is_own_parent(const TqStep *step, int place);
-static void tell_part(const Cycles *cycles, TqProblems *problems, bool *seen,
+static void tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
 					  int at);
 static int  parent_in_part(const Cycles *cycles, int place);
 
 /* left: of each step how many parents have no place in the order. */
 void
 tq_cycle_tell(const TqTemplate *template, const int *left,
-			  TqProblems *problems)
+			  TqDefinitionProblems *problems)
 {
 	bool  *seen = palloc0(sizeof(bool) * template->step_count);
 	Cycles cycles = {0};
@@ -166,7 +166,7 @@ is_own_parent(const TqStep *step, int place)
 
 /* From a step back to its parents, until one comes again. */
 static void
-tell_part(const Cycles *cycles, TqProblems *problems, bool *seen, int at)
+tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen, int at)
 {
 	const TqStep  *steps = cycles->template->steps;
 	List          *way = NIL;

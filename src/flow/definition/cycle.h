@@ -12,6 +12,6 @@
 
 
 extern void tq_cycle_tell(const TqTemplate *template, const int *left,
-						  TqProblems *problems);
+						  TqDefinitionProblems *problems);
 
 #endif /* TQ_CYCLE_H */

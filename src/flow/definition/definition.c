@@ -160,7 +160,7 @@ typedef struct Draft
 typedef struct Reader
 {
 	TqTemplate *template;
-	TqProblems *problems;
+	TqDefinitionProblems *problems;
 	HTAB       *names; /* of steps */
 	Draft      *drafts;
 	uint32      given; /* members of the template, as bits */
@@ -180,7 +180,7 @@ static void read_steps(Reader *reader, JsonbValue *value);
 static void read_step(Reader *reader, int place, JsonbValue *value);
 static void read_step_member(Reader *reader, int place, const Known *known,
 							 const char *path, JsonbValue *value);
-static void unbuilt(TqProblems *problems, const char *path);
+static void unbuilt(TqDefinitionProblems *problems, const char *path);
 static void finish_step(Reader *reader, int place);
 static void finish_wait(Reader *reader, int place, const char *path);
 static void note_name(Reader *reader, int place);
@@ -203,7 +203,7 @@ tq_step_type_name(TqStepType type)
  * batches there may be below each other.
  */
 TqTemplate *
-tq_definition_read(Jsonb *definition, int max_nesting, TqProblems *problems)
+tq_definition_read(Jsonb *definition, int max_nesting, TqDefinitionProblems *problems)
 {
 	Reader reader = {0};
 	TqTemplate *template = palloc0(sizeof(TqTemplate));
@@ -227,8 +227,8 @@ tq_definition_read(Jsonb *definition, int max_nesting, TqProblems *problems)
 							   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	template->space = "default";
 	template->queue = "default";
-	tq_members_begin(&members, &definition->root, NULL);
-	while (tq_members_next(&members, &value))
+	tq_member_list_begin(&members, &definition->root, NULL);
+	while (tq_member_list_next(&members, &value))
 	{
 		const Known *known =
 			known_member(of_template, lengthof(of_template), members.name);
@@ -289,7 +289,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 			  JsonbValue *value)
 {
 	TqTemplate *template = reader->template;
-	TqProblems *problems = reader->problems;
+	TqDefinitionProblems *problems = reader->problems;
 	int64       span;
 
 	switch (known->member)
@@ -346,7 +346,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 
 /* What a later version will know. */
 static void
-unbuilt(TqProblems *problems, const char *path)
+unbuilt(TqDefinitionProblems *problems, const char *path)
 {
 	tq_problem(problems, path, "is not supported yet");
 	problems->unbuilt++;
@@ -387,7 +387,7 @@ read_steps(Reader *reader, JsonbValue *value)
 	{
 		CHECK_FOR_INTERRUPTS();
 		resolve(reader, i);
-		tq_compensate_finish(template, i, reader->problems);
+		tq_compensation_definition_finish(template, i, reader->problems);
 	}
 }
 
@@ -406,8 +406,8 @@ read_step(Reader *reader, int place, JsonbValue *value)
 		tq_problem(reader->problems, path, "must be an object");
 		return;
 	}
-	tq_members_begin(&members, value->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, value->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 	{
 		const Known *known =
 			known_member(of_step, lengthof(of_step), members.name);
@@ -427,7 +427,7 @@ static void
 read_step_member(Reader *reader, int place, const Known *known,
 				 const char *path, JsonbValue *value)
 {
-	TqProblems *problems = reader->problems;
+	TqDefinitionProblems *problems = reader->problems;
 	TqStep     *step = &reader->template->steps[place];
 	Draft      *draft = &reader->drafts[place];
 	JsonbValue  key;
@@ -489,7 +489,7 @@ read_step_member(Reader *reader, int place, const Known *known,
 			draft->waits[known->member - M_WORKFLOW] = *value;
 			break;
 		case M_COMPENSATE:
-			step->compensate = tq_compensate_read(problems, path, value);
+			step->compensate = tq_compensation_definition_read(problems, path, value);
 			break;
 		case M_FAILURE_STRATEGY:
 			step->strategy = (TqStrategy) tq_member_choice(
@@ -523,7 +523,7 @@ read_step_member(Reader *reader, int place, const Known *known,
 static void
 finish_step(Reader *reader, int place)
 {
-	TqProblems *problems = reader->problems;
+	TqDefinitionProblems *problems = reader->problems;
 	TqStep     *step = &reader->template->steps[place];
 	Draft      *draft = &reader->drafts[place];
 	char       *path = psprintf("steps[%d]", place);
@@ -545,7 +545,7 @@ finish_step(Reader *reader, int place)
 	{
 		step->options = JsonbValueToJsonb(
 			pushJsonbValue(&draft->state, WJB_END_OBJECT, NULL));
-		tq_members_check_options(problems, path, step->options);
+		tq_member_check_options(problems, path, step->options);
 	}
 	if (draft->has_branches && step->type != TQ_STEP_DECISION)
 		tq_problem(problems, psprintf("%s.branches", path),
@@ -562,7 +562,7 @@ finish_step(Reader *reader, int place)
 static void
 finish_wait(Reader *reader, int place, const char *path)
 {
-	TqProblems *problems = reader->problems;
+	TqDefinitionProblems *problems = reader->problems;
 	TqStep     *step = &reader->template->steps[place];
 	Draft      *draft = &reader->drafts[place];
 	const char *type = type_names[step->type];
@@ -602,7 +602,7 @@ finish_wait(Reader *reader, int place, const char *path)
 	if (waits && !found)
 		tq_problem(problems, psprintf("%s.%s", path, name), "is missing");
 	else if (waits)
-		step->wait = tq_passive_read(
+		step->wait = tq_wait_definition_read(
 			step->type, problems, psprintf("%s.%s", path, name),
 			&draft->waits[member - M_WORKFLOW], &draft->wanted);
 }
@@ -736,8 +736,8 @@ read_branch(Reader *reader, int place, int n, JsonbValue *value)
 		tq_problem(reader->problems, path, "must be an object");
 		return;
 	}
-	tq_members_begin(&members, value->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, value->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 	{
 		if (strcmp(members.name, "when") == 0)
 			branch->when = tq_member_path(reader->problems, members.path,

@@ -11,7 +11,7 @@
 #include "flow/definition/problem.h"
 
 extern TqTemplate *tq_definition_read(Jsonb *definition, int max_nesting,
-									  TqProblems *problems);
+									  TqDefinitionProblems *problems);
 
 extern const char *tq_step_type_name(TqStepType type);
 extern int tq_template_step(const TqTemplate *template, const char *name,

@@ -25,7 +25,7 @@
 typedef struct Graph
 {
 	TqTemplate *template;
-	TqProblems *problems;
+	TqDefinitionProblems *problems;
 	int         max_nesting;
 	int        *left;    /* parents that have no place in the order yet */
 	int         ordered; /* steps that have one */
@@ -49,7 +49,7 @@ static void check_member_names(Graph *graph);
 static bool contains(const TqStepList *list, int place);
 
 void
-tq_graph_check(TqTemplate *template, int max_nesting, TqProblems *problems)
+tq_graph_check(TqTemplate *template, int max_nesting, TqDefinitionProblems *problems)
 {
 	Graph graph = {template, problems, max_nesting};
 

@@ -12,6 +12,6 @@
 
 
 extern void tq_graph_check(TqTemplate *template, int max_nesting,
-						   TqProblems *problems);
+						   TqDefinitionProblems *problems);
 
 #endif /* TQ_GRAPH_H */

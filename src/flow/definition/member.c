@@ -18,7 +18,7 @@
 
 /* Read the members of an object, which has that path; NULL: it has none. */
 void
-tq_members_begin(TqMembers *members, JsonbContainer *object, const char *path)
+tq_member_list_begin(TqMembers *members, JsonbContainer *object, const char *path)
 {
 	JsonbValue begin;
 
@@ -29,7 +29,7 @@ tq_members_begin(TqMembers *members, JsonbContainer *object, const char *path)
 
 /* The next one's name, path and value; false: there are no more. */
 bool
-tq_members_next(TqMembers *members, JsonbValue *value)
+tq_member_list_next(TqMembers *members, JsonbValue *value)
 {
 	JsonbValue key;
 
@@ -45,7 +45,7 @@ tq_members_next(TqMembers *members, JsonbValue *value)
 
 /* A name, key and the like; NULL when it is wrong. */
 char *
-tq_member_word(TqProblems *problems, const char *path, const JsonbValue *value,
+tq_member_word(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
 			   int max)
 {
 	char *word;
@@ -67,7 +67,7 @@ tq_member_word(TqProblems *problems, const char *path, const JsonbValue *value,
 
 /* The name of a queue that tasks can be in; NULL when it is wrong. */
 char *
-tq_member_queue(TqProblems *problems, const char *path,
+tq_member_queue(TqDefinitionProblems *problems, const char *path,
 				const JsonbValue *value)
 {
 	char *queue = tq_member_word(problems, path, value, TQ_MAX_NAME);
@@ -80,7 +80,7 @@ tq_member_queue(TqProblems *problems, const char *path,
 
 /* One of some words; the first one when it is wrong. */
 int
-tq_member_choice(TqProblems *problems, const char *path,
+tq_member_choice(TqDefinitionProblems *problems, const char *path,
 				 const JsonbValue *value, const char *const *words, int count)
 {
 	StringInfoData all;
@@ -102,7 +102,7 @@ tq_member_choice(TqProblems *problems, const char *path,
 
 /* A whole number; 0 when it is wrong. */
 int
-tq_member_integer(TqProblems *problems, const char *path,
+tq_member_integer(TqDefinitionProblems *problems, const char *path,
 				  const JsonbValue *value, int min, int max)
 {
 	int64 number;
@@ -117,7 +117,7 @@ tq_member_integer(TqProblems *problems, const char *path,
 }
 
 bool
-tq_member_span(TqProblems *problems, const char *path, const JsonbValue *value,
+tq_member_span(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
 			   bool forever, int64 *span)
 {
 	char *word;
@@ -141,7 +141,7 @@ tq_member_span(TqProblems *problems, const char *path, const JsonbValue *value,
 }
 
 void
-tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
+tq_member_tags(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
 			   TqTags *tags)
 {
 	JsonbIterator *it;
@@ -177,7 +177,7 @@ tq_member_tags(TqProblems *problems, const char *path, const JsonbValue *value,
 
 /* A jsonpath; NULL when it is wrong.  Steps that it names are noted. */
 JsonPath *
-tq_member_path(TqProblems *problems, const char *path, const JsonbValue *value,
+tq_member_path(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
 			   List **wanted)
 {
 	char     *word;
@@ -200,7 +200,7 @@ tq_member_path(TqProblems *problems, const char *path, const JsonbValue *value,
 
 /* A document in which each object {"$": path} has a path that can be read. */
 Jsonb *
-tq_member_pattern(TqProblems *problems, const char *path, JsonbValue *value,
+tq_member_pattern(TqDefinitionProblems *problems, const char *path, JsonbValue *value,
 				  List **wanted)
 {
 	Jsonb    *pattern = JsonbValueToJsonb(value);
@@ -225,7 +225,7 @@ tq_member_pattern(TqProblems *problems, const char *path, JsonbValue *value,
  * after the other.
  */
 void
-tq_members_check_options(TqProblems *problems, const char *path,
+tq_member_check_options(TqDefinitionProblems *problems, const char *path,
 						 Jsonb *options)
 {
 	bool       wrong_list = false;
@@ -239,8 +239,8 @@ tq_members_check_options(TqProblems *problems, const char *path,
 		tq_problem(problems, path, "has more than %d bytes of options",
 				   TQ_MAX_SMALL_DOC);
 	tq_options_default(&own);
-	tq_members_begin(&members, &options->root, path);
-	while (tq_members_next(&members, &value))
+	tq_member_list_begin(&members, &options->root, path);
+	while (tq_member_list_next(&members, &value))
 	{
 		if (tq_value_option(&own, members.name, &value))
 			continue;

@@ -25,33 +25,33 @@ typedef struct TqMembers
 	char          *path;
 } TqMembers;
 
-extern void tq_members_begin(TqMembers *members, JsonbContainer *object,
+extern void tq_member_list_begin(TqMembers *members, JsonbContainer *object,
 							 const char *path);
-extern bool tq_members_next(TqMembers *members, JsonbValue *value);
+extern bool tq_member_list_next(TqMembers *members, JsonbValue *value);
 
 /* what is wrong gives NULL, the first word, 0, false, or less */
-extern char *tq_member_word(TqProblems *problems, const char *path,
+extern char *tq_member_word(TqDefinitionProblems *problems, const char *path,
 							const JsonbValue *value, int max);
-extern char *tq_member_queue(TqProblems *problems, const char *path,
+extern char *tq_member_queue(TqDefinitionProblems *problems, const char *path,
 							 const JsonbValue *value);
 
-extern int tq_member_choice(TqProblems *problems, const char *path,
+extern int tq_member_choice(TqDefinitionProblems *problems, const char *path,
 							const JsonbValue *value, const char *const *words,
 							int count);
-extern int tq_member_integer(TqProblems *problems, const char *path,
+extern int tq_member_integer(TqDefinitionProblems *problems, const char *path,
 							 const JsonbValue *value, int min, int max);
 
-extern bool tq_member_span(TqProblems *problems, const char *path,
+extern bool tq_member_span(TqDefinitionProblems *problems, const char *path,
 						   const JsonbValue *value, bool forever, int64 *span);
-extern void tq_member_tags(TqProblems *problems, const char *path,
+extern void tq_member_tags(TqDefinitionProblems *problems, const char *path,
 						   const JsonbValue *value, TqTags *tags);
 
-extern void tq_members_check_options(TqProblems *problems, const char *path,
+extern void tq_member_check_options(TqDefinitionProblems *problems, const char *path,
 									 Jsonb *options);
 
-extern JsonPath *tq_member_path(TqProblems *problems, const char *path,
+extern JsonPath *tq_member_path(TqDefinitionProblems *problems, const char *path,
 								const JsonbValue *value, List **wanted);
-extern Jsonb    *tq_member_pattern(TqProblems *problems, const char *path,
+extern Jsonb    *tq_member_pattern(TqDefinitionProblems *problems, const char *path,
 								   JsonbValue *value, List **wanted);
 
 #endif /* TQ_MEMBER_H */

@@ -25,7 +25,7 @@
 
 /* TQ011 with all problems. */
 void
-tq_problems_raise(const TqProblems *problems, const char *message)
+tq_problem_raise(const TqDefinitionProblems *problems, const char *message)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_WORKFLOW), errmsg("%s", message),
@@ -33,7 +33,7 @@ tq_problems_raise(const TqProblems *problems, const char *message)
 }
 
 char *
-tq_problem_detail(const TqProblems *problems)
+tq_problem_detail(const TqDefinitionProblems *problems)
 {
 	StringInfoData detail;
 
@@ -54,7 +54,7 @@ tq_problem_detail(const TqProblems *problems)
 
 /* Note a problem; of very many only the first ones. */
 void
-tq_problem(TqProblems *problems, const char *path, const char *format, ...)
+tq_problem(TqDefinitionProblems *problems, const char *path, const char *format, ...)
 {
 	StringInfoData text;
 	va_list        args;
@@ -66,12 +66,12 @@ tq_problem(TqProblems *problems, const char *path, const char *format, ...)
 		problems->room = Max(16, problems->room * 2);
 		problems->all =
 			problems->all == NULL
-				? palloc(sizeof(TqFault) * problems->room)
-				: repalloc(problems->all, sizeof(TqFault) * problems->room);
+				? palloc(sizeof(TqDefinitionProblem) * problems->room)
+				: repalloc(problems->all, sizeof(TqDefinitionProblem) * problems->room);
 	}
 	initStringInfo(&text);
 	va_start(args, format);
-	tq_text_add(&text, format, args);
+	tq_str_append(&text, format, args);
 	va_end(args);
 	problems->all[problems->count - 1].path = pstrdup(path);
 	problems->all[problems->count - 1].words = text.data;

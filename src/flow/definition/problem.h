@@ -11,27 +11,27 @@
 
 
 /* What is wrong with a definition, or a document. */
-typedef struct TqFault
+typedef struct TqDefinitionProblem
 {
 	char *path;
 	char *words;
-} TqFault;
+} TqDefinitionProblem;
 
-typedef struct TqProblems
+typedef struct TqDefinitionProblems
 {
 	int      count;
 	int      room;
-	TqFault *all;
+	TqDefinitionProblem *all;
 	int      unbuilt;  /* of them: members that are not built yet */
 	bool     no_graph; /* names of steps are missing, or lead nowhere */
-} TqProblems;
+} TqDefinitionProblems;
 
 #define TQ_MAX_PROBLEMS 1000 /* that are told */
 
-extern void tq_problem(TqProblems *problems, const char *path,
+extern void tq_problem(TqDefinitionProblems *problems, const char *path,
 					   const char *format, ...) pg_attribute_printf(3, 4);
-extern void tq_problems_raise(const TqProblems *problems, const char *message)
+extern void tq_problem_raise(const TqDefinitionProblems *problems, const char *message)
 	pg_attribute_noreturn();
-extern char * tq_problem_detail(const TqProblems *problems);
+extern char * tq_problem_detail(const TqDefinitionProblems *problems);
 
 #endif /* TQ_PROBLEM_H */

@@ -13,7 +13,7 @@ static void reach(const TqTemplate *template, int place, bool above,
 
 /* All steps that come after one, by place. */
 bool *
-tq_plan_below(const TqTemplate *template, int place)
+tq_reach_below(const TqTemplate *template, int place)
 {
 	bool *below = palloc0(sizeof(bool) * (template->step_count + 1));
 
@@ -23,14 +23,14 @@ tq_plan_below(const TqTemplate *template, int place)
 
 /* Those as well; what is marked has all that comes after it marked. */
 void
-tq_plan_add_below(const TqTemplate *template, int place, bool *below)
+tq_reach_add_below(const TqTemplate *template, int place, bool *below)
 {
 	reach(template, place, false, below);
 }
 
 /* All steps that come before one, by place. */
 bool *
-tq_plan_above(const TqTemplate *template, int place)
+tq_reach_above(const TqTemplate *template, int place)
 {
 	bool *above = palloc0(sizeof(bool) * (template->step_count + 1));
 

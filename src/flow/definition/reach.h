@@ -10,9 +10,9 @@
 #include "flow/definition/template.h"
 
 
-extern void  tq_plan_add_below(const TqTemplate *template, int place,
+extern void  tq_reach_add_below(const TqTemplate *template, int place,
 							   bool *below);
-extern bool *tq_plan_below(const TqTemplate *template, int place);
-extern bool *tq_plan_above(const TqTemplate *template, int place);
+extern bool *tq_reach_below(const TqTemplate *template, int place);
+extern bool *tq_reach_above(const TqTemplate *template, int place);
 
 #endif /* TQ_REACH_H */

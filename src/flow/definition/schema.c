@@ -26,37 +26,37 @@ static const char *const type_words[] = {
 	"object", "array", "string", "number", "integer", "boolean", "null"};
 
 static void check(JsonbContainer *schema, const char *path,
-				  TqProblems *problems);
+				  TqDefinitionProblems *problems);
 static void check_keyword(const char *word, JsonbValue *value,
-						  const char *path, TqProblems *problems);
+						  const char *path, TqDefinitionProblems *problems);
 static void check_type(JsonbValue *value, const char *path,
-					   TqProblems *problems);
+					   TqDefinitionProblems *problems);
 static void check_strings(JsonbValue *value, const char *path,
-						  TqProblems *problems);
+						  TqDefinitionProblems *problems);
 static void check_properties(JsonbValue *value, const char *path,
-							 TqProblems *problems);
+							 TqDefinitionProblems *problems);
 static void check_schema_value(JsonbValue *value, const char *path,
-							   TqProblems *problems);
+							   TqDefinitionProblems *problems);
 static void apply(JsonbContainer *schema, JsonbValue *value, const char *path,
-				  TqProblems *problems);
+				  TqDefinitionProblems *problems);
 static void apply_type(JsonbContainer *schema, JsonbValue *value,
-					   const char *path, TqProblems *problems);
+					   const char *path, TqDefinitionProblems *problems);
 static void apply_enum(JsonbContainer *schema, JsonbValue *value,
-					   const char *path, TqProblems *problems);
+					   const char *path, TqDefinitionProblems *problems);
 static void apply_bounds(JsonbContainer *schema, JsonbValue *value,
-						 const char *path, TqProblems *problems);
+						 const char *path, TqDefinitionProblems *problems);
 static void apply_pattern(JsonbContainer *schema, JsonbValue *value,
-						  const char *path, TqProblems *problems);
+						  const char *path, TqDefinitionProblems *problems);
 static void apply_members(JsonbContainer *schema, JsonbValue *value,
-						  const char *path, TqProblems *problems);
+						  const char *path, TqDefinitionProblems *problems);
 static void apply_items(JsonbContainer *schema, JsonbValue *value,
-						const char *path, TqProblems *problems);
+						const char *path, TqDefinitionProblems *problems);
 static bool is_of_type(JsonbValue *value, const char *type, int length);
 static JsonbValue *keyword(JsonbContainer *schema, const char *word);
 
 /* Is it one that can be applied? */
 void
-tq_schema_check(Jsonb *schema, TqProblems *problems)
+tq_schema_check(Jsonb *schema, TqDefinitionProblems *problems)
 {
 	if (!JB_ROOT_IS_OBJECT(schema))
 		tq_problem(problems, "input_schema", "must be an object");
@@ -66,7 +66,7 @@ tq_schema_check(Jsonb *schema, TqProblems *problems)
 
 /* Where a document does not fit. */
 void
-tq_schema_apply(Jsonb *schema, Jsonb *document, TqProblems *problems)
+tq_schema_apply(Jsonb *schema, Jsonb *document, TqDefinitionProblems *problems)
 {
 	JsonbValue value;
 
@@ -81,21 +81,21 @@ tq_schema_apply(Jsonb *schema, Jsonb *document, TqProblems *problems)
 }
 
 static void
-check(JsonbContainer *schema, const char *path, TqProblems *problems)
+check(JsonbContainer *schema, const char *path, TqDefinitionProblems *problems)
 {
 	TqMembers  members;
 	JsonbValue value;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
-	tq_members_begin(&members, schema, path);
-	while (tq_members_next(&members, &value))
+	tq_member_list_begin(&members, schema, path);
+	while (tq_member_list_next(&members, &value))
 		check_keyword(members.name, &value, members.path, problems);
 }
 
 static void
 check_keyword(const char *word, JsonbValue *value, const char *path,
-			  TqProblems *problems)
+			  TqDefinitionProblems *problems)
 {
 	if (strcmp(word, "type") == 0)
 		check_type(value, path, problems);
@@ -141,7 +141,7 @@ check_keyword(const char *word, JsonbValue *value, const char *path,
 
 /* A word, or a list of some. */
 static void
-check_type(JsonbValue *value, const char *path, TqProblems *problems)
+check_type(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
@@ -180,7 +180,7 @@ check_type(JsonbValue *value, const char *path, TqProblems *problems)
 }
 
 static void
-check_strings(JsonbValue *value, const char *path, TqProblems *problems)
+check_strings(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
@@ -198,7 +198,7 @@ check_strings(JsonbValue *value, const char *path, TqProblems *problems)
 }
 
 static void
-check_properties(JsonbValue *value, const char *path, TqProblems *problems)
+check_properties(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 {
 	TqMembers  members;
 	JsonbValue member;
@@ -208,13 +208,13 @@ check_properties(JsonbValue *value, const char *path, TqProblems *problems)
 		tq_problem(problems, path, "must be an object");
 		return;
 	}
-	tq_members_begin(&members, value->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, value->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 		check_schema_value(&member, members.path, problems);
 }
 
 static void
-check_schema_value(JsonbValue *value, const char *path, TqProblems *problems)
+check_schema_value(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 {
 	if (!tq_json_is_object(value))
 		tq_problem(problems, path, "must be an object");
@@ -225,7 +225,7 @@ check_schema_value(JsonbValue *value, const char *path, TqProblems *problems)
 /* Each rule, as far as it is there. */
 static void
 apply(JsonbContainer *schema, JsonbValue *value, const char *path,
-	  TqProblems *problems)
+	  TqDefinitionProblems *problems)
 {
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
@@ -239,7 +239,7 @@ apply(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_type(JsonbContainer *schema, JsonbValue *value, const char *path,
-		   TqProblems *problems)
+		   TqDefinitionProblems *problems)
 {
 	JsonbValue    *type = keyword(schema, "type");
 	JsonbIterator *it;
@@ -270,7 +270,7 @@ apply_type(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_enum(JsonbContainer *schema, JsonbValue *value, const char *path,
-		   TqProblems *problems)
+		   TqDefinitionProblems *problems)
 {
 	Jsonb         *given;
 	JsonbValue    *list = keyword(schema, "enum");
@@ -297,7 +297,7 @@ apply_enum(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_bounds(JsonbContainer *schema, JsonbValue *value, const char *path,
-			 TqProblems *problems)
+			 TqDefinitionProblems *problems)
 {
 	JsonbValue *minimum = keyword(schema, "minimum");
 	JsonbValue *maximum = keyword(schema, "maximum");
@@ -316,7 +316,7 @@ apply_bounds(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_pattern(JsonbContainer *schema, JsonbValue *value, const char *path,
-			  TqProblems *problems)
+			  TqDefinitionProblems *problems)
 {
 	JsonbValue *pattern = keyword(schema, "pattern");
 	bool        matches;
@@ -335,7 +335,7 @@ apply_pattern(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_members(JsonbContainer *schema, JsonbValue *value, const char *path,
-			  TqProblems *problems)
+			  TqDefinitionProblems *problems)
 {
 	JsonbValue    *required = keyword(schema, "required");
 	JsonbValue    *properties = keyword(schema, "properties");
@@ -363,8 +363,8 @@ apply_members(JsonbContainer *schema, JsonbValue *value, const char *path,
 	}
 	if (properties == NULL)
 		return;
-	tq_members_begin(&members, properties->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, properties->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 	{
 		JsonbValue *found = getKeyJsonValueFromContainer(
 			value->val.binary.data, members.name, strlen(members.name), NULL);
@@ -376,7 +376,7 @@ apply_members(JsonbContainer *schema, JsonbValue *value, const char *path,
 
 static void
 apply_items(JsonbContainer *schema, JsonbValue *value, const char *path,
-			TqProblems *problems)
+			TqDefinitionProblems *problems)
 {
 	JsonbValue    *items = keyword(schema, "items");
 	JsonbIterator *it;

@@ -10,8 +10,8 @@
 #include "flow/definition/problem.h"
 
 
-extern void tq_schema_check(Jsonb *schema, TqProblems *problems);
+extern void tq_schema_check(Jsonb *schema, TqDefinitionProblems *problems);
 extern void tq_schema_apply(Jsonb *schema, Jsonb *document,
-							TqProblems *problems);
+							TqDefinitionProblems *problems);
 
 #endif /* TQ_SCHEMA_H */

@@ -129,7 +129,7 @@ static HTAB *cache = NULL;
 static Size  cache_size = 0;
 
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
-static void  raise_unbuilt(const TqProblems *problems) pg_attribute_noreturn();
+static void  raise_unbuilt(const TqDefinitionProblems *problems) pg_attribute_noreturn();
 static void  warn_of_nesting(const TqTemplate *template);
 static void  add_identity(StringInfo detail, const TqTemplate *template);
 static void  lock_alone(const int32 *versions, int count);
@@ -150,7 +150,7 @@ Datum
 taskq_define_workflow(PG_FUNCTION_ARGS)
 {
 	Jsonb     *definition = definition_arg(fcinfo);
-	TqProblems problems = {0};
+	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
 	Datum  args[6];
 	bool   added;
@@ -163,7 +163,7 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	template =
 		tq_definition_read(definition, tq_guc_max_decision_nesting, &problems);
 	if (problems.count > problems.unbuilt)
-		tq_problems_raise(&problems, "the definition of the workflow is "
+		tq_problem_raise(&problems, "the definition of the workflow is "
 									 "not valid");
 	if (problems.unbuilt > 0)
 		raise_unbuilt(&problems);
@@ -202,9 +202,9 @@ Datum
 taskq_validate_workflow(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqProblems     problems = {0};
+	TqDefinitionProblems     problems = {0};
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	(void) tq_definition_read(definition_arg(fcinfo),
 							  tq_guc_max_decision_nesting, &problems);
 	for (int i = 0; i < Min(problems.count, TQ_MAX_PROBLEMS); i++)
@@ -213,7 +213,7 @@ taskq_validate_workflow(PG_FUNCTION_ARGS)
 						   CStringGetTextDatum(problems.all[i].words)};
 		bool  nulls[2] = {false, false};
 
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }
@@ -234,7 +234,7 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 	tq_role_require_all(TQ_RIGHT_MANAGE);
 	versions = read_versions(space, name, version, &count);
 	if (count == 0)
-		tq_flow_no_template(space, name, version);
+		tq_template_missing(space, name, version);
 	lock_alone(versions, count);
 	for (int i = 0; i < count; i++)
 		undefine(versions[i]);
@@ -406,7 +406,7 @@ static TqTemplate *
 read_template(int32 template_id)
 {
 	Datum      arg = Int32GetDatum(template_id);
-	TqProblems problems = {0};
+	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
 	MemoryContext context;
 	MemoryContext mine;
@@ -433,7 +433,7 @@ read_template(int32 template_id)
 	template = tq_definition_read(definition, TQ_GUC_MOST_NESTING, &problems);
 	MemoryContextSwitchTo(mine);
 	if (problems.count > problems.unbuilt)
-		tq_problems_raise(&problems, "the stored definition of a workflow is "
+		tq_problem_raise(&problems, "the stored definition of a workflow is "
 									 "not valid");
 	template->template_id = template_id;
 	template->defined_by = defined_by;
@@ -473,7 +473,7 @@ definition_arg(FunctionCallInfo fcinfo)
 
 /* 0A000, when nothing else is wrong. */
 static void
-raise_unbuilt(const TqProblems *problems)
+raise_unbuilt(const TqDefinitionProblems *problems)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -517,7 +517,7 @@ add_identity(StringInfo detail, const TqTemplate *template)
 
 /* TQ011: there is no such template. */
 void
-tq_flow_no_template(const char *space, const char *name, const char *version)
+tq_template_missing(const char *space, const char *name, const char *version)
 {
 	StringInfoData detail;
 

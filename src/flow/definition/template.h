@@ -26,7 +26,7 @@
  * like.
  */
 #define TQ_STEP_BITS 14
-#define TQ_STEP_PLACE(step_id) ((step_id) & ((1 << TQ_STEP_BITS) - 1))
+#define TQ_STEP_INDEX(step_id) ((step_id) & ((1 << TQ_STEP_BITS) - 1))
 #define TQ_STEP_MEMBER(step_id) (TQ_STEP_COMPENSATED(step_id) >> TQ_STEP_BITS)
 #define TQ_STEP_COMPENSATES(step_id) ((step_id) < 0)
 #define TQ_STEP_COMPENSATED(step_id) ((step_id) &PG_INT32_MAX)
@@ -87,7 +87,7 @@ typedef struct TqBranch
  * What a step waits for that no worker does.  Patterns are documents in which
  * {"$": path} may stand for a value.
  */
-typedef struct TqPassive
+typedef struct TqWaitDefinition
 {
 	char  *signal;         /* of a signal, an approval: its name */
 	Jsonb *after;          /* how long: a timer, the others at most */
@@ -101,7 +101,7 @@ typedef struct TqPassive
 	char  *version; /* NULL: the latest */
 	Jsonb *input;   /* NULL: as the instance's own */
 	Jsonb *key;     /* NULL: none */
-} TqPassive;
+} TqWaitDefinition;
 
 typedef struct TqStep
 {
@@ -125,7 +125,7 @@ typedef struct TqStep
 	int        branch_count;
 	TqBranch  *branches;
 	TqStrategy strategy; /* of a batch */
-	TqPassive *wait;     /* NULL: workers do it */
+	TqWaitDefinition *wait;     /* NULL: workers do it */
 	int        level;    /* 0: no parents; else behind the last of them */
 	int        region;   /* number of the region that it stands in */
 	bool       ends;     /* the instance does not end before it does */
@@ -196,7 +196,7 @@ extern TqTemplate *tq_template_look(const char *space, const char *name,
 static inline const TqStep *
 tq_template_at(const TqTemplate *template, int32 step_id)
 {
-	int place = TQ_STEP_PLACE(step_id);
+	int place = TQ_STEP_INDEX(step_id);
 
 	if (place >= template->step_count)
 		return NULL;
@@ -205,7 +205,7 @@ tq_template_at(const TqTemplate *template, int32 step_id)
 }
 
 extern void tq_template_init(void);
-extern void tq_flow_no_template(const char *space, const char *name,
+extern void tq_template_missing(const char *space, const char *name,
 								const char *version) pg_attribute_noreturn();
 
 #endif /* TQ_TEMPLATE_H */

@@ -19,8 +19,8 @@
 /* One member of them, with what is needed to read it. */
 typedef struct Reading
 {
-	TqPassive  *wait;
-	TqProblems *problems;
+	TqWaitDefinition  *wait;
+	TqDefinitionProblems *problems;
 	List      **wanted;
 	const char *path; /* of the member */
 	JsonbValue *value;
@@ -44,14 +44,14 @@ static bool   is_selected(const Reading *reading);
 static void   check_whole(Reading *reading, TqStepType type, const char *path);
 
 /* Never NULL; where there are problems it is good for nothing. */
-TqPassive *
-tq_passive_read(TqStepType type, TqProblems *problems, const char *path,
+TqWaitDefinition *
+tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems, const char *path,
 				const JsonbValue *value, List **wanted)
 {
 	ReadMember read = type == TQ_STEP_WORKFLOW ? read_workflow
 					  : type == TQ_STEP_TIMER  ? read_timer
 											   : read_signal;
-	TqPassive *wait = palloc0(sizeof(TqPassive));
+	TqWaitDefinition *wait = palloc0(sizeof(TqWaitDefinition));
 	Reading    reading = {wait, problems, wanted};
 	TqMembers  members;
 	JsonbValue member;
@@ -61,8 +61,8 @@ tq_passive_read(TqStepType type, TqProblems *problems, const char *path,
 		tq_problem(problems, path, "must be an object");
 		return wait;
 	}
-	tq_members_begin(&members, value->val.binary.data, path);
-	while (tq_members_next(&members, &member))
+	tq_member_list_begin(&members, value->val.binary.data, path);
+	while (tq_member_list_next(&members, &member))
 	{
 		reading.path = members.path;
 		reading.value = &member;
@@ -77,8 +77,8 @@ tq_passive_read(TqStepType type, TqProblems *problems, const char *path,
 static bool
 read_workflow(Reading *reading, TqStepType type, const char *name)
 {
-	TqPassive  *wait = reading->wait;
-	TqProblems *problems = reading->problems;
+	TqWaitDefinition  *wait = reading->wait;
+	TqDefinitionProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)
 		wait->name = tq_member_word(problems, reading->path, reading->value,
@@ -110,8 +110,8 @@ read_signal(Reading *reading, TqStepType type, const char *name)
 {
 	static const char *const words[] = {"fail", "complete"};
 
-	TqPassive  *wait = reading->wait;
-	TqProblems *problems = reading->problems;
+	TqWaitDefinition  *wait = reading->wait;
+	TqDefinitionProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)
 		wait->signal = tq_member_word(problems, reading->path, reading->value,
@@ -210,7 +210,7 @@ is_selected(const Reading *reading)
 static void
 check_whole(Reading *reading, TqStepType type, const char *path)
 {
-	TqPassive *wait = reading->wait;
+	TqWaitDefinition *wait = reading->wait;
 
 	if (type != TQ_STEP_TIMER && !reading->has_name)
 		tq_problem(reading->problems, psprintf("%s.name", path), "is missing");

@@ -12,7 +12,7 @@
 #include "flow/definition/template.h"
 
 
-extern TqPassive *tq_passive_read(TqStepType type, TqProblems *problems,
+extern TqWaitDefinition *tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems,
 								  const char *path, const JsonbValue *value,
 								  List **wanted);
 

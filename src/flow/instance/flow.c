@@ -101,7 +101,7 @@ static TqStmt stmt_steps = {
 
 static void revive(void *arg);
 static bool read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
-static int  read_steps(const TqFlow *flow, bool compensations, TqMade **made);
+static int  read_steps(const TqFlow *flow, bool compensations, TqStepRow **made);
 static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);
@@ -260,9 +260,9 @@ tq_flow_revive(TqFlow *flow)
 					 ? 0
 					 : tq_identity_holder(revival.identity, flow->workflow_id);
 		if (holder != 0)
-			tq_start_exists(flow->template->name, holder, NULL);
+			tq_identity_conflict(flow->template->name, holder, NULL);
 		/* somebody may take it at the same time */
-		error = tq_guard(revive, &revival);
+		error = tq_subxact_run(revive, &revival);
 		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
 			ReThrowError(error);
 	} while (error != NULL);
@@ -307,14 +307,14 @@ expires_at(const TqTemplate *template, TimestampTz now)
 
 /* All steps that were made, in the order of their numbers; how many. */
 int
-tq_flow_steps(const TqFlow *flow, TqMade **made)
+tq_flow_steps(const TqFlow *flow, TqStepRow **made)
 {
 	return read_steps(flow, false, made);
 }
 
 /* All compensations that were made, in the order of what they take back. */
 int
-tq_flow_compensations(const TqFlow *flow, TqMade **made)
+tq_flow_compensations(const TqFlow *flow, TqStepRow **made)
 {
 	if (flow->template->on_failure != TQ_ON_FAILURE_COMPENSATE)
 		return 0;
@@ -322,7 +322,7 @@ tq_flow_compensations(const TqFlow *flow, TqMade **made)
 }
 
 static int
-read_steps(const TqFlow *flow, bool compensations, TqMade **made)
+read_steps(const TqFlow *flow, bool compensations, TqStepRow **made)
 {
 	Datum       arg = Int64GetDatum(flow->workflow_id);
 	int         count = 0;
@@ -332,10 +332,10 @@ read_steps(const TqFlow *flow, bool compensations, TqMade **made)
 
 	tq_spi_enter(&spi);
 	rows = look(flow, &stmt_steps, &arg, 0);
-	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqMade) * (rows + 1));
+	*made = MemoryContextAllocHuge(spi.caller, sizeof(TqStepRow) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		TqMade *step = &(*made)[count];
+		TqStepRow *step = &(*made)[count];
 
 		step->step_id = tq_spi_int4(i, 1, -1);
 		/* not one that somebody has written by hand */
@@ -498,7 +498,7 @@ rights_of(const TqTemplate *template, int *any, int *all)
 
 /* The newest that was started for a step; false: there is none. */
 bool
-tq_child_find(int64 task_id, TqFlow *child)
+tq_flow_find_child(int64 task_id, TqFlow *child)
 {
 	Datum arg = Int64GetDatum(task_id);
 	int64 workflow_id = 0;

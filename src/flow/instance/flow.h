@@ -62,7 +62,7 @@ typedef struct TqBeginning
 } TqBeginning;
 
 /* A step that has been made. */
-typedef struct TqMade
+typedef struct TqStepRow
 {
 	int32       step_id;
 	int64       task_id;
@@ -78,7 +78,7 @@ typedef struct TqMade
 	TimestampTz created_at;
 	TimestampTz claimed_at;  /* DT_NOBEGIN: not yet */
 	TimestampTz finished_at; /* 0: not yet */
-} TqMade;
+} TqStepRow;
 
 /* A step that is to be made. */
 typedef struct TqNewStep
@@ -99,22 +99,22 @@ typedef struct TqPlan
 } TqPlan;
 
 /* What is known of an instance while choices are made in it, by places. */
-typedef struct TqKnown
+typedef struct TqPlanView
 {
 	bool *exists; /* it is there, or will be */
 	bool *ended;  /* of decisions and batches: the choice is made */
 	bool *stands; /* it is not, and nobody else is about to make it */
-} TqKnown;
+} TqPlanView;
 
 /* Choices that are taken back, and what is there meanwhile. */
-typedef struct TqUnmaking
+typedef struct TqUndo
 {
 	int        count;
-	TqMade    *made;  /* as it was; NULL: not read yet */
+	TqStepRow    *made;  /* as it was; NULL: not read yet */
 	bool      *again; /* by places: steps that wait again, or are about to */
 	bool      *gone;  /* by places: what was taken back */
 	TqNewEdges kept;  /* to what stays, from what has ended and is gone */
-} TqUnmaking;
+} TqUndo;
 
 /* What a decision has chosen, or a batch wants to be done. */
 typedef struct TqChoice
@@ -132,8 +132,8 @@ extern void          tq_flow_push_moment(void);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
 extern bool tq_flow_keep(int64 workflow_id);
 extern bool tq_flow_revive(TqFlow *flow);
-extern int  tq_flow_steps(const TqFlow *flow, TqMade **made);
-extern int  tq_flow_compensations(const TqFlow *flow, TqMade **made);
+extern int  tq_flow_steps(const TqFlow *flow, TqStepRow **made);
+extern int  tq_flow_compensations(const TqFlow *flow, TqStepRow **made);
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();
 extern void tq_flow_require(const TqFlow *flow, TqRight right, bool on_all);
 extern int  tq_flow_sight(const TqTemplate *template);
@@ -149,6 +149,6 @@ tq_flow_has_ended(const TqFlow *flow)
 }
 
 /* child.c */
-extern bool tq_child_find(int64 task_id, TqFlow *child);
+extern bool tq_flow_find_child(int64 task_id, TqFlow *child);
 
 #endif /* TQ_FLOW_H */

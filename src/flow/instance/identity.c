@@ -201,7 +201,7 @@ as_stored(Jsonb *identity)
 
 /* TQ006 */
 void
-tq_start_exists(const char *name, int64 holder, const char *hint)
+tq_identity_conflict(const char *name, int64 holder, const char *hint)
 {
 	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
 					errmsg("workflow \"%s\" has been started already", name),

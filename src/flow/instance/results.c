@@ -122,7 +122,7 @@ of_step(int64 task_id, bool of_moment)
 char *
 tq_results_name(const TqTemplate *template, int32 step_id)
 {
-	int place = TQ_STEP_PLACE(step_id);
+	int place = TQ_STEP_INDEX(step_id);
 
 	if (place >= template->step_count)
 		return NULL;

@@ -22,14 +22,14 @@
 
 /* Does a failure hold up everything? */
 bool
-tq_stop_is(const TqFlow *flow)
+tq_step_rule_stops(const TqFlow *flow)
 {
 	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
 }
 
 /* A member of a batch that ends with the first one that dies. */
 bool
-tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
+tq_step_rule_ends_batch(const TqTemplate *template, const TqStep *step)
 {
 	return step->type == TQ_STEP_BATCH_WORKER &&
 		   template->steps[step->parents.places[0]].strategy ==
@@ -38,9 +38,9 @@ tq_stop_ends_batch(const TqTemplate *template, const TqStep *step)
 
 /* A member of a batch that goes on without those that died. */
 bool
-tq_judge_is_excused(const TqTemplate *template, int32 step_id)
+tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
 {
-	const TqStep *step = &template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = &template->steps[TQ_STEP_INDEX(step_id)];
 
 	return step->type == TQ_STEP_BATCH_WORKER &&
 		   template->steps[step->parents.places[0]].strategy ==
@@ -52,7 +52,7 @@ tq_judge_is_excused(const TqTemplate *template, int32 step_id)
  * engine has decided has been done by nobody.
  */
 bool
-tq_repair_has_begun(const TqStep *step, TqState state, TqReason reason,
+tq_step_rule_has_begun(const TqStep *step, TqState state, TqReason reason,
 					bool claimed, bool waited)
 {
 	if (claimed || waited)

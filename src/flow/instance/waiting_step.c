@@ -23,15 +23,15 @@ static TqStmt stmt_of_step = {
 
 /* Does one that waits for an instance try again to begin it? */
 bool
-tq_passive_is_put_off(const TqTask *task)
+tq_waiting_step_is_put_off(const TqTask *task)
 {
-	return tq_passive_until(task->f.task_id,
+	return tq_waiting_step_until(task->f.task_id,
 							TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
 }
 
 /* Has it been suspended to wait, and not been put aside? */
 bool
-tq_passive_waits(const TqTask *task)
+tq_waiting_step_is(const TqTask *task)
 {
 	return task->f.state == TQ_STATE_SUSPENDED &&
 		   task->f.reason == TQ_REASON_NONE;
@@ -42,7 +42,7 @@ tq_passive_waits(const TqTask *task)
  * it tries again to begin its instance; 0: never.
  */
 TimestampTz
-tq_passive_until(int64 task_id, TimestampTz since)
+tq_waiting_step_until(int64 task_id, TimestampTz since)
 {
 	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
 	TimestampTz at = 0;

@@ -64,10 +64,10 @@ typedef struct Advance
 	TqEdges      edges;
 	TqStepRows   rows;
 	List        *ends;      /* of TqMoved, that have still to be seen to */
-	TqLooks      looks;     /* children that are to be looked at */
-	TqLooks      later;     /* those for which somebody is waited for */
+	TqChildLooks      looks;     /* children that are to be looked at */
+	TqChildLooks      later;     /* those for which somebody is waited for */
 	List        *elsewhere; /* of those one that was put elsewhere meanwhile */
-	TqKnown     *known;     /* while the lock is kept; NULL: not read yet */
+	TqPlanView     *known;     /* while the lock is kept; NULL: not read yet */
 	bool         asked; /* has anything failed?  Until that may have changed */
 	bool         held_up;
 	bool         choices; /* of before a wait, that are looked at again */
@@ -110,8 +110,8 @@ static void take_failure_back(Advance *a, const TqMoved *end);
 static bool is_repaired(const Advance *a);
 static void bring_back(Advance *a);
 static void see_to_children(Advance *a);
-static void put_off(Advance *a, const TqLooks *ready);
-static void begin_ready(Advance *a, TqLooks *ready);
+static void put_off(Advance *a, const TqChildLooks *ready);
+static void begin_ready(Advance *a, TqChildLooks *ready);
 static bool let_go(Advance *a, int32 step_id);
 static void wait_for_others(Advance *a);
 static void look_again(Advance *a);
@@ -119,12 +119,12 @@ static void look_again(Advance *a);
 void
 tq_advance(TqCall *call)
 {
-	pairingheap *moves = tq_pending_moves();
+	pairingheap *moves = tq_move_queue_new();
 	bool         gated = call->gated;
 
 	/* what follows passes no gates: they were passed before */
 	call->gated = true;
-	while (tq_pending_move(call, moves) != NULL)
+	while (tq_move_queue_next(call, moves) != NULL)
 		advance_one(call, moves);
 	call->gated = gated;
 	pairingheap_free(moves);
@@ -137,7 +137,7 @@ take_ends(Advance *a)
 	bool     any = false;
 	TqMoved *one;
 
-	while ((one = tq_pending_move(a->call, a->moves)) != NULL &&
+	while ((one = tq_move_queue_next(a->call, a->moves)) != NULL &&
 		   one->workflow_id == a->flow.workflow_id)
 	{
 		(void) pairingheap_remove_first(a->moves);
@@ -154,7 +154,7 @@ advance_one(TqCall *call, pairingheap *moves)
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
 		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
-	int64   workflow_id = tq_pending_move(call, moves)->workflow_id;
+	int64   workflow_id = tq_move_queue_next(call, moves)->workflow_id;
 	Advance a = {call, moves};
 	bool    known;
 
@@ -162,7 +162,7 @@ advance_one(TqCall *call, pairingheap *moves)
 	known = tq_flow_read(workflow_id, &a.flow);
 	(void) take_ends(&a);
 	if (known)
-		a.ends = tq_compensate_follow(call, &a.flow, a.ends);
+		a.ends = tq_compensation_follow(call, &a.flow, a.ends);
 	if (known && a.ends != NIL && a.flow.state != TQ_FLOW_CANCELLED &&
 		are_steps(&a))
 	{
@@ -187,7 +187,7 @@ are_steps(const Advance *a)
 		int32 step_id = ((TqMoved *) lfirst(cell))->step_id;
 
 		if (step_id < 0 ||
-			TQ_STEP_PLACE(step_id) >= a->flow.template->step_count)
+			TQ_STEP_INDEX(step_id) >= a->flow.template->step_count)
 			return false;
 	}
 	return true;
@@ -215,14 +215,14 @@ go_on(Advance *a)
 	}
 	tq_edge_unlock(workflow_id);
 	/* whoever is told may be slow to listen */
-	tq_decide_warn(&a->flow, a->large);
+	tq_choice_warn(&a->flow, a->large);
 	if (a->failed)
-		tq_judge_failed(a->call, &a->flow, a->batches);
+		tq_instance_end_cancel_waiting(a->call, &a->flow, a->batches);
 	if (has_failed(a) &&
 		a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
-		tq_compensate_begin(a->call, &a->flow);
+		tq_compensation_begin(a->call, &a->flow);
 	else if (has_failed(a))
-		tq_judge_error(&a->flow);
+		tq_instance_end_in_error(&a->flow);
 	see_to_other_instances(a);
 }
 
@@ -255,7 +255,7 @@ see_to_other_instances(Advance *a)
 static bool
 round_of(Advance *a)
 {
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	do
 	{
 		if (!see_to_choices(a))
@@ -264,11 +264,11 @@ round_of(Advance *a)
 		see_to_children(a);
 	} while (take_ends(a) || a->looks.count > 0);
 	a->judged = a->flow.state == TQ_FLOW_LIVE &&
-				tq_judge_has_failed(&a->flow, &a->edges);
+				tq_instance_end_has_failed(&a->flow, &a->edges);
 	a->going = TQ_GOING_NOT;
 	if (a->judged && !a->left_to_others)
 		a->going =
-			tq_judge_look(a->call, &a->flow, &a->edges, a->near, &a->other);
+			tq_instance_end_goes_on(a->call, &a->flow, &a->edges, a->near, &a->other);
 	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
 	a->judged = a->judged && !a->left_to_others;
 	return a->later.count == 0 &&
@@ -286,7 +286,7 @@ see_to_choices(Advance *a)
 
 	foreach (cell, a->ends)
 		a->asked = a->asked && !changes_failures(lfirst(cell));
-	if ((a->choices || (tq_stop_is(&a->flow) && is_repaired(a))) &&
+	if ((a->choices || (tq_step_rule_stops(&a->flow) && is_repaired(a))) &&
 		!make_choices(a))
 		return false;
 	a->choices = false;
@@ -303,8 +303,8 @@ see_to_choices(Advance *a)
 		const TqMoved *end = lfirst(cell);
 
 		if (is_choice(a, end))
-			tq_decide_note_large(&a->large, a->flow.template,
-								 TQ_STEP_PLACE(end->step_id), end->task_id);
+			tq_choice_note_large(&a->large, a->flow.template,
+								 TQ_STEP_INDEX(end->step_id), end->task_id);
 	}
 	return true;
 }
@@ -313,14 +313,14 @@ static void
 note_choice(Advance *a, const TqMoved *end)
 {
 	if (is_choice(a, end))
-		a->to_come = bms_add_member(a->to_come, TQ_STEP_PLACE(end->step_id));
+		a->to_come = bms_add_member(a->to_come, TQ_STEP_INDEX(end->step_id));
 }
 
 static bool
 is_choice(const Advance *a, const TqMoved *end)
 {
 	TqStepType type =
-		a->flow.template->steps[TQ_STEP_PLACE(end->step_id)].type;
+		a->flow.template->steps[TQ_STEP_INDEX(end->step_id)].type;
 
 	return (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
 		   tq_step_chooses(type);
@@ -330,7 +330,7 @@ is_choice(const Advance *a, const TqMoved *end)
 static bool
 make_choices(Advance *a)
 {
-	TqMade  *made;
+	TqStepRow  *made;
 	int      count = tq_flow_steps(&a->flow, &made);
 	TqMoved *ends = palloc0(sizeof(TqMoved) * (count + 1));
 
@@ -359,7 +359,7 @@ make_choice(Advance *a, const TqMoved *end)
 {
 	TqPlan   plan = {0};
 	TqChoice choice;
-	int      place = TQ_STEP_PLACE(end->step_id);
+	int      place = TQ_STEP_INDEX(end->step_id);
 	char    *wrong;
 
 	if (!is_choice(a, end))
@@ -370,21 +370,21 @@ make_choice(Advance *a, const TqMoved *end)
 		a->known = NULL;
 		return true;
 	}
-	wrong = tq_decide_read(a->flow.template, place,
+	wrong = tq_choice_read(a->flow.template, place,
 						   tq_results_of_step(end->task_id), &choice);
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
-		tq_decide_refuse(&a->flow.template->steps[place], end->task_id, wrong);
+		tq_choice_refuse(&a->flow.template->steps[place], end->task_id, wrong);
 	if (a->known == NULL)
-		a->known = tq_plan_known(&a->flow, a->to_come);
-	if (!tq_plan_after(&a->flow, a->known, &a->edges, place, &choice,
+		a->known = tq_step_plan_known(&a->flow, a->to_come);
+	if (!tq_step_plan_after(&a->flow, a->known, &a->edges, place, &choice,
 					   a->to_come, &plan, &a->other))
 		return false;
-	tq_make_steps(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
+	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
 	{
 		if (!plan.steps[i].free || plan.steps[i].judged)
-			tq_pending_add(&a->looks, plan.steps[i].step_id, 0);
+			tq_move_queue_add_look(&a->looks, plan.steps[i].step_id, 0);
 	}
 	return true;
 }
@@ -393,10 +393,10 @@ make_choice(Advance *a, const TqMoved *end)
 static bool
 is_held_up(Advance *a)
 {
-	if (!tq_stop_is(&a->flow))
+	if (!tq_step_rule_stops(&a->flow))
 		return false;
 	if (!a->asked)
-		a->held_up = tq_stop_has_failed(&a->flow);
+		a->held_up = tq_failure_policy_has_failed(&a->flow);
 	a->asked = true;
 	return a->held_up;
 }
@@ -431,12 +431,12 @@ see_to_ends(Advance *a)
 			take_failure_back(a, end);
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
-			tq_pending_add(&a->looks, end->step_id, 0);
+			tq_move_queue_add_look(&a->looks, end->step_id, 0);
 		/* also one that was taken back with a choice */
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
 		a->near = end->step_id;
-		if (tq_stop_counts_as_finished(&a->flow, end))
+		if (tq_failure_policy_counts_as_finished(&a->flow, end))
 			pass_on(a, end);
 		else
 			note_failure(a, end);
@@ -448,7 +448,7 @@ see_to_ends(Advance *a)
 static void
 pass_on(Advance *a, const TqMoved *end)
 {
-	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(end->step_id)];
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_INDEX(end->step_id)];
 	int64         workflow_id = a->flow.workflow_id;
 
 	for (int i = 0; i < step->children.count; i++)
@@ -456,22 +456,22 @@ pass_on(Advance *a, const TqMoved *end)
 		int32 child = step->children.places[i];
 
 		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
-			tq_pending_add(&a->looks, child, end->step_id);
+			tq_move_queue_add_look(&a->looks, child, end->step_id);
 	}
 	if (step->ends &&
 		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
-		tq_pending_add(&a->looks, TQ_EDGE_END, end->step_id);
+		tq_move_queue_add_look(&a->looks, TQ_EDGE_END, end->step_id);
 }
 
 static void
 note_failure(Advance *a, const TqMoved *end)
 {
 	const TqTemplate *template = a->flow.template;
-	int        place = TQ_STEP_PLACE(end->step_id);
+	int        place = TQ_STEP_INDEX(end->step_id);
 	TqNewEdges one = {0};
 
 	if (end->to == TQ_STATE_DEAD &&
-		tq_stop_ends_batch(template, &template->steps[place]))
+		tq_step_rule_ends_batch(template, &template->steps[place]))
 		a->batches = bms_add_member(a->batches, place);
 	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
 	tq_edge_add(a->flow.workflow_id, &one);
@@ -508,20 +508,20 @@ static void
 bring_back(Advance *a)
 {
 	int32 *steps;
-	int    count = tq_stop_bring_back(a->call, &a->flow, &steps);
+	int    count = tq_failure_policy_bring_back(a->call, &a->flow, &steps);
 
 	for (int i = 0; i < count; i++)
-		tq_pending_add(&a->looks, steps[i], 0);
+		tq_move_queue_add_look(&a->looks, steps[i], 0);
 }
 
 static void
 see_to_children(Advance *a)
 {
-	TqLooks looks = a->looks;
-	TqLooks ready = {0};
+	TqChildLooks looks = a->looks;
+	TqChildLooks ready = {0};
 
 	memset(&a->looks, 0, sizeof(a->looks));
-	tq_pending_sort(&looks);
+	tq_move_queue_sort_looks(&looks);
 	for (int i = 0; i < looks.count; i++)
 	{
 		int32         child = looks.all[i].child;
@@ -535,18 +535,18 @@ see_to_children(Advance *a)
 		if (left == TQ_LEFT_PASSING)
 		{
 			a->other = other;
-			tq_pending_add(&a->later, child, near);
+			tq_move_queue_add_look(&a->later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
 		{
-			if (tq_judge_end(a->call, &a->flow, &a->edges, &a->other) ==
+			if (tq_instance_end_try(a->call, &a->flow, &a->edges, &a->other) ==
 				TQ_GOING_UNKNOWN)
-				tq_pending_add(&a->later, child, near);
+				tq_move_queue_add_look(&a->later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE)
-			tq_pending_add(&ready, child, near);
+			tq_move_queue_add_look(&ready, child, near);
 	}
-	if (a->later.count > 0 && tq_stop_is(&a->flow))
+	if (a->later.count > 0 && tq_step_rule_stops(&a->flow))
 		put_off(a, &ready);
 	else
 		begin_ready(a, &ready);
@@ -557,10 +557,10 @@ see_to_children(Advance *a)
  * may wait for him has begun nothing.
  */
 static void
-put_off(Advance *a, const TqLooks *ready)
+put_off(Advance *a, const TqChildLooks *ready)
 {
 	for (int i = 0; i < ready->count; i++)
-		tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
+		tq_move_queue_add_look(&a->later, ready->all[i].child, ready->all[i].near);
 }
 
 /*
@@ -569,13 +569,13 @@ put_off(Advance *a, const TqLooks *ready)
  * reason those behind one that is busy have to wait with it.
  */
 static void
-begin_ready(Advance *a, TqLooks *ready)
+begin_ready(Advance *a, TqChildLooks *ready)
 {
 	bool busy = false;
 
 	/* some of them may just have been made, or brought back */
 	if (ready->count > 1)
-		tq_call_snapshot();
+		tq_snapshot_renew();
 	for (int i = 0; i < ready->count && ready->count > 1; i++)
 	{
 		TqTask task;
@@ -583,16 +583,16 @@ begin_ready(Advance *a, TqLooks *ready)
 		if (tq_step_rows_find(&a->rows, ready->all[i].child, &task))
 			ready->all[i].task_id = task.f.task_id;
 	}
-	tq_pending_sort_tasks(ready);
+	tq_move_queue_sort_tasks(ready);
 	for (int i = 0; i < ready->count; i++)
 	{
 		busy = busy || !let_go(a, ready->all[i].child);
 		if (busy)
-			tq_pending_add(&a->later, ready->all[i].child, ready->all[i].near);
+			tq_move_queue_add_look(&a->later, ready->all[i].child, ready->all[i].near);
 	}
 	/* one of them had finished before what it depends on */
 	if (a->not_there)
-		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
+		tq_move_queue_add_look(&a->looks, TQ_EDGE_END, 0);
 	a->not_there = false;
 }
 
@@ -603,12 +603,12 @@ begin_ready(Advance *a, TqLooks *ready)
 static bool
 let_go(Advance *a, int32 step_id)
 {
-	const TqStep *step = &a->flow.template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_INDEX(step_id)];
 	TqTask        task;
 	TqMove        move = {0};
 	TqQueue      *queue;
 
-	while (tq_call_snapshot(), !tq_step_rows_find(&a->rows, step_id, &task))
+	while (tq_snapshot_renew(), !tq_step_rows_find(&a->rows, step_id, &task))
 	{
 		if (!tq_step_rows_is_made(&a->rows, step_id, &a->other))
 		{
@@ -635,13 +635,13 @@ let_go(Advance *a, int32 step_id)
 			a->busy_key = true;
 			return false;
 		}
-		tq_make_begin(&a->flow, step, queue, &task, &move);
+		tq_step_make_begin(&a->flow, step, queue, &task, &move);
 		move.wanted = "begun";
 		move.no_wait = task.f.task_id != a->urgent;
 		if (tq_state_enter(a->call, queue, &task, &move))
 		{
 			if (move.to == TQ_STATE_SUSPENDED)
-				tq_passive_begun(&task, &move);
+				tq_wait_step_begun(&task, &move);
 			if (move.to == TQ_STATE_SUSPENDED &&
 				step->type == TQ_STEP_WORKFLOW)
 			{
@@ -653,7 +653,7 @@ let_go(Advance *a, int32 step_id)
 			return true;
 		}
 	}
-	else if (!tq_row_is_busy(a->call, &task))
+	else if (!tq_tuple_lock_is_taken(a->call, &task))
 		return true;
 	a->busy = task.f.task_id;
 	a->busy_step = step_id;
@@ -672,7 +672,7 @@ wait_for_others(Advance *a)
 	CHECK_FOR_INTERRUPTS();
 	tq_step_may_wait();
 	for (int i = 0; i < a->later.count; i++)
-		tq_pending_add(&a->looks, a->later.all[i].child, a->later.all[i].near);
+		tq_move_queue_add_look(&a->looks, a->later.all[i].child, a->later.all[i].near);
 	a->later.count = 0;
 	if (a->busy == 0)
 	{
@@ -680,7 +680,7 @@ wait_for_others(Advance *a)
 			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
 		return;
 	}
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
 	{
 		TqQueue *queue = tq_queue_by_id(task.f.queue_id);
@@ -693,8 +693,8 @@ wait_for_others(Advance *a)
 			 task.f.state != TQ_STATE_BLOCKED ||
 			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
 	{
-		tq_pending_drop(&a->looks, a->busy_step);
-		tq_pending_add(&a->looks, TQ_EDGE_END, 0);
+		tq_move_queue_drop_look(&a->looks, a->busy_step);
+		tq_move_queue_add_look(&a->looks, TQ_EDGE_END, 0);
 		a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
 	}
 	a->urgent = a->busy_key ? 0 : a->busy;
@@ -722,10 +722,10 @@ look_again(Advance *a)
 		if (mine.children[i] == TQ_EDGE_FAILURE ||
 			list_member_int(a->elsewhere, mine.children[i]))
 			continue;
-		tq_pending_add(&a->looks, mine.children[i], parent);
+		tq_move_queue_add_look(&a->looks, mine.children[i], parent);
 		a->choices = a->choices ||
 					 (mine.children[i] == TQ_EDGE_END &&
-					  tq_step_chooses(steps[TQ_STEP_PLACE(parent)].type));
+					  tq_step_chooses(steps[TQ_STEP_INDEX(parent)].type));
 	}
 	a->left_to_others = false;
 }

@@ -39,15 +39,15 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
-	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
-	tq_ahead_note_cancel(&call, &flow);
+	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
+	tq_key_preview_note_cancel(&call, &flow);
 	tq_key_lock_names(&call, NULL, 0);
 	call.gated = true;
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
 		has_ended(&flow);
-	requested = tq_cancel(&call, &flow, message);
+	requested = tq_child_cancel_instance(&call, &flow, message);
 	if (flow.state != TQ_FLOW_CANCELLED)
 		has_ended(&flow);
 	if (flow.ended)

@@ -69,7 +69,7 @@ tq_child_ended(TqCall *call, const TqFlow *flow)
 	TqFlow newest;
 
 	if (flow->parent_task_id != 0 &&
-		tq_child_find(flow->parent_task_id, &newest) &&
+		tq_flow_find_child(flow->parent_task_id, &newest) &&
 		newest.workflow_id == flow->workflow_id)
 		tq_child_end_step(call, flow->parent_task_id, flow);
 }
@@ -84,16 +84,16 @@ tq_child_revived(TqCall *call, const TqFlow *flow)
 	TqFlow   newest;
 
 	if (flow->parent_task_id == 0 ||
-		!tq_child_find(flow->parent_task_id, &newest) ||
+		!tq_flow_find_child(flow->parent_task_id, &newest) ||
 		newest.workflow_id != flow->workflow_id)
 		return;
-	tq_call_snapshot();
-	if (!tq_row_find_archived(flow->parent_task_id, &task) ||
+	tq_snapshot_renew();
+	if (!tq_archive_find(flow->parent_task_id, &task) ||
 		task.f.state != TQ_STATE_DEAD ||
 		task.f.reason != TQ_REASON_DEPENDENCY_FAILED ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		return;
-	if (!tq_row_take_archived(&task))
+	if (!tq_archive_take(&task))
 		tq_error_serialization();
 	move.to = TQ_STATE_SUSPENDED;
 	move.wanted = "brought back";
@@ -112,11 +112,11 @@ tq_child_cancel(TqCall *call, int64 task_id)
 	TqFlow child;
 
 	check_stack_depth();
-	if (!tq_child_find(task_id, &child) || child.state != TQ_FLOW_LIVE)
+	if (!tq_flow_find_child(task_id, &child) || child.state != TQ_FLOW_LIVE)
 		return false;
-	tq_gate_alone(child.workflow_id);
+	tq_instance_lock_exclusive(child.workflow_id);
 	return tq_flow_read(child.workflow_id, &child) &&
-		   child.state == TQ_FLOW_LIVE && tq_cancel(call, &child, NULL);
+		   child.state == TQ_FLOW_LIVE && tq_child_cancel_instance(call, &child, NULL);
 }
 
 /* If it still waits. */
@@ -130,8 +130,8 @@ tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child)
 		TqQueue *queue;
 
 		CHECK_FOR_INTERRUPTS();
-		tq_call_snapshot();
-		if (!tq_row_find(call, task_id, &task) || !tq_passive_waits(&task) ||
+		tq_snapshot_renew();
+		if (!tq_row_find(call, task_id, &task) || !tq_waiting_step_is(&task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 			return;
 		decide_end(child, queue, &task, &move);
@@ -150,7 +150,7 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 	move->wanted = "ended";
 	if (child->state != TQ_FLOW_DONE && child->state != TQ_FLOW_RESOLVED)
 	{
-		tq_make_reject(
+		tq_step_fill_reject(
 			task, move,
 			psprintf("workflow " INT64_FORMAT " %s", child->workflow_id,
 					 child->state == TQ_FLOW_CANCELLED ? "was cancelled"
@@ -160,7 +160,7 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 	}
 	if (result != NULL && (int64) VARSIZE(result) > queue->options.max_payload)
 	{
-		tq_make_reject(task, move,
+		tq_step_fill_reject(task, move,
 					   psprintf("the result of workflow " INT64_FORMAT
 								" has %u bytes, and the queue allows %d",
 								child->workflow_id, VARSIZE(result),
@@ -178,7 +178,7 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
  * runs, and was asked to stop.
  */
 bool
-tq_cancel(TqCall *call, TqFlow *flow, char *message)
+tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 {
 	int64  workflow_id = flow->workflow_id;
 	int64 *ids;
@@ -249,7 +249,7 @@ cancel_step(TqCall *call, int64 task_id, char *message)
 		TqTask   task;
 		TqQueue *queue;
 
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (!tq_row_find(call, task_id, &task))
 			return false;
 		queue = tq_queue_by_id(task.f.queue_id);

@@ -69,13 +69,13 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 	TqTask        task;
 	TqFlow        child;
 
-	tq_call_snapshot();
-	if (!tq_row_find(call, task_id, &task) || !tq_passive_waits(&task))
+	tq_snapshot_renew();
+	if (!tq_row_find(call, task_id, &task) || !tq_waiting_step_is(&task))
 		return;
 	step =
 		&flow->template
-			 ->steps[TQ_STEP_PLACE(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
-	if (!tq_child_find(task_id, &child) || child.state == TQ_FLOW_ERROR ||
+			 ->steps[TQ_STEP_INDEX(DatumGetInt32(task.value[TQ_COL_STEP_ID]))];
+	if (!tq_flow_find_child(task_id, &child) || child.state == TQ_FLOW_ERROR ||
 		child.state == TQ_FLOW_CANCELLED)
 		start(call, flow, step, &task);
 	else if (tq_flow_has_ended(&child))
@@ -111,10 +111,10 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 		if (!add_row(&child, &beginning, &holder))
 		{
 			leave(task_id);
-			tq_passive_again(task);
+			tq_wait_step_again(task);
 		}
 		else if (holder == 0)
-			tq_start_steps(call, &child);
+			tq_start_workflow_steps(call, &child);
 		else
 			wrong = psprintf(
 				"workflow \"%s\" has been started already, as " INT64_FORMAT,
@@ -135,15 +135,15 @@ add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
 	Adding     adding = {child, beginning, identity, 0};
 	ErrorData *error;
 
-	if (identity == NULL && tq_start_missing_queue(child->template) == NULL)
+	if (identity == NULL && tq_start_workflow_missing_queue(child->template) == NULL)
 	{
-		*holder = tq_start_row(child, beginning, NULL);
+		*holder = tq_start_workflow_row(child, beginning, NULL);
 		return true;
 	}
 	if (identity != NULL && tq_identity_is_busy(identity))
 		return false;
 	TQ_DEBUG_POINT("identity_free");
-	error = tq_guard(add_alone, &adding);
+	error = tq_subxact_run(add_alone, &adding);
 	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
 		error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
 		ReThrowError(error);
@@ -162,9 +162,9 @@ add_alone(void *arg)
 	Adding *adding = arg;
 	int     level = tq_step_wait_briefly();
 
-	tq_start_queues(adding->child->template, true);
+	tq_start_workflow_queues(adding->child->template, true);
 	adding->holder =
-		tq_start_row(adding->child, adding->beginning, adding->identity);
+		tq_start_workflow_row(adding->child, adding->beginning, adding->identity);
 	AtEOXact_GUC(true, level);
 }
 
@@ -173,7 +173,7 @@ static char *
 prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
 {
-	const TqPassive *wait = step->wait;
+	const TqWaitDefinition *wait = step->wait;
 	const char      *missing = NULL;
 	int              largest;
 	char            *wrong;
@@ -181,7 +181,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (flow->depth >= TQ_MAX_NESTING)
 		return psprintf("workflows are nested more than %d deep",
 						TQ_MAX_NESTING);
-	child->template = tq_ahead_template(wait);
+	child->template = tq_key_preview_template(wait);
 	if (child->template == NULL)
 		return psprintf("workflow \"%s\" is not defined", wait->name);
 	child->depth = flow->depth + 1;
@@ -197,22 +197,22 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (wrong != NULL)
 		return wrong;
 	if (!tq_guc_auto_create_queues)
-		missing = tq_start_missing_queue(child->template);
+		missing = tq_start_workflow_missing_queue(child->template);
 	if (missing != NULL)
 		return psprintf("queue \"%s\" does not exist", missing);
 	if (wait->input != NULL &&
-		!tq_make_fill(flow, step, wait->input, &child->input, &wrong))
+		!tq_step_fill(flow, step, wait->input, &child->input, &wrong))
 		return psprintf("input: %s", wrong);
-	largest = tq_start_largest_input(child->template);
+	largest = tq_start_workflow_largest_input(child->template);
 	if (VARSIZE(child->input) > largest)
 		return psprintf("the input has %u bytes, and a queue allows %d",
 						VARSIZE(child->input), largest);
-	wrong = tq_start_wrong_input(child);
+	wrong = tq_start_workflow_wrong_input(child);
 	if (wrong != NULL)
 		return psprintf("the input does not fit: %s", wrong);
 	if (wait->key != NULL)
 	{
-		if (!tq_passive_word(flow, step, wait->key, &beginning->key, &wrong))
+		if (!tq_wait_step_word(flow, step, wait->key, &beginning->key, &wrong))
 			return psprintf("key: %s", wrong);
 		if (!tq_arg_word_is_valid(beginning->key, TQ_MAX_KEY))
 			return psprintf("key: must have 1 to %d bytes, and no control "
@@ -268,14 +268,14 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 	TqFlow   child;
 	TqQueue *queue;
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	if (!tq_row_find(call, task_id, &task) ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		return;
 	/* there was nothing that it could have waited for */
-	if (!tq_child_find(task_id, &child))
+	if (!tq_flow_find_child(task_id, &child))
 		task.f.flags &= ~TQ_FLAG_WAITED;
-	tq_make_reject(&task, &move, wrong);
+	tq_step_fill_reject(&task, &move, wrong);
 	move.wanted = "rejected";
 	(void) tq_state_enter(call, queue, &task, &move);
 	TQ_DEBUG_POINT("child_rejected");

@@ -55,7 +55,7 @@ static void        note(TqStepList *list, bool *noted, int place);
  * was filtered, or resolved by hand) chooses nothing.
  */
 char *
-tq_decide_read(const TqTemplate *template, int place, Jsonb *result,
+tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
 			   TqChoice *choice)
 {
 	memset(choice, 0, sizeof(*choice));
@@ -68,7 +68,7 @@ tq_decide_read(const TqTemplate *template, int place, Jsonb *result,
 
 /* TQ005: what was said by hand, or is not allowed any more. */
 void
-tq_decide_refuse(const TqStep *step, int64 task_id, const char *wrong)
+tq_choice_refuse(const TqStep *step, int64 task_id, const char *wrong)
 {
 	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
 					errmsg("the result of step \"%s\" cannot be used: %s",
@@ -78,7 +78,7 @@ tq_decide_refuse(const TqStep *step, int64 task_id, const char *wrong)
 
 /* Also when a failure keeps it from making anything. */
 void
-tq_decide_note_large(List **all, const TqTemplate *template, int place,
+tq_choice_note_large(List **all, const TqTemplate *template, int place,
 					 int64 task_id)
 {
 	const TqStep *step = &template->steps[place];
@@ -88,7 +88,7 @@ tq_decide_note_large(List **all, const TqTemplate *template, int place,
 	/* most often none can, and its result is not looked at */
 	if (tq_guc_warn_decision_steps == 0 || step->type != TQ_STEP_DECISION ||
 		step->children.count <= tq_guc_warn_decision_steps ||
-		tq_decide_read(template, place, tq_results_of_step(task_id),
+		tq_choice_read(template, place, tq_results_of_step(task_id),
 					   &choice) != NULL ||
 		choice.steps.count <= tq_guc_warn_decision_steps)
 		return;
@@ -100,7 +100,7 @@ tq_decide_note_large(List **all, const TqTemplate *template, int place,
 }
 
 void
-tq_decide_warn(const TqFlow *flow, const List *all)
+tq_choice_warn(const TqFlow *flow, const List *all)
 {
 	ListCell *cell;
 
@@ -201,7 +201,7 @@ compare_names(const void *a, const void *b)
 
 /* The branches whose conditions are true; NULL, and words. */
 Jsonb *
-tq_decide_branches(const TqStep *step, const TqTemplate *template,
+tq_choice_branches(const TqStep *step, const TqTemplate *template,
 				   Jsonb *document, char **wrong)
 {
 	JsonbParseState *state = NULL;

@@ -9,14 +9,14 @@
 
 #include "flow/instance/flow.h"
 
-extern char  *tq_decide_read(const TqTemplate *template, int place,
+extern char  *tq_choice_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
-extern void   tq_decide_refuse(const TqStep *step, int64 task_id,
+extern void   tq_choice_refuse(const TqStep *step, int64 task_id,
 							   const char *wrong) pg_attribute_noreturn();
-extern void   tq_decide_note_large(List **all, const TqTemplate *template,
+extern void   tq_choice_note_large(List **all, const TqTemplate *template,
 								   int place, int64 task_id);
-extern void   tq_decide_warn(const TqFlow *flow, const List *all);
-extern Jsonb *tq_decide_branches(const TqStep *step,
+extern void   tq_choice_warn(const TqFlow *flow, const List *all);
+extern Jsonb *tq_choice_branches(const TqStep *step,
 								 const TqTemplate *template, Jsonb *document,
 								 char **wrong);
 

@@ -103,7 +103,7 @@ static void end(TqFlow *flow, TqReason reason);
  * to compensate, or ends if there is nothing to take back.
  */
 void
-tq_compensate_begin(TqCall *call, TqFlow *flow)
+tq_compensation_begin(TqCall *call, TqFlow *flow)
 {
 	Finished *finished;
 	int       count = find_finished(flow, &finished);
@@ -121,7 +121,7 @@ find_finished(const TqFlow *flow, Finished **finished)
 	const TqTemplate *template = flow->template;
 	TimestampTz *ends =
 		palloc0(sizeof(TimestampTz) * (template->step_count + 1));
-	TqMade *made;
+	TqStepRow *made;
 	int     count = tq_flow_steps(flow, &made);
 	int     found = 0;
 
@@ -129,7 +129,7 @@ find_finished(const TqFlow *flow, Finished **finished)
 									   sizeof(Finished) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
-		TimestampTz *last = &ends[TQ_STEP_PLACE(made[i].step_id)];
+		TimestampTz *last = &ends[TQ_STEP_INDEX(made[i].step_id)];
 
 		*last = Max(*last, made[i].finished_at);
 	}
@@ -215,7 +215,7 @@ make(TqCall *call, TqFlow *flow, int32 step_id)
 	new.step_id = TQ_STEP_COMPENSATION(step_id);
 	new.payload = tq_results_of_step(task_id);
 	new.free = true;
-	tq_make_steps(call, flow, &new, 1, &edges);
+	tq_step_make_all(call, flow, &new, 1, &edges);
 }
 
 /*
@@ -223,7 +223,7 @@ make(TqCall *call, TqFlow *flow, int32 step_id)
  * returned.
  */
 List *
-tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves)
+tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves)
 {
 	List     *others = NIL;
 	ListCell *cell;
@@ -309,12 +309,12 @@ end(TqFlow *flow, TqReason reason)
  * instance does not allow that any more.
  */
 void
-tq_compensate_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
+tq_compensation_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
 {
 	int32   step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState from = (TqState) task->f.state;
 
-	if (!tq_compensate_allows(flow, step_id, from))
+	if (!tq_compensation_allows(flow, step_id, from))
 		tq_error_invalid_transition(task->f.task_id, from, move->wanted);
 }
 
@@ -323,7 +323,7 @@ tq_compensate_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
  * compensation when the instance has ended for its sake.
  */
 bool
-tq_compensate_allows(const TqFlow *flow, int32 step_id, TqState from)
+tq_compensation_allows(const TqFlow *flow, int32 step_id, TqState from)
 {
 	bool finished = from == TQ_STATE_DONE || from == TQ_STATE_FILTERED;
 
@@ -332,14 +332,14 @@ tq_compensate_allows(const TqFlow *flow, int32 step_id, TqState from)
 	if (TQ_STEP_COMPENSATES(step_id))
 		return flow->state == TQ_FLOW_ERROR && !finished;
 	finished = finished || (from == TQ_STATE_DEAD &&
-							tq_judge_is_excused(flow->template, step_id));
+							tq_step_rule_is_excused(flow->template, step_id));
 	return flow->state == TQ_FLOW_LIVE &&
-		   !(finished && tq_stop_has_failed(flow));
+		   !(finished && tq_failure_policy_has_failed(flow));
 }
 
 /* Steps that will be taken back, and of which nothing is there yet. */
 int
-tq_compensate_left(const TqFlow *flow, int32 **step_ids)
+tq_compensation_left(const TqFlow *flow, int32 **step_ids)
 {
 	Datum  arg = Int64GetDatum(flow->workflow_id);
 	uint64 rows;

@@ -11,12 +11,12 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern void  tq_compensate_begin(TqCall *call, TqFlow *flow);
-extern List *tq_compensate_follow(TqCall *call, TqFlow *flow, List *moves);
-extern void  tq_compensate_check(const TqFlow *flow, const TqTask *task,
+extern void  tq_compensation_begin(TqCall *call, TqFlow *flow);
+extern List *tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves);
+extern void  tq_compensation_check(const TqFlow *flow, const TqTask *task,
 								 const TqMove *move);
-extern bool  tq_compensate_allows(const TqFlow *flow, int32 step_id,
+extern bool  tq_compensation_allows(const TqFlow *flow, int32 step_id,
 								  TqState from);
-extern int   tq_compensate_left(const TqFlow *flow, int32 **step_ids);
+extern int   tq_compensation_left(const TqFlow *flow, int32 **step_ids);
 
 #endif /* TQ_COMPENSATION_H */

@@ -163,7 +163,7 @@ mark(int limit)
 	int64 marked;
 	TqSpi spi;
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tq_spi_enter(&spi);
 	marked = (int64) tq_spi_run(&stmt_mark, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
@@ -177,11 +177,11 @@ remove_marked(TqCall *call, int limit)
 	TqStmt *stmts[] = {&stmt_finished, &stmt_edges, &stmt_instances};
 	int64   removed;
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	removed = remove_waiting(call, limit);
 	for (int i = 0; i < lengthof(stmts) && removed < limit; i++)
 	{
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		removed += remove_rows(stmts[i], limit - removed);
 	}
 	return removed;
@@ -204,7 +204,7 @@ remove_waiting(TqCall *call, int limit)
 	for (uint64 i = 0; i < rows; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (remove_step(call, ids[i]))
 			ids[removed++] = ids[i];
 	}
@@ -264,7 +264,7 @@ remove_rows(TqStmt *stmt, int64 limit)
 		int64 count = tq_spi_int8(i, 1, 0);
 
 		if (stmt == &stmt_finished)
-			tq_metrics_count(tq_spi_int4(i, 2, 0), TQ_METRIC_CLEANED, count);
+			tq_metric_note_count(tq_spi_int4(i, 2, 0), TQ_METRIC_CLEANED, count);
 		removed += count;
 	}
 	tq_spi_leave(&spi);

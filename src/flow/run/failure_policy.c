@@ -49,17 +49,17 @@ static bool  bring_back(TqCall *call, int64 task_id);
 
 /* Also a dead member of a batch that goes on without it. */
 bool
-tq_stop_counts_as_finished(const TqFlow *flow, const TqMoved *end)
+tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 {
 	if (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED)
 		return true;
 	return end->to == TQ_STATE_DEAD &&
-		   tq_judge_is_excused(flow->template, end->step_id);
+		   tq_step_rule_is_excused(flow->template, end->step_id);
 }
 
 /* Is anything dead, or was cancelled by somebody? */
 bool
-tq_stop_has_failed(const TqFlow *flow)
+tq_failure_policy_has_failed(const TqFlow *flow)
 {
 	bool any;
 
@@ -86,7 +86,7 @@ failed_places(const TqFlow *flow, bool *any)
 		bool is_dead = tq_spi_bool(i, 2);
 
 		if (place >= template->step_count ||
-			(is_dead && tq_judge_is_excused(template, place)))
+			(is_dead && tq_step_rule_is_excused(template, place)))
 			continue;
 		dead[place] = dead[place] || is_dead;
 		*any = true;
@@ -101,7 +101,7 @@ failed_places(const TqFlow *flow, bool *any)
  * nothing has failed.  Their numbers; how many.
  */
 int
-tq_stop_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
+tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
 {
 	Datum  arg = Int64GetDatum(flow->workflow_id);
 	int    count = 0;
@@ -121,10 +121,10 @@ tq_stop_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
 	for (uint64 i = 0; i < rows; i++)
 	{
 		int32 step_id = (*steps)[i];
-		int   place = TQ_STEP_PLACE(step_id);
+		int   place = TQ_STEP_INDEX(step_id);
 
 		if (place < flow->template->step_count &&
-			!(tq_stop_is(flow) ? any : dead[place]) &&
+			!(tq_step_rule_stops(flow) ? any : dead[place]) &&
 			bring_back(call, ids[i]))
 			(*steps)[count++] = step_id;
 	}
@@ -139,10 +139,10 @@ bring_back(TqCall *call, int64 task_id)
 	TqTask   task;
 	TqQueue *queue;
 
-	tq_call_snapshot();
-	if (!tq_row_find_archived(task_id, &task) ||
+	tq_snapshot_renew();
+	if (!tq_archive_find(task_id, &task) ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
-		!tq_row_take_archived(&task))
+		!tq_archive_take(&task))
 	{
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();

@@ -3,7 +3,7 @@
  *		What state an instance is in.
  *
  * That of a live one is computed from its steps whenever it is asked for, in
- * tq_judge_state and nowhere else: no claim and no end of a step writes the
+ * tq_tally_state and nowhere else: no claim and no end of a step writes the
  * row of the instance.  Its end does: when no step holds it open any more,
  * and when one has failed and no other goes on.
  *
@@ -62,7 +62,7 @@ static bool    walk_on(Walk *walk, TupleTableSlot *slot);
 static bool    is_past(HeapTupleHeader version);
 static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
-static Jsonb  *result_of(TqFlow *flow, const TqMade *made, int count);
+static Jsonb  *result_of(TqFlow *flow, const TqStepRow *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
 static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
 static int64  *not_begun(TqCall *call, const TqFlow *flow, int place,
@@ -76,13 +76,13 @@ static bool    has_not_begun(const TqTask *task, int place);
  * wait (TQ_GOING_UNKNOWN) for those that have looked, and are not committed.
  */
 TqGoing
-tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
 {
 	for (int i = 0; i < 2; i++)
 	{
 		TqGoing going;
 
-		if (flow->state != TQ_FLOW_LIVE || tq_judge_finish(flow))
+		if (flow->state != TQ_FLOW_LIVE || tq_instance_end_if_done(flow))
 			return TQ_GOING_NOT;
 		going = look_at_rows(call, flow, edges, 0, true, other);
 		if (going != TQ_GOING_NOT)
@@ -94,13 +94,13 @@ tq_judge_end(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
 
 /* The instance ends, if all of its steps have finished. */
 bool
-tq_judge_finish(TqFlow *flow)
+tq_instance_end_if_done(TqFlow *flow)
 {
-	TqMade *made;
+	TqStepRow *made;
 	int     count = tq_flow_steps(flow, &made);
 	TqTally tally;
 
-	tq_judge_tally(flow, made, count, &tally);
+	tq_tally_count(flow, made, count, &tally);
 	if (tally.done != tally.total)
 		return false;
 	(void) tq_flow_end(flow, tally.resolved ? TQ_FLOW_RESOLVED : TQ_FLOW_DONE,
@@ -110,7 +110,7 @@ tq_judge_finish(TqFlow *flow)
 
 /* Of the last step; of several an object with their names, none too large. */
 static Jsonb *
-result_of(TqFlow *flow, const TqMade *made, int count)
+result_of(TqFlow *flow, const TqStepRow *made, int count)
 {
 	TqStepList  last = {0};
 	Jsonb      *results;
@@ -119,7 +119,7 @@ result_of(TqFlow *flow, const TqMade *made, int count)
 	last.places = palloc(sizeof(int) * (flow->template->step_count + 1));
 	for (int i = 0; i < count; i++)
 	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
+		int place = TQ_STEP_INDEX(made[i].step_id);
 
 		if (flow->template->steps[place].children.count > 0 ||
 			(last.count > 0 && last.places[last.count - 1] == place))
@@ -142,7 +142,7 @@ result_of(TqFlow *flow, const TqMade *made, int count)
 
 /* Has a step failed, as far as anybody knows? */
 bool
-tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
+tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges)
 {
 	TransactionId other;
 
@@ -156,7 +156,7 @@ tq_judge_has_failed(const TqFlow *flow, TqEdges *edges)
  * dies.
  */
 void
-tq_judge_failed(TqCall *call, TqFlow *flow, const Bitmapset *batches)
+tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, const Bitmapset *batches)
 {
 	int place = -1;
 
@@ -171,14 +171,14 @@ tq_judge_failed(TqCall *call, TqFlow *flow, const Bitmapset *batches)
 
 /* Nothing goes on any more. */
 void
-tq_judge_error(TqFlow *flow)
+tq_instance_end_in_error(TqFlow *flow)
 {
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
 /* Does any step go on?  Most likely one that is near. */
 TqGoing
-tq_judge_look(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+tq_instance_end_goes_on(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 			  TransactionId *other)
 {
 	return look_at_rows(call, flow, edges, near, false, other);
@@ -340,7 +340,7 @@ is_past(HeapTupleHeader version)
 static bool
 goes_on(const TqFlow *flow, const TqTask *task, bool all)
 {
-	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+	int place = TQ_STEP_INDEX(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 
 	return place < flow->template->step_count &&
 		   (all || task->f.state != TQ_STATE_BLOCKED ||
@@ -358,7 +358,7 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 		  TransactionId writer, TransactionId *other)
 {
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = &flow->template->steps[TQ_STEP_INDEX(step_id)];
 	int32         child = TQ_EDGE_END;
 	TransactionId passing;
 
@@ -384,11 +384,11 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 static bool
 has_child(const TqFlow *flow, const TqTask *task)
 {
-	int place = TQ_STEP_PLACE(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
+	int place = TQ_STEP_INDEX(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 
 	return place < flow->template->step_count &&
 		   flow->template->steps[place].type == TQ_STEP_WORKFLOW &&
-		   tq_passive_waits(task) && !tq_passive_is_put_off(task);
+		   tq_waiting_step_is(task) && !tq_waiting_step_is_put_off(task);
 }
 
 /* Steps that have not begun: all of them, or the members of one batch. */
@@ -406,7 +406,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			TqTask   task;
 			TqQueue *queue;
 
-			tq_call_snapshot();
+			tq_snapshot_renew();
 			if (!tq_row_find(call, ids[i], &task) ||
 				!has_not_begun(&task, place) || has_child(flow, &task))
 				break;
@@ -477,5 +477,5 @@ has_not_begun(const TqTask *task, int place)
 
 	return task->f.state != TQ_STATE_RUNNING &&
 		   (task->f.state == TQ_STATE_BLOCKED || task->f.token == 0) &&
-		   (place < 0 || TQ_STEP_PLACE(step_id) == place);
+		   (place < 0 || TQ_STEP_INDEX(step_id) == place);
 }

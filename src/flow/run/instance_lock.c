@@ -6,7 +6,7 @@
  * key or a row for that, and has it to the end of the transaction.  Steps that
  * end pass together.  Whoever does what others must not see halfway passes
  * alone: who repairs a step, cancels the instance, gives a signal; where a
- * failure holds up what others would do, who fails or chooses (tq_stop_is).
+ * failure holds up what others would do, who fails or chooses (tq_step_rule_stops).
  * So of two calls of which one is alone, one has nothing yet that the other
  * could wait for; and ends look at edges, rows and signals that nobody but
  * other ends is changing.
@@ -72,12 +72,12 @@ typedef struct Lock
 	LOCKMODE mode;
 } Lock;
 
-typedef struct TqPassed
+typedef struct TqHeldLocks
 {
 	int   count;
 	int   room;
 	Lock *all;
-} TqPassed;
+} TqHeldLocks;
 
 typedef struct Gates
 {
@@ -88,7 +88,7 @@ typedef struct Gates
 	bool  any_alone;
 	bool  waited;
 
-	TqAhead ahead;
+	TqKeyPreview ahead;
 	List   *children;   /* tasks that wait for instances, to be cancelled */
 	List   *identities; /* hashes, of instances that may have them again */
 } Gates;
@@ -106,26 +106,26 @@ static int           shared_count = 0;
 
 static bool  is_any(void);
 static void  add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
-					   const TqStep *step, TqGateKind kind);
+					   const TqStep *step, TqInstanceLockKind kind);
 static bool  goes_far(const TqTemplate *template, const TqStep *step);
 static bool  any_join(const TqTemplate *template, const TqStep *step);
 static bool  may_end(const TqTemplate *template, const TqStep *step,
-					 TqGateKind kind);
-static bool  is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind);
+					 TqInstanceLockKind kind);
+static bool  is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind);
 static bool  has_failed(int64 workflow_id);
 static int64 around(int64 workflow_id);
 static void  add_identity(Gates *gates, const TqFlow *flow);
 static void  add(Gates *gates, int64 workflow_id, bool alone);
 static void  add_child(Gates *gates, int64 task_id);
 static void  add_list(TqCall *call, Gates *gates, const int64 *ids,
-					  const int64 *tokens, const TqGateKind *kinds, int count,
+					  const int64 *tokens, const TqInstanceLockKind *kinds, int count,
 					  int right);
 static void  pass(TqCall *call, Gates *gates);
 static LOCKMODE of_all(const Gates *gates, bool *too_many);
 static void     pass_one(TqCall *call, Gates *gates, int64 workflow_id,
 						 LOCKMODE mode);
-static bool     asks_for_more(const TqPassed *passed, const Gates *gates);
-static void     give_back(TqPassed *passed);
+static bool     asks_for_more(const TqHeldLocks *passed, const Gates *gates);
+static void     give_back(TqHeldLocks *passed);
 static void     merge(Gates *gates);
 static bool     lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
 static void     lock_identity(Gates *gates, uint32 hash);
@@ -139,8 +139,8 @@ static int      compare(const void *a, const void *b);
  * to be waited for, and what was read before may not be so any more.
  */
 bool
-tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
-			 TqGateKind kind)
+tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
+			 TqInstanceLockKind kind)
 {
 	Gates gates = {0};
 
@@ -156,8 +156,8 @@ tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
  * and that are held under their tokens, if there are tokens.
  */
 void
-tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
-				 const TqGateKind *kinds, int count, int right)
+tq_instance_lock_acquire_all(TqCall *call, const int64 *ids, const int64 *tokens,
+				 const TqInstanceLockKind *kinds, int count, int right)
 {
 	Gates     gates = {0};
 	ListCell *cell;
@@ -168,17 +168,17 @@ tq_gate_pass_all(TqCall *call, const int64 *ids, const int64 *tokens,
 	{
 		memset(&gates, 0, sizeof(gates));
 		/* what others have claimed since must not be passed over */
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		add_list(call, &gates, ids, tokens, kinds, count, right);
 		pass(call, &gates);
 	} while (gates.waited);
 	foreach (cell, gates.children)
-		tq_ahead_note_child(call, *(int64 *) lfirst(cell));
+		tq_key_preview_note_child(call, *(int64 *) lfirst(cell));
 }
 
 static void
 add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
-		 const TqGateKind *kinds, int count, int right)
+		 const TqInstanceLockKind *kinds, int count, int right)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one =
@@ -186,7 +186,7 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 
 	for (int i = 0; i < count; i++)
 	{
-		TqGateKind    kind = kinds[i];
+		TqInstanceLockKind    kind = kinds[i];
 		TqTask        task;
 		TqFlow        flow;
 		const TqStep *step;
@@ -195,7 +195,7 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(one);
 		MemoryContextSwitchTo(one);
-		if ((tokens == NULL ? tq_row_find_any(call, ids[i], &task)
+		if ((tokens == NULL ? tq_archive_find_any(call, ids[i], &task)
 							: tq_row_find(call, ids[i], &task)) &&
 			tq_step_is(&task) &&
 			(tokens == NULL || (task.f.state == TQ_STATE_RUNNING &&
@@ -205,11 +205,11 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
 			/* also one whose choice is refused */
-			if (kind == TQ_GATE_END && tq_step_chooses(step->type))
-				kind = TQ_GATE_FAILURE;
+			if (kind == TQ_FLOW_LOCK_END && tq_step_chooses(step->type))
+				kind = TQ_FLOW_LOCK_FAILURE;
 			MemoryContextSwitchTo(caller);
 			add_gates(call, gates, &flow, step, kind);
-			if (kind != TQ_GATE_END && step->type == TQ_STEP_WORKFLOW)
+			if (kind != TQ_FLOW_LOCK_END && step->type == TQ_STEP_WORKFLOW)
 				add_child(gates, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);
@@ -219,7 +219,7 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 
 /* One inside of another one, of which the gate was passed before. */
 void
-tq_gate_alone(int64 workflow_id)
+tq_instance_lock_exclusive(int64 workflow_id)
 {
 	Gates gates = {0};
 
@@ -245,7 +245,7 @@ is_any(void)
 /* That of the instance, and of those around it. */
 static void
 add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
-		  TqGateKind kind)
+		  TqInstanceLockKind kind)
 {
 	int64 workflow_id = flow->workflow_id;
 	bool  keys = tq_queue_any_ordered();
@@ -253,35 +253,35 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 	bool  ends = flow->depth > 0 && may_end(flow->template, step, kind);
 
 	add(gates, workflow_id, alone);
-	if (kind == TQ_GATE_REPAIR)
+	if (kind == TQ_FLOW_LOCK_REPAIR)
 		add_identity(gates, flow);
 	if (keys)
-		tq_ahead_note(call, &gates->ahead, flow->template,
+		tq_key_preview_note(call, &gates->ahead, flow->template,
 					  alone ? NULL : step);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
 		TqFlow outer;
 
 		/* it may be the last that goes on there, and the end is none well */
-		if (kind == TQ_GATE_END && has_failed(workflow_id))
+		if (kind == TQ_FLOW_LOCK_END && has_failed(workflow_id))
 		{
-			kind = TQ_GATE_FAILURE;
+			kind = TQ_FLOW_LOCK_FAILURE;
 			ends = true;
 		}
 		workflow_id = around(workflow_id);
 		if (workflow_id == 0)
 			break;
-		alone = kind == TQ_GATE_REPAIR;
+		alone = kind == TQ_FLOW_LOCK_REPAIR;
 		if (ends && tq_flow_read(workflow_id, &outer))
 		{
 			/* it may fail by that, or the engine choose */
 			alone = alone ||
-					(tq_stop_is(&outer) &&
-					 (kind != TQ_GATE_END || goes_far(outer.template, NULL)));
-			if (kind == TQ_GATE_REPAIR)
+					(tq_step_rule_stops(&outer) &&
+					 (kind != TQ_FLOW_LOCK_END || goes_far(outer.template, NULL)));
+			if (kind == TQ_FLOW_LOCK_REPAIR)
 				add_identity(gates, &outer);
 			if (keys)
-				tq_ahead_note(call, &gates->ahead, outer.template, NULL);
+				tq_key_preview_note(call, &gates->ahead, outer.template, NULL);
 		}
 		add(gates, workflow_id, alone);
 	}
@@ -289,18 +289,18 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 
 /* Must others not see it halfway? */
 static bool
-is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
+is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 {
 	switch (kind)
 	{
-		case TQ_GATE_END:
-			return tq_stop_is(flow) && goes_far(flow->template, step);
-		case TQ_GATE_FAILURE:
+		case TQ_FLOW_LOCK_END:
+			return tq_step_rule_stops(flow) && goes_far(flow->template, step);
+		case TQ_FLOW_LOCK_FAILURE:
 			/* who cancels one that waits for an instance cancels that */
-			return tq_stop_is(flow) || step->type == TQ_STEP_WORKFLOW ||
-				   tq_stop_ends_batch(flow->template, step);
-		case TQ_GATE_ALONE:
-		case TQ_GATE_REPAIR:
+			return tq_step_rule_stops(flow) || step->type == TQ_STEP_WORKFLOW ||
+				   tq_step_rule_ends_batch(flow->template, step);
+		case TQ_FLOW_LOCK_ALONE:
+		case TQ_FLOW_LOCK_REPAIR:
 			break;
 	}
 	return true;
@@ -313,7 +313,7 @@ is_alone(const TqFlow *flow, const TqStep *step, TqGateKind kind)
 static bool
 goes_far(const TqTemplate *template, const TqStep *step)
 {
-	bool *behind = step == NULL ? NULL : tq_ahead_behind(template, step);
+	bool *behind = step == NULL ? NULL : tq_key_preview_behind(template, step);
 	bool  any = step != NULL && tq_step_chooses(step->type);
 
 	for (int i = 0; i < template->step_count && !any; i++)
@@ -322,7 +322,7 @@ goes_far(const TqTemplate *template, const TqStep *step)
 
 		any = (behind == NULL || behind[i]) &&
 			  (one->branch_count > 0 ||
-			   (tq_ahead_ends_at_once(one) && any_join(template, one)));
+			   (tq_key_preview_ends_at_once(one) && any_join(template, one)));
 	}
 	if (behind != NULL)
 		pfree(behind);
@@ -346,15 +346,15 @@ any_join(const TqTemplate *template, const TqStep *step)
 
 /* Can the instance end by that, if nothing has failed before? */
 static bool
-may_end(const TqTemplate *template, const TqStep *step, TqGateKind kind)
+may_end(const TqTemplate *template, const TqStep *step, TqInstanceLockKind kind)
 {
 	bool *behind;
 	bool  any = false;
 
-	if (kind != TQ_GATE_END || step == NULL || step->ends ||
+	if (kind != TQ_FLOW_LOCK_END || step == NULL || step->ends ||
 		tq_step_chooses(step->type))
 		return true;
-	behind = tq_ahead_behind(template, step);
+	behind = tq_key_preview_behind(template, step);
 	for (int i = 0; i < template->step_count && !any; i++)
 		any = behind[i] && template->steps[i].ends;
 	pfree(behind);
@@ -487,14 +487,14 @@ of_all(const Gates *gates, bool *too_many)
 static void
 pass_one(TqCall *call, Gates *gates, int64 workflow_id, LOCKMODE mode)
 {
-	TqPassed *passed = call->passed;
+	TqHeldLocks *passed = call->passed;
 
 	if (!lock(gates, workflow_id, mode))
 		return;
 	shared_count += mode == ShareLock && workflow_id != ALL_INSTANCES;
 	if (passed == NULL)
 		passed = call->passed =
-			MemoryContextAllocZero(call->context, sizeof(TqPassed));
+			MemoryContextAllocZero(call->context, sizeof(TqHeldLocks));
 	if (passed->count == passed->room)
 	{
 		passed->room = Max(8, passed->room * 2);
@@ -510,7 +510,7 @@ pass_one(TqCall *call, Gates *gates, int64 workflow_id, LOCKMODE mode)
 
 /* Is any of what was passed to be locked in another way now? */
 static bool
-asks_for_more(const TqPassed *passed, const Gates *gates)
+asks_for_more(const TqHeldLocks *passed, const Gates *gates)
 {
 	bool     too_many;
 	LOCKMODE mode = of_all(gates, &too_many);
@@ -536,7 +536,7 @@ asks_for_more(const TqPassed *passed, const Gates *gates)
 }
 
 static void
-give_back(TqPassed *passed)
+give_back(TqHeldLocks *passed)
 {
 	while (passed->count > 0)
 	{

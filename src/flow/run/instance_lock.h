@@ -11,11 +11,11 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern bool tq_gate_pass(TqCall *call, const TqFlow *flow, const TqStep *step,
-						 TqGateKind kind);
-extern void tq_gate_pass_all(TqCall *call, const int64 *ids,
-							 const int64 *tokens, const TqGateKind *kinds,
+extern bool tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
+						 TqInstanceLockKind kind);
+extern void tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
+							 const int64 *tokens, const TqInstanceLockKind *kinds,
 							 int count, int right);
-extern void tq_gate_alone(int64 workflow_id);
+extern void tq_instance_lock_exclusive(int64 workflow_id);
 
 #endif /* TQ_INSTANCE_LOCK_H */

@@ -22,8 +22,8 @@ static void follow(const TqTemplate *template, const TqStep *step,
 				   bool *behind);
 static void note_keys(TqCall     *call, const TqTemplate *template,
 					  const bool *which);
-static void begin(TqCall *call, TqAhead *ahead, const TqPassive *wait);
-static void begin_inside(TqCall *call, TqAhead *ahead,
+static void begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait);
+static void begin_inside(TqCall *call, TqKeyPreview *ahead,
 						 const TqTemplate *template);
 static void remember(const TqTemplate *template);
 
@@ -38,7 +38,7 @@ static LocalTransactionId latest_by = InvalidLocalTransactionId;
  * its parents.
  */
 bool *
-tq_ahead_behind(const TqTemplate *template, const TqStep *step)
+tq_key_preview_behind(const TqTemplate *template, const TqStep *step)
 {
 	bool *behind = palloc0(sizeof(bool) * (template->step_count + 1));
 
@@ -54,7 +54,7 @@ follow(const TqTemplate *template, const TqStep *step, bool *behind)
 	check_stack_depth();
 	if (tq_step_chooses(step->type))
 	{
-		bool *below = tq_plan_below(template, (int) (step - template->steps));
+		bool *below = tq_reach_below(template, (int) (step - template->steps));
 
 		for (int i = 0; i < template->step_count; i++)
 			behind[i] = behind[i] || below[i];
@@ -69,7 +69,7 @@ follow(const TqTemplate *template, const TqStep *step, bool *behind)
 			bool          seen = behind[place];
 
 			behind[place] = true;
-			if (!seen && tq_ahead_ends_at_once(child))
+			if (!seen && tq_key_preview_ends_at_once(child))
 				follow(template, child, behind);
 		}
 	}
@@ -77,14 +77,14 @@ follow(const TqTemplate *template, const TqStep *step, bool *behind)
 
 /* It may, as soon as it begins. */
 bool
-tq_ahead_ends_at_once(const TqStep *step)
+tq_key_preview_ends_at_once(const TqStep *step)
 {
 	return step->when != NULL || step->branch_count > 0 || step->wait != NULL;
 }
 
 /* The keys of what is behind a step, or of all steps (NULL). */
 void
-tq_ahead_note(TqCall *call, TqAhead *ahead, const TqTemplate *template,
+tq_key_preview_note(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template,
 			  const TqStep *step)
 {
 	bool *behind = NULL;
@@ -92,7 +92,7 @@ tq_ahead_note(TqCall *call, TqAhead *ahead, const TqTemplate *template,
 	if (!template->any_key && !template->any_inner)
 		return;
 	if (step != NULL)
-		behind = tq_ahead_behind(template, step);
+		behind = tq_key_preview_behind(template, step);
 	else if (list_member_int(ahead->all, template->template_id))
 		return;
 	else
@@ -127,7 +127,7 @@ note_keys(TqCall *call, const TqTemplate *template, const bool *which)
 
 /* An instance begins, and all of its steps are made. */
 static void
-begin(TqCall *call, TqAhead *ahead, const TqPassive *wait)
+begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait)
 {
 	TqTemplate *template =
 		tq_template_look(wait->space, wait->name, wait->version);
@@ -162,7 +162,7 @@ remember(const TqTemplate *template)
  * one when the keys of its steps were noted, if they were.  NULL: none.
  */
 TqTemplate *
-tq_ahead_template(const TqPassive *wait)
+tq_key_preview_template(const TqWaitDefinition *wait)
 {
 	const char *version = wait->version;
 	TqTemplate *template;
@@ -187,7 +187,7 @@ tq_ahead_template(const TqPassive *wait)
 
 /* Those that wait for other instances, and may do so at once. */
 static void
-begin_inside(TqCall *call, TqAhead *ahead, const TqTemplate *template)
+begin_inside(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template)
 {
 	bool *at_once;
 
@@ -201,7 +201,7 @@ begin_inside(TqCall *call, TqAhead *ahead, const TqTemplate *template)
 		if (step->parents.count > 0)
 			continue;
 		at_once[i] = true;
-		if (tq_ahead_ends_at_once(step))
+		if (tq_key_preview_ends_at_once(step))
 			follow(template, step, at_once);
 	}
 	for (int i = 0; i < template->step_count; i++)
@@ -214,9 +214,9 @@ begin_inside(TqCall *call, TqAhead *ahead, const TqTemplate *template)
 
 /* An instance is started: its own keys, and those of what begins inside. */
 void
-tq_ahead_note_start(TqCall *call, const TqTemplate *template)
+tq_key_preview_note_start(TqCall *call, const TqTemplate *template)
 {
-	TqAhead ahead = {0};
+	TqKeyPreview ahead = {0};
 
 	if (!tq_queue_any_ordered())
 		return;
@@ -226,9 +226,9 @@ tq_ahead_note_start(TqCall *call, const TqTemplate *template)
 
 /* The instance that a step waits for begins. */
 void
-tq_ahead_note_inside(TqCall *call, const TqStep *step)
+tq_key_preview_note_inside(TqCall *call, const TqStep *step)
 {
-	TqAhead ahead = {0};
+	TqKeyPreview ahead = {0};
 
 	if (tq_queue_any_ordered())
 		begin(call, &ahead, step->wait);
@@ -236,9 +236,9 @@ tq_ahead_note_inside(TqCall *call, const TqStep *step)
 
 /* An instance of which the gate is passed alone is cancelled. */
 void
-tq_ahead_note_cancel(TqCall *call, const TqFlow *flow)
+tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow)
 {
-	TqMade *made;
+	TqStepRow *made;
 	int     count;
 
 	if (!flow->template->any_inner || !tq_queue_any_ordered())
@@ -246,25 +246,25 @@ tq_ahead_note_cancel(TqCall *call, const TqFlow *flow)
 	count = tq_flow_steps(flow, &made);
 	for (int i = 0; i < count; i++)
 	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
+		int place = TQ_STEP_INDEX(made[i].step_id);
 
 		if (made[i].state == TQ_STATE_SUSPENDED &&
 			flow->template->steps[place].type == TQ_STEP_WORKFLOW)
-			tq_ahead_note_child(call, made[i].task_id);
+			tq_key_preview_note_child(call, made[i].task_id);
 	}
 	pfree(made);
 }
 
 /* A step is, and with it the instance that it waits for. */
 void
-tq_ahead_note_child(TqCall *call, int64 task_id)
+tq_key_preview_note_child(TqCall *call, int64 task_id)
 {
 	TqFlow child;
 
 	check_stack_depth();
-	if (!tq_queue_any_ordered() || !tq_child_find(task_id, &child) ||
+	if (!tq_queue_any_ordered() || !tq_flow_find_child(task_id, &child) ||
 		child.state != TQ_FLOW_LIVE)
 		return;
 	note_keys(call, child.template, NULL);
-	tq_ahead_note_cancel(call, &child);
+	tq_key_preview_note_cancel(call, &child);
 }

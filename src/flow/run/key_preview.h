@@ -11,20 +11,20 @@
 #include "store/table.h"
 
 /* Templates of which all keys have been noted. */
-typedef struct TqAhead
+typedef struct TqKeyPreview
 {
 	List *all;
 	List *begun; /* that begin inside of another one */
-} TqAhead;
+} TqKeyPreview;
 
-extern bool *tq_ahead_behind(const TqTemplate *template, const TqStep *step);
-extern bool  tq_ahead_ends_at_once(const TqStep *step);
-extern void  tq_ahead_note(TqCall *call, TqAhead                    *ahead,
+extern bool *tq_key_preview_behind(const TqTemplate *template, const TqStep *step);
+extern bool  tq_key_preview_ends_at_once(const TqStep *step);
+extern void  tq_key_preview_note(TqCall *call, TqKeyPreview                    *ahead,
 						   const TqTemplate *template, const TqStep *step);
-extern void  tq_ahead_note_start(TqCall *call, const TqTemplate *template);
-extern void  tq_ahead_note_inside(TqCall *call, const TqStep *step);
-extern void  tq_ahead_note_cancel(TqCall *call, const TqFlow *flow);
-extern void  tq_ahead_note_child(TqCall *call, int64 task_id);
-extern TqTemplate *tq_ahead_template(const TqPassive *wait);
+extern void  tq_key_preview_note_start(TqCall *call, const TqTemplate *template);
+extern void  tq_key_preview_note_inside(TqCall *call, const TqStep *step);
+extern void  tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow);
+extern void  tq_key_preview_note_child(TqCall *call, int64 task_id);
+extern TqTemplate *tq_key_preview_template(const TqWaitDefinition *wait);
 
 #endif /* TQ_KEY_PREVIEW_H */

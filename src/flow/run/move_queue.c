@@ -25,18 +25,18 @@ static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
 static int compare_looks(const void *a, const void *b);
 static int compare_tasks(const void *a, const void *b);
 
-void (*tq_pending_advance)(TqCall *call) = NULL;
+void (*tq_move_queue_advance)(TqCall *call) = NULL;
 
 /* None yet. */
 pairingheap *
-tq_pending_moves(void)
+tq_move_queue_new(void)
 {
 	return pairingheap_allocate(compare_moves, NULL);
 }
 
 /* Of the next move. */
 uint64
-tq_pending_number(void)
+tq_move_queue_number(void)
 {
 	return moves_noted++;
 }
@@ -58,7 +58,7 @@ compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 
 /* The first move that has not been seen to; NULL: none. */
 TqMoved *
-tq_pending_move(TqCall *call, pairingheap *moves)
+tq_move_queue_next(TqCall *call, pairingheap *moves)
 {
 	ListCell *cell;
 
@@ -74,7 +74,7 @@ tq_pending_move(TqCall *call, pairingheap *moves)
 
 /* Not that one. */
 void
-tq_pending_drop(TqLooks *looks, int32 child)
+tq_move_queue_drop_look(TqChildLooks *looks, int32 child)
 {
 	int kept = 0;
 
@@ -86,11 +86,11 @@ tq_pending_drop(TqLooks *looks, int32 child)
 	looks->count = kept;
 }
 
-/* The same child may come again: see tq_pending_sort. */
+/* The same child may come again: see tq_move_queue_sort_looks. */
 void
-tq_pending_add(TqLooks *looks, int32 child, int32 near)
+tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near)
 {
-	TqLook *last;
+	TqChildLook *last;
 
 	if (looks->count > 0 && looks->all[looks->count - 1].child == child)
 		return;
@@ -99,8 +99,8 @@ tq_pending_add(TqLooks *looks, int32 child, int32 near)
 		looks->room = Max(16, looks->room * 2);
 		looks->all =
 			looks->all == NULL
-				? palloc(sizeof(TqLook) * looks->room)
-				: repalloc_huge(looks->all, sizeof(TqLook) * looks->room);
+				? palloc(sizeof(TqChildLook) * looks->room)
+				: repalloc_huge(looks->all, sizeof(TqChildLook) * looks->room);
 	}
 	last = &looks->all[looks->count++];
 	last->child = child;
@@ -110,13 +110,13 @@ tq_pending_add(TqLooks *looks, int32 child, int32 near)
 
 /* Each child once, the end of the instance last. */
 void
-tq_pending_sort(TqLooks *looks)
+tq_move_queue_sort_looks(TqChildLooks *looks)
 {
 	int kept = 0;
 
 	if (looks->count < 2)
 		return;
-	qsort(looks->all, looks->count, sizeof(TqLook), compare_looks);
+	qsort(looks->all, looks->count, sizeof(TqChildLook), compare_looks);
 	for (int i = 0; i < looks->count; i++)
 	{
 		if (kept == 0 || looks->all[kept - 1].child != looks->all[i].child)
@@ -127,17 +127,17 @@ tq_pending_sort(TqLooks *looks)
 
 /* In the order of their tasks. */
 void
-tq_pending_sort_tasks(TqLooks *looks)
+tq_move_queue_sort_tasks(TqChildLooks *looks)
 {
 	if (looks->count > 1)
-		qsort(looks->all, looks->count, sizeof(TqLook), compare_tasks);
+		qsort(looks->all, looks->count, sizeof(TqChildLook), compare_tasks);
 }
 
 static int
 compare_looks(const void *a, const void *b)
 {
-	uint32 x = (uint32) ((const TqLook *) a)->child;
-	uint32 y = (uint32) ((const TqLook *) b)->child;
+	uint32 x = (uint32) ((const TqChildLook *) a)->child;
+	uint32 y = (uint32) ((const TqChildLook *) b)->child;
 
 	return x < y ? -1 : x > y;
 }
@@ -145,8 +145,8 @@ compare_looks(const void *a, const void *b)
 static int
 compare_tasks(const void *a, const void *b)
 {
-	int64 x = ((const TqLook *) a)->task_id;
-	int64 y = ((const TqLook *) b)->task_id;
+	int64 x = ((const TqChildLook *) a)->task_id;
+	int64 y = ((const TqChildLook *) b)->task_id;
 
 	if (x == y)
 		return compare_looks(a, b);
@@ -155,13 +155,13 @@ compare_tasks(const void *a, const void *b)
 
 /* A step has moved, and something may follow when the call ends. */
 void
-tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
+tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 				TqState from, TqState to, bool revived)
 {
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
 	TqMoved      *one = palloc(sizeof(TqMoved));
 
-	one->number = tq_pending_number();
+	one->number = tq_move_queue_number();
 	one->workflow_id = workflow_id;
 	one->task_id = task_id;
 	one->step_id = step_id;
@@ -169,6 +169,6 @@ tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
 	one->to = to;
 	one->revived = revived;
 	call->steps = lappend(call->steps, one);
-	call->advance = tq_pending_advance;
+	call->advance = tq_move_queue_advance;
 	MemoryContextSwitchTo(mine);
 }

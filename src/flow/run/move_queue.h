@@ -26,32 +26,32 @@ typedef struct TqMoved
 } TqMoved;
 
 /* A step that is to be looked at. */
-typedef struct TqLook
+typedef struct TqChildLook
 {
 	int32 child;
 	int32 near;    /* the parent that has ended */
 	int64 task_id; /* 0: not known */
-} TqLook;
+} TqChildLook;
 
-typedef struct TqLooks
+typedef struct TqChildLooks
 {
 	int     count;
 	int     room;
-	TqLook *all;
-} TqLooks;
+	TqChildLook *all;
+} TqChildLooks;
 
 /* sees to the moves when the call ends; advance.c */
-extern void (*tq_pending_advance)(TqCall *call);
+extern void (*tq_move_queue_advance)(TqCall *call);
 
-extern pairingheap *tq_pending_moves(void);
-extern uint64       tq_pending_number(void);
-extern TqMoved     *tq_pending_move(TqCall *call, pairingheap *moves);
-extern void         tq_pending_add(TqLooks *looks, int32 child, int32 near);
-extern void         tq_pending_drop(TqLooks *looks, int32 child);
-extern void         tq_pending_sort(TqLooks *looks);
-extern void         tq_pending_sort_tasks(TqLooks *looks);
+extern pairingheap *tq_move_queue_new(void);
+extern uint64       tq_move_queue_number(void);
+extern TqMoved     *tq_move_queue_next(TqCall *call, pairingheap *moves);
+extern void         tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near);
+extern void         tq_move_queue_drop_look(TqChildLooks *looks, int32 child);
+extern void         tq_move_queue_sort_looks(TqChildLooks *looks);
+extern void         tq_move_queue_sort_tasks(TqChildLooks *looks);
 
-extern void tq_advance_note(TqCall *call, int64 workflow_id, int64 task_id,
+extern void tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
 							int32 step_id, TqState from, TqState to,
 							bool revived);
 

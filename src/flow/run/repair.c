@@ -59,7 +59,7 @@ typedef struct Return
 	int           count;
 	int           room;
 	int32        *parents; /* whose edges come back */
-	TqUnmaking    unmaking;
+	TqUndo    unmaking;
 } Return;
 
 static TqStmt stmt_row = {
@@ -116,7 +116,7 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	step = tq_template_at(flow.template, step_id);
 	if (step == NULL)
 		return;
-	tq_compensate_check(&flow, task, move);
+	tq_compensation_check(&flow, task, move);
 	/* its instance does not go back to its steps */
 	if (TQ_STEP_COMPENSATES(step_id))
 		return;
@@ -133,7 +133,7 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 	}
 	if (lives && (from == TQ_STATE_DONE || from == TQ_STATE_FILTERED ||
 				  (from == TQ_STATE_DEAD &&
-				   tq_judge_is_excused(flow.template, step_id))))
+				   tq_step_rule_is_excused(flow.template, step_id))))
 		return_children(call, &flow, task, move);
 	if (lives)
 		begin_again(step, task, move);
@@ -217,9 +217,9 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 	TqFlow newest;
 	TqTask step;
 
-	if (!tq_child_find(flow->parent_task_id, &newest) ||
+	if (!tq_flow_find_child(flow->parent_task_id, &newest) ||
 		newest.workflow_id != flow->workflow_id ||
-		!tq_row_find_archived(flow->parent_task_id, &step) ||
+		!tq_archive_find(flow->parent_task_id, &step) ||
 		step.f.state != TQ_STATE_DEAD ||
 		step.f.reason != TQ_REASON_DEPENDENCY_FAILED)
 		return false;
@@ -300,7 +300,7 @@ walk(Return *r)
 		for (; kept < r->unmaking.kept.count; kept++)
 			send_back(r, r->unmaking.kept.children[kept]);
 		for (int i = from; i < to; i++)
-			send_back_children(r, TQ_STEP_PLACE(r->parents[i]));
+			send_back_children(r, TQ_STEP_INDEX(r->parents[i]));
 		from = to;
 	}
 }
@@ -313,18 +313,18 @@ take_back_choices(Return *r, int from, int to)
 
 	for (int i = from; i < to; i++)
 	{
-		int place = TQ_STEP_PLACE(r->parents[i]);
+		int place = TQ_STEP_INDEX(r->parents[i]);
 
 		if (r->unmaking.gone[place] ||
 			!tq_step_chooses(template->steps[place].type))
 			continue;
 		if (below == NULL)
 			below = palloc0(sizeof(bool) * (template->step_count + 1));
-		tq_plan_add_below(template, place, below);
+		tq_reach_add_below(template, place, below);
 	}
 	if (below == NULL)
 		return;
-	if (!tq_unmake(r->call, r->flow, &r->unmaking, below))
+	if (!tq_undo_choice(r->call, r->flow, &r->unmaking, below))
 		refuse(r->task, r->move, CHILD_HAS_BEGUN);
 	pfree(below);
 }
@@ -353,7 +353,7 @@ add_edges(const Return *r)
 	{
 		int32 parent = r->parents[i];
 
-		if (!r->unmaking.gone[TQ_STEP_PLACE(parent)])
+		if (!r->unmaking.gone[TQ_STEP_INDEX(parent)])
 			tq_edge_note_step(
 				&edges, tq_template_at(r->flow->template, parent), parent);
 	}
@@ -376,7 +376,7 @@ add_parent(Return *r, int32 step_id)
 						 : repalloc_huge(r->parents, sizeof(int32) * r->room);
 	}
 	r->parents[r->count++] = step_id;
-	r->unmaking.again[TQ_STEP_PLACE(step_id)] = true;
+	r->unmaking.again[TQ_STEP_INDEX(step_id)] = true;
 }
 
 /* A child waits again, if it is there. */
@@ -399,8 +399,8 @@ send_back(Return *r, int32 child)
 		tq_spi_leave(&spi);
 		if (task_id == 0)
 			return;
-		tq_call_snapshot();
-		if (!tq_row_find_any(r->call, task_id, &task))
+		tq_snapshot_renew();
+		if (!tq_archive_find_any(r->call, task_id, &task))
 		{
 			if (IsolationUsesXactSnapshot())
 				tq_error_serialization();
@@ -435,7 +435,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 		return tq_row_lock(r->call, task, false) && task->f.state == state &&
 			   !has_begun(step, task) &&
 			   (task->f.flags & TQ_FLAG_IN_LINE) == 0;
-	if (task->archived && !tq_row_take_archived(task))
+	if (task->archived && !tq_archive_take(task))
 	{
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
@@ -455,7 +455,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 static bool
 has_begun(const TqStep *step, const TqTask *task)
 {
-	return tq_repair_has_begun(step, (TqState) task->f.state,
+	return tq_step_rule_has_begun(step, (TqState) task->f.state,
 							   (TqReason) task->f.reason, task->f.token != 0,
 							   (task->f.flags & TQ_FLAG_WAITED) != 0);
 }

@@ -92,7 +92,7 @@ static bool       is_member(const char *name);
 static void       find_waiting(const TqFlow *flow, const TqStepList *steps,
 							   TqStepList *wait, TqStepList *asked);
 static bool       is_over(const Now *now);
-static bool is_left_out(const TqFlow *flow, const TqMade *made, int count,
+static bool is_left_out(const TqFlow *flow, const TqStepRow *made, int count,
 						int place);
 static bool find_sender(const TqFlow *flow, const char *name, Oid *sender);
 static bool may_give(const TqStep *step, Oid sender);
@@ -127,10 +127,10 @@ taskq_signal(PG_FUNCTION_ARGS)
 		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
 	check_right(&flow, &steps);
 	check_payload(&flow, &steps, payload);
-	(void) tq_gate_pass(&call, &flow, NULL, TQ_GATE_ALONE);
+	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
 	call.gated = true;
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE)
@@ -239,7 +239,7 @@ static void
 check_role(const TqFlow *flow, int place)
 {
 	const TqStep    *step = &flow->template->steps[place];
-	const TqPassive *wait = step->wait;
+	const TqWaitDefinition *wait = step->wait;
 
 	if (wait->role == NULL || is_member(wait->role))
 		return;
@@ -294,7 +294,7 @@ static void
 find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 			 TqStepList *asked)
 {
-	TqMade *made = NULL;
+	TqStepRow *made = NULL;
 	bool   *skipped = NULL;
 	int     count = 0;
 
@@ -311,7 +311,7 @@ find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 		if (now.task_id == 0 && skipped == NULL)
 		{
 			count = tq_flow_steps(flow, &made);
-			skipped = tq_judge_skipped(flow, made, count);
+			skipped = tq_tally_skipped(flow, made, count);
 		}
 		if (now.task_id == 0)
 		{
@@ -344,7 +344,7 @@ is_over(const Now *now)
  * from that has begun: of the choices that went past it the first one.
  */
 static bool
-is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
+is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 {
 	TqTemplate *template = flow->template;
 	int   decision = -1;
@@ -352,7 +352,7 @@ is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
 	bool *below;
 
 	for (int i = 0; i < count; i++)
-		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+		exists[TQ_STEP_INDEX(made[i].step_id)] = true;
 	for (int region = template->steps[place].region; region > 0;
 		 region = template->regions[region].parent)
 	{
@@ -361,12 +361,12 @@ is_left_out(const TqFlow *flow, const TqMade *made, int count, int place)
 	}
 	if (decision < 0)
 		return false;
-	below = tq_plan_below(template, decision);
+	below = tq_reach_below(template, decision);
 	for (int i = 0; i < count; i++)
 	{
-		int at = TQ_STEP_PLACE(made[i].step_id);
+		int at = TQ_STEP_INDEX(made[i].step_id);
 
-		if (below[at] && tq_repair_has_begun(&template->steps[at],
+		if (below[at] && tq_step_rule_has_begun(&template->steps[at],
 											 made[i].state, made[i].reason,
 											 made[i].claimed, made[i].waited))
 			return true;
@@ -491,9 +491,9 @@ tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
 		now = look_at(flow, place);
 		if (!now.waits)
 			return false;
-		tq_call_snapshot();
+		tq_snapshot_renew();
 		if (!tq_row_find(call, now.task_id, &task) ||
-			!tq_passive_waits(&task) ||
+			!tq_waiting_step_is(&task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		{
 			if (IsolationUsesXactSnapshot())
@@ -501,7 +501,7 @@ tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
 			continue;
 		}
 		move.wanted = "signalled";
-		tq_passive_end(&flow->template->steps[place], &task, payload, &move);
+		tq_wait_step_end(&flow->template->steps[place], &task, payload, &move);
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
 	}

@@ -114,7 +114,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 	tq_queue_lock_insertions();
 	flow.template = tq_template_find(start.space, start.name, start.version);
 	if (flow.template == NULL)
-		tq_flow_no_template(start.space, start.name, start.version);
+		tq_template_missing(start.space, start.name, start.version);
 	require_queues(flow.template);
 	check_input(&flow);
 	if (start.beginning.key == NULL &&
@@ -122,25 +122,25 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		tq_error_required("key");
 	flow.started_by = tq_role_intern(GetUserId());
 	/* who has begun nothing yet may wait: for a key, a queue, an identity */
-	tq_ahead_note_start(&call, flow.template);
+	tq_key_preview_note_start(&call, flow.template);
 	tq_key_lock_names(&call, NULL, 0);
-	tq_start_queues(flow.template, false);
-	holder = tq_start_row(&flow, &start.beginning,
+	tq_start_workflow_queues(flow.template, false);
+	holder = tq_start_workflow_row(&flow, &start.beginning,
 						  tq_identity(&flow, start.beginning.key));
 	if (holder == 0)
-		tq_start_steps(&call, &flow);
+		tq_start_workflow_steps(&call, &flow);
 	tq_call_end(&call);
 	if (holder == 0)
 		PG_RETURN_INT64(flow.workflow_id);
 	if (start.return_existing)
 		PG_RETURN_INT64(holder);
-	tq_start_exists(start.name, holder,
+	tq_identity_conflict(start.name, holder,
 					"Use on_conflict => 'return' to get its id.");
 }
 
 /* The row of an instance; the id of another one with its identity, else 0. */
 int64
-tq_start_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
+tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 {
 	int64 holder;
 
@@ -156,13 +156,13 @@ tq_start_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 
 /* Its steps. */
 void
-tq_start_steps(TqCall *call, TqFlow *flow)
+tq_start_workflow_steps(TqCall *call, TqFlow *flow)
 {
 	TqPlan plan = {0};
 
-	tq_plan_start(flow, &plan);
-	tq_make_steps(call, flow, plan.steps, plan.count, &plan.edges);
-	tq_advance_begin(call, flow, &plan);
+	tq_step_plan_start(flow, &plan);
+	tq_step_make_all(call, flow, plan.steps, plan.count, &plan.edges);
+	tq_start_workflow_begin(call, flow, &plan);
 }
 
 static void
@@ -224,7 +224,7 @@ require_queues(const TqTemplate *template)
 
 /* Make those that there are not; in one order, since others may be at it. */
 void
-tq_start_queues(const TqTemplate *template, bool by_extension)
+tq_start_workflow_queues(const TqTemplate *template, bool by_extension)
 {
 	int    count;
 	char **names = queues_of(template, false, &count);
@@ -239,7 +239,7 @@ tq_start_queues(const TqTemplate *template, bool by_extension)
 
 /* One that there is not; NULL: all are there. */
 const char *
-tq_start_missing_queue(const TqTemplate *template)
+tq_start_workflow_missing_queue(const TqTemplate *template)
 {
 	const char *missing = NULL;
 	int         count;
@@ -304,11 +304,11 @@ static void
 check_input(const TqFlow *flow)
 {
 	char *wrong;
-	int   largest = tq_start_largest_input(flow->template);
+	int   largest = tq_start_workflow_largest_input(flow->template);
 
 	if (VARSIZE(flow->input) > largest)
 		tq_error_too_large("input", VARSIZE(flow->input), largest);
-	wrong = tq_start_wrong_input(flow);
+	wrong = tq_start_workflow_wrong_input(flow);
 	if (wrong != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -323,7 +323,7 @@ check_input(const TqFlow *flow)
  * that nobody has told anything else.
  */
 int
-tq_start_largest_input(const TqTemplate *template)
+tq_start_workflow_largest_input(const TqTemplate *template)
 {
 	int    largest = 0;
 	int    count;
@@ -344,9 +344,9 @@ tq_start_largest_input(const TqTemplate *template)
 
 /* Where the input does not fit its schema; NULL: it does. */
 char *
-tq_start_wrong_input(const TqFlow *flow)
+tq_start_workflow_wrong_input(const TqFlow *flow)
 {
-	TqProblems     problems = {0};
+	TqDefinitionProblems     problems = {0};
 	StringInfoData words;
 
 	if (flow->template->input_schema == NULL)
@@ -403,17 +403,17 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 
 /* An instance begins: those of its steps that have to be judged first. */
 void
-tq_advance_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
+tq_start_workflow_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 {
 	for (int i = 0; i < plan->count; i++)
 	{
 		if (plan->steps[i].judged)
-			tq_advance_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
+			tq_move_queue_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
 							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
 	}
 	if (plan->count == 0)
 	{
-		(void) tq_judge_finish(flow);
+		(void) tq_instance_end_if_done(flow);
 		tq_child_ended(call, flow);
 	}
 }

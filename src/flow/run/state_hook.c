@@ -26,7 +26,7 @@
 
 static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 static void  moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
-						const TqGateKind *kinds, int count, int right);
+						const TqInstanceLockKind *kinds, int count, int right);
 static void  returning(TqCall *call, const TqTask *task);
 static bool  leaves_its_wait(TqState from, const TqMove *move);
 static bool  is_left_by_hand(const TqMove *move);
@@ -46,13 +46,13 @@ static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 				   const TqMove *move);
 
 void
-tq_door_init(void)
+tq_state_hook_init(void)
 {
 	tq_step_hooks.returning = returning;
 	tq_step_hooks.moving_all = moving_all;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
-	tq_pending_advance = tq_advance;
+	tq_move_queue_advance = tq_advance;
 }
 
 /* The door is about to move a step. */
@@ -132,17 +132,17 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 {
 	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
 					  .to = move->to};
-	TqGateKind kind = TQ_GATE_END;
+	TqInstanceLockKind kind = TQ_FLOW_LOCK_END;
 
 	if (repairs)
-		kind = TQ_GATE_REPAIR;
+		kind = TQ_FLOW_LOCK_REPAIR;
 	else if (TQ_STEP_COMPENSATES(end.step_id) ||
-			 !tq_stop_counts_as_finished(flow, &end))
-		kind = TQ_GATE_FAILURE;
-	if (tq_gate_pass(call, flow, step, kind))
+			 !tq_failure_policy_counts_as_finished(flow, &end))
+		kind = TQ_FLOW_LOCK_FAILURE;
+	if (tq_instance_lock_acquire(call, flow, step, kind))
 		return false;
 	if (is_left_by_hand(move) && step->type == TQ_STEP_WORKFLOW)
-		tq_ahead_note_child(call, task->f.task_id);
+		tq_key_preview_note_child(call, task->f.task_id);
 	/* its own with them; who waits for nobody comes to them later */
 	if (call->keys_ahead != NIL && !move->no_wait)
 		tq_key_lock_task(call, queue, task);
@@ -160,17 +160,17 @@ returning(TqCall *call, const TqTask *task)
 	step = tq_flow_step_of(task, &flow);
 	if (step == NULL)
 		return;
-	(void) tq_gate_pass(call, &flow, step, TQ_GATE_REPAIR);
+	(void) tq_instance_lock_acquire(call, &flow, step, TQ_FLOW_LOCK_REPAIR);
 	if (step->type == TQ_STEP_WORKFLOW)
-		tq_ahead_note_child(call, task->f.task_id);
+		tq_key_preview_note_child(call, task->f.task_id);
 }
 
 /* From now on, until other ones are. */
 static void
 moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
-		   const TqGateKind *kinds, int count, int right)
+		   const TqInstanceLockKind *kinds, int count, int right)
 {
-	tq_gate_pass_all(call, ids, tokens, kinds, count, right);
+	tq_instance_lock_acquire_all(call, ids, tokens, kinds, count, right);
 	call->gated = true;
 }
 
@@ -200,7 +200,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 		return;
 	wrong = result == NULL
 				? "a decision must have a result"
-				: tq_decide_read(flow->template,
+				: tq_choice_read(flow->template,
 								 (int) (step - flow->template->steps), result,
 								 &choice);
 	if (wrong == NULL)
@@ -208,7 +208,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	if (wrong == NULL)
 		return;
 	if (move->reason == TQ_REASON_MANUAL)
-		tq_decide_refuse(step, task->f.task_id, wrong);
+		tq_choice_refuse(step, task->f.task_id, wrong);
 	tq_failure_add_error(task, wrong, NULL, NULL);
 	tq_large_drop(task, TQ_COL_RESULT);
 	move->to = TQ_STATE_DEAD;
@@ -254,7 +254,7 @@ cancel_child(TqCall *call, const TqTask *task)
 
 	step = tq_flow_step_of(task, &flow);
 	if (step != NULL && step->type == TQ_STEP_WORKFLOW &&
-		tq_passive_waits(task))
+		tq_waiting_step_is(task))
 		(void) tq_child_cancel(call, task->f.task_id);
 }
 
@@ -296,7 +296,7 @@ moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) &&
 					   !waits && !move->revived))
 		return;
-	tq_advance_note(
+	tq_move_queue_note(
 		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,
 		DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to, move->revived);
 }

@@ -9,6 +9,6 @@
 #define TQ_STATE_HOOK_H
 
 
-extern void tq_door_init(void);
+extern void tq_state_hook_init(void);
 
 #endif /* TQ_STATE_HOOK_H */

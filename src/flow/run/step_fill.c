@@ -17,14 +17,14 @@
 
 /* A pattern of a step, filled; false, and words, when that cannot be done. */
 bool
-tq_make_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
+tq_step_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
 			 Jsonb **result, char **wrong)
 {
 	Jsonb *document = tq_results_document(flow, step);
 
 	*result = NULL;
 	if (document == NULL)
-		*wrong = TOO_LARGE;
+		*wrong = TQ_STEP_FILL_TOO_LARGE;
 	else
 		*result = tq_value_fill(pattern, document, wrong);
 	return *result != NULL;
@@ -32,7 +32,7 @@ tq_make_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
 
 /* It dies of what was written into its definition, or its result. */
 void
-tq_make_reject(TqTask *task, TqMove *move, const char *words)
+tq_step_fill_reject(TqTask *task, TqMove *move, const char *words)
 {
 	tq_failure_add_error(task, words, NULL, NULL);
 	move->to = TQ_STATE_DEAD;

@@ -9,10 +9,10 @@
 #include "engine/move.h"
 #include "flow/instance/flow.h"
 
-#define TOO_LARGE "the results that its paths look at are too large"
+#define TQ_STEP_FILL_TOO_LARGE "the results that its paths look at are too large"
 
-extern bool tq_make_fill(const TqFlow *flow, const TqStep *step,
+extern bool tq_step_fill(const TqFlow *flow, const TqStep *step,
 						 Jsonb *pattern, Jsonb **result, char **wrong);
-extern void tq_make_reject(TqTask *task, TqMove *move, const char *words);
+extern void tq_step_fill_reject(TqTask *task, TqMove *move, const char *words);
 
 #endif /* TQ_STEP_FILL_H */

@@ -45,7 +45,7 @@ static bool fill_payload(TqFlow *flow, const TqStep *step,
  * that wait for nothing that they have still to be let go.
  */
 void
-tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
+tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 			  const TqNewEdges *edges)
 {
 	bool          many = call->many;
@@ -171,7 +171,7 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 	*payload = NULL;
 	if (step->payload == NULL)
 		return true;
-	if (tq_make_fill(flow, step, step->payload, payload, wrong) &&
+	if (tq_step_fill(flow, step, step->payload, payload, wrong) &&
 		(int64) VARSIZE(*payload) > queue->options.max_payload)
 	{
 		*wrong = psprintf("the payload has %u bytes, and the queue allows %d",
@@ -186,7 +186,7 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
  * is judged and its payload made; a decision that the engine makes is made.
  */
 void
-tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
+tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 			  TqMove *move)
 {
 	Jsonb *document = NULL;
@@ -204,12 +204,12 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 		document = tq_results_document(flow, step);
 	if ((asked || step->branch_count > 0) && document == NULL)
 	{
-		tq_make_reject(task, move, TOO_LARGE);
+		tq_step_fill_reject(task, move, TQ_STEP_FILL_TOO_LARGE);
 		return;
 	}
 	if (asked && !tq_value_match(step->when, document, &wanted, &wrong))
 	{
-		tq_make_reject(task, move, psprintf("when: %s", wrong));
+		tq_step_fill_reject(task, move, psprintf("when: %s", wrong));
 		return;
 	}
 	if (!wanted)
@@ -222,10 +222,10 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 	if (step->branch_count > 0)
 	{
 		Jsonb *result =
-			tq_decide_branches(step, flow->template, document, &wrong);
+			tq_choice_branches(step, flow->template, document, &wrong);
 
 		if (result == NULL)
-			tq_make_reject(task, move, wrong);
+			tq_step_fill_reject(task, move, wrong);
 		else
 		{
 			tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(result));
@@ -234,7 +234,7 @@ tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
 		return;
 	}
 	if (step->wait != NULL)
-		tq_passive_begin(flow, step, task, move);
+		tq_wait_step_begin(flow, step, task, move);
 	else if ((task->f.flags & TQ_FLAG_PAYLOAD) == 0)
 		put_payload(flow, step, queue, task, move);
 }
@@ -247,7 +247,7 @@ put_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 	char  *wrong;
 
 	if (!fill_payload(flow, step, queue, &payload, &wrong))
-		tq_make_reject(task, move, psprintf("payload: %s", wrong));
+		tq_step_fill_reject(task, move, psprintf("payload: %s", wrong));
 	else if (payload != NULL)
 		tq_large_put(task, TQ_COL_PAYLOAD, JsonbPGetDatum(payload));
 }

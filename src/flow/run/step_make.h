@@ -12,9 +12,9 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern void tq_make_steps(TqCall *call, TqFlow *flow, TqNewStep *new,
+extern void tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new,
 						  int count, const TqNewEdges *edges);
-extern void tq_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
+extern void tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 						  TqTask *task, TqMove *move);
 
 #endif /* TQ_STEP_MAKE_H */

@@ -25,7 +25,7 @@ typedef struct Planning
 	TqFlow *flow;
 	TqTemplate *template;
 	TqPlan         *plan;
-	TqKnown        *known;
+	TqPlanView        *known;
 	bool           *exists; /* of what is known */
 	bool           *ended;
 	int             place; /* whose choice it is; -1: the start */
@@ -33,7 +33,7 @@ typedef struct Planning
 } Planning;
 
 static void begin(Planning *planning, TqFlow *flow, TqPlan *plan,
-				  TqKnown *known);
+				  TqPlanView *known);
 static bool check_others(Planning *planning, TqEdges *edges,
 						 const Bitmapset *to_come, TransactionId *other);
 static bool is_child_of_choice(const TqTemplate *template, int place);
@@ -48,11 +48,11 @@ static void add(Planning *planning, int32 step_id, Jsonb *payload);
 
 /* What an instance begins with. */
 void
-tq_plan_start(TqFlow *flow, TqPlan *plan)
+tq_step_plan_start(TqFlow *flow, TqPlan *plan)
 {
 	Planning planning = {0};
 
-	begin(&planning, flow, plan, tq_plan_nothing(flow->template));
+	begin(&planning, flow, plan, tq_step_plan_nothing(flow->template));
 	planning.place = -1;
 	for (int i = 0; i < flow->template->step_count; i++)
 	{
@@ -62,10 +62,10 @@ tq_plan_start(TqFlow *flow, TqPlan *plan)
 }
 
 /* Nothing is there yet. */
-TqKnown *
-tq_plan_nothing(const TqTemplate *template)
+TqPlanView *
+tq_step_plan_nothing(const TqTemplate *template)
 {
-	TqKnown *known = palloc0(sizeof(TqKnown));
+	TqPlanView *known = palloc0(sizeof(TqPlanView));
 
 	known->exists = palloc0(sizeof(bool) * (template->step_count + 1));
 	known->ended = palloc0(sizeof(bool) * (template->step_count + 1));
@@ -77,15 +77,15 @@ tq_plan_nothing(const TqTemplate *template)
  * What is there.  Whoever has the lock of the edges can go on with it until he
  * gives that back.
  */
-TqKnown *
-tq_plan_known(const TqFlow *flow, const Bitmapset *to_come)
+TqPlanView *
+tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come)
 {
-	TqKnown *known = tq_plan_nothing(flow->template);
-	TqMade  *made;
+	TqPlanView *known = tq_step_plan_nothing(flow->template);
+	TqStepRow  *made;
 	int      count = tq_flow_steps(flow, &made);
 
 	for (int i = 0; i < count; i++)
-		tq_plan_note(known, &made[i]);
+		tq_step_plan_note(known, &made[i]);
 	for (int at = -1; (at = bms_next_member(to_come, at)) >= 0;)
 		known->ended[at] = false;
 	pfree(made);
@@ -95,9 +95,9 @@ tq_plan_known(const TqFlow *flow, const Bitmapset *to_come)
 
 /* A step that is there. */
 void
-tq_plan_note(TqKnown *known, const TqMade *made)
+tq_step_plan_note(TqPlanView *known, const TqStepRow *made)
 {
-	int at = TQ_STEP_PLACE(made->step_id);
+	int at = TQ_STEP_INDEX(made->step_id);
 
 	known->exists[at] = true;
 	known->ended[at] = made->state == TQ_STATE_DONE ||
@@ -112,12 +112,12 @@ tq_plan_note(TqKnown *known, const TqMade *made)
  * depends, and has to be waited for (other), or has just done so (none).
  */
 bool
-tq_plan_after(TqFlow *flow, TqKnown *known, TqEdges *edges, int place,
+tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
 			  const TqChoice *choice, const Bitmapset *to_come, TqPlan *plan,
 			  TransactionId *other)
 {
 	TqTemplate *template = flow->template;
-	bool    *concerned = tq_plan_below(template, place);
+	bool    *concerned = tq_reach_below(template, place);
 	Planning planning = {0};
 
 	begin(&planning, flow, plan, known);
@@ -175,7 +175,7 @@ check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
  * after them.  What other choices have made stays.
  */
 void
-tq_plan_without(TqFlow *flow, TqKnown *known, const bool *below)
+tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below)
 {
 	TqTemplate *template = flow->template;
 	bool    *made = palloc0(sizeof(bool) * (template->step_count + 1));
@@ -238,7 +238,7 @@ is_choice_made(const Planning *planning, int place)
 }
 
 static void
-begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqKnown *known)
+begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqPlanView *known)
 {
 	planning->flow = flow;
 	planning->template = flow->template;
@@ -375,7 +375,7 @@ add_members(Planning *planning, int place)
 static void
 add(Planning *planning, int32 step_id, Jsonb *payload)
 {
-	const TqStep *step = &planning->template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = &planning->template->steps[TQ_STEP_INDEX(step_id)];
 	TqPlan       *plan = planning->plan;
 	TqNewStep *new;
 

@@ -9,14 +9,14 @@
 
 #include "flow/instance/flow.h"
 
-extern void     tq_plan_start(TqFlow *flow, TqPlan *plan);
-extern TqKnown *tq_plan_nothing(const TqTemplate *template);
-extern TqKnown *tq_plan_known(const TqFlow *flow, const Bitmapset *to_come);
-extern bool     tq_plan_after(TqFlow *flow, TqKnown *known, TqEdges *edges,
+extern void     tq_step_plan_start(TqFlow *flow, TqPlan *plan);
+extern TqPlanView *tq_step_plan_nothing(const TqTemplate *template);
+extern TqPlanView *tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come);
+extern bool     tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges,
 							  int place, const TqChoice *choice,
 							  const Bitmapset *to_come, TqPlan *plan,
 							  TransactionId *other);
-extern void     tq_plan_note(TqKnown *known, const TqMade *made);
-extern void  tq_plan_without(TqFlow *flow, TqKnown *known, const bool *below);
+extern void     tq_step_plan_note(TqPlanView *known, const TqStepRow *made);
+extern void  tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below);
 
 #endif /* TQ_STEP_PLAN_H */

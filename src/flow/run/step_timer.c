@@ -68,7 +68,7 @@ static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
 static TimestampTz next_timer(void);
 
 void
-tq_passive_init(void)
+tq_step_timer_init(void)
 {
 	tq_step_hooks.ring_timers = ring_timers;
 	tq_step_hooks.next_timer = next_timer;
@@ -123,7 +123,7 @@ ring_timers(int limit)
 			break;
 		}
 	}
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	tq_spi_enter(&spi);
 	next_due = tq_spi_look(&stmt_next, NULL, NULL, 1) > 0
 				   ? tq_spi_time(0, 1, DT_NOEND)
@@ -131,7 +131,7 @@ ring_timers(int limit)
 	tq_spi_leave(&spi);
 	tq_call_end(&call);
 	if (tq_sweep_on(&sweep, full, left, left > 0))
-		next_due = Max(next_due, now + BUSY_PAUSE);
+		next_due = Max(next_due, now + TQ_WAIT_STEP_BUSY_PAUSE);
 	return acted;
 }
 
@@ -152,9 +152,9 @@ ring(TqCall *call, void *arg)
 	TqTask        task;
 	TqQueue      *queue;
 
-	tq_call_snapshot();
+	tq_snapshot_renew();
 	if (!tq_row_find(call, timer->task_id, &task) || !tq_step_is(&task) ||
-		!tq_passive_waits(&task) ||
+		!tq_waiting_step_is(&task) ||
 		TQ_TASK_TIME(&task, TQ_COL_SUSPENDED_AT, 0) != timer->since ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL ||
 		(step = tq_flow_step_of(&task, &flow)) == NULL || step->wait == NULL)
@@ -169,7 +169,7 @@ ring(TqCall *call, void *arg)
 	move.to = TQ_STATE_DONE;
 	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
 	{
-		tq_make_reject(&task, &move,
+		tq_step_fill_reject(&task, &move,
 					   psprintf("signal \"%s\" has not come in time",
 								step->wait->signal));
 		move.reason = TQ_REASON_TIMEOUT;
@@ -187,12 +187,12 @@ begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
 {
 	int64 version = task->f.version;
 
-	(void) tq_gate_pass(call, flow, step, TQ_GATE_END);
-	tq_ahead_note_inside(call, step);
+	(void) tq_instance_lock_acquire(call, flow, step, TQ_FLOW_LOCK_END);
+	tq_key_preview_note_inside(call, step);
 	tq_key_lock_names(call, NULL, 0);
 	if (!tq_row_lock(call, task, false) || task->f.version != version)
 		return false;
-	if (tq_passive_until(timer->task_id, timer->since) == timer->at)
+	if (tq_waiting_step_until(timer->task_id, timer->since) == timer->at)
 		tq_child_begin(call, flow, task->f.task_id);
 	return true;
 }

@@ -8,6 +8,6 @@
 #define TQ_STEP_TIMER_H
 
 
-extern void tq_passive_init(void);
+extern void tq_step_timer_init(void);
 
 #endif /* TQ_STEP_TIMER_H */

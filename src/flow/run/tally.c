@@ -22,23 +22,23 @@
 #include "flow/run/choice.h"
 #include "flow/run/tally.h"
 
-static void    note_held(const TqFlow *flow, const TqMade *made,
+static void    note_held(const TqFlow *flow, const TqStepRow *made,
 						 const bool *exists, bool *chosen);
 
 /* Count the steps of an instance. */
 void
-tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
+tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 			   TqTally *tally)
 {
 	memset(tally, 0, sizeof(*tally));
 	for (int i = 0; i < count; i++)
 	{
-		const TqMade *step = &made[i];
+		const TqStepRow *step = &made[i];
 		const TqStep *kind =
-			&flow->template->steps[TQ_STEP_PLACE(step->step_id)];
+			&flow->template->steps[TQ_STEP_INDEX(step->step_id)];
 
 		tally->total++;
-		tally->begun += tq_repair_has_begun(kind, step->state, step->reason,
+		tally->begun += tq_step_rule_has_begun(kind, step->state, step->reason,
 											step->claimed, false);
 		switch (step->state)
 		{
@@ -74,7 +74,7 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
 				tally->done++;
 				break;
 			case TQ_STATE_DEAD:
-				if (tq_judge_is_excused(flow->template, step->step_id))
+				if (tq_step_rule_is_excused(flow->template, step->step_id))
 				{
 					tally->done++;
 					break;
@@ -102,7 +102,7 @@ tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
  * error: also one that is due later, or waits for a signal or for its key.
  */
 const char *
-tq_judge_state(const TqFlow *flow, const TqTally *tally)
+tq_tally_state(const TqFlow *flow, const TqTally *tally)
 {
 	bool goes_on = tally->ready + tally->running + tally->backoff +
 					   tally->suspended + tally->waiting + tally->awaiting +
@@ -144,7 +144,7 @@ tq_judge_state(const TqFlow *flow, const TqTally *tally)
  * step that failed died of; what a step was put aside for; by hand.
  */
 TqReason
-tq_judge_reason(const TqFlow *flow, const TqTally *tally)
+tq_tally_reason(const TqFlow *flow, const TqTally *tally)
 {
 	if (flow->reason != TQ_REASON_NONE)
 		return flow->reason;
@@ -156,22 +156,22 @@ tq_judge_reason(const TqFlow *flow, const TqTally *tally)
 		return tally->first_cancelled->reason != TQ_REASON_NONE
 				   ? tally->first_cancelled->reason
 				   : TQ_REASON_MANUAL;
-	if (strcmp(tq_judge_state(flow, tally), "suspended") == 0)
+	if (strcmp(tq_tally_state(flow, tally), "suspended") == 0)
 		return tally->first_suspended->reason;
 	return TQ_REASON_NONE;
 }
 
 /* How many steps are still to come, or may be: neither there nor skipped. */
 int
-tq_judge_uncreated(const TqFlow *flow, const TqMade *made, int count)
+tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made, int count)
 {
 	int   steps = flow->template->step_count;
 	bool *exists = palloc0(sizeof(bool) * (steps + 1));
-	bool *skipped = tq_judge_skipped(flow, made, count);
+	bool *skipped = tq_tally_skipped(flow, made, count);
 	int   uncreated = 0;
 
 	for (int i = 0; i < count; i++)
-		exists[TQ_STEP_PLACE(made[i].step_id)] = true;
+		exists[TQ_STEP_INDEX(made[i].step_id)] = true;
 	for (int i = 0; i < steps; i++)
 		uncreated += !exists[i] && !skipped[i];
 	pfree(exists);
@@ -185,7 +185,7 @@ tq_judge_uncreated(const TqFlow *flow, const TqMade *made, int count)
  * after the one that it is in.
  */
 bool *
-tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
+tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
 {
 	const TqTemplate *template = flow->template;
 	int   steps = template->step_count;
@@ -197,14 +197,14 @@ tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
 
 	for (int i = 0; i < count; i++)
 	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
+		int place = TQ_STEP_INDEX(made[i].step_id);
 
 		exists[place] = true;
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
 	}
 	for (int i = 0;
-		 i < count && (tq_stop_is(flow) || flow->state == TQ_FLOW_CANCELLED);
+		 i < count && (tq_step_rule_stops(flow) || flow->state == TQ_FLOW_CANCELLED);
 		 i++)
 	{
 		if (made[i].state == TQ_STATE_DONE)
@@ -229,10 +229,10 @@ tq_judge_skipped(const TqFlow *flow, const TqMade *made, int count)
 
 /* What a step has chosen, if nothing of that was made. */
 static void
-note_held(const TqFlow *flow, const TqMade *made, const bool *exists,
+note_held(const TqFlow *flow, const TqStepRow *made, const bool *exists,
 		  bool *chosen)
 {
-	int           place = TQ_STEP_PLACE(made->step_id);
+	int           place = TQ_STEP_INDEX(made->step_id);
 	const TqStep *step = &flow->template->steps[place];
 	TqChoice      choice;
 	Jsonb        *result;
@@ -246,7 +246,7 @@ note_held(const TqFlow *flow, const TqMade *made, const bool *exists,
 	}
 	result = flow->of_moment ? tq_results_seen(made->task_id)
 							 : tq_results_of_step(made->task_id);
-	if (tq_decide_read(flow->template, place, result, &choice) != NULL)
+	if (tq_choice_read(flow->template, place, result, &choice) != NULL)
 		return;
 	for (int i = 0; i < choice.steps.count; i++)
 		chosen[choice.steps.places[i]] = true;

@@ -28,18 +28,18 @@ typedef struct TqTally
 	bool resolved; /* one was, by hand */
 
 	/* for reasons: which of them; NULL: none */
-	const TqMade *first_dead;      /* that died first */
-	const TqMade *first_cancelled; /* by time, too */
-	const TqMade *first_suspended; /* in the template */
+	const TqStepRow *first_dead;      /* that died first */
+	const TqStepRow *first_cancelled; /* by time, too */
+	const TqStepRow *first_suspended; /* in the template */
 } TqTally;
 
-extern void tq_judge_tally(const TqFlow *flow, const TqMade *made, int count,
+extern void tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 						   TqTally *tally);
-extern const char *tq_judge_state(const TqFlow *flow, const TqTally *tally);
-extern TqReason    tq_judge_reason(const TqFlow *flow, const TqTally *tally);
-extern int         tq_judge_uncreated(const TqFlow *flow, const TqMade *made,
+extern const char *tq_tally_state(const TqFlow *flow, const TqTally *tally);
+extern TqReason    tq_tally_reason(const TqFlow *flow, const TqTally *tally);
+extern int         tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made,
 									  int count);
-extern bool   *tq_judge_skipped(const TqFlow *flow, const TqMade *made,
+extern bool   *tq_tally_skipped(const TqFlow *flow, const TqStepRow *made,
 								int count);
 
 #endif /* TQ_TALLY_H */

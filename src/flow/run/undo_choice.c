@@ -31,14 +31,14 @@
 #include "store/large.h"
 #include "store/snapshot.h"
 
-static TqKnown *find_what_stays(TqFlow *flow, TqUnmaking *all,
+static TqPlanView *find_what_stays(TqFlow *flow, TqUndo *all,
 								const bool *below);
-static TqMade  *find_chosen(const TqUnmaking *all, const TqKnown *known,
+static TqStepRow  *find_chosen(const TqUndo *all, const TqPlanView *known,
 							const bool *below, int *count);
-static void     note_edges(const TqTemplate *template, TqUnmaking *all,
-						   const TqKnown *known, const TqMade *made,
+static void     note_edges(const TqTemplate *template, TqUndo *all,
+						   const TqPlanView *known, const TqStepRow *made,
 						   TqNewEdges *edges);
-static bool take_back(TqCall *call, const TqFlow *flow, const TqMade *made);
+static bool take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made);
 static bool take_row(TqCall *call, TqTask *task);
 static int  compare_tasks(const void *a, const void *b);
 
@@ -48,19 +48,19 @@ static int  compare_tasks(const void *a, const void *b);
  * transaction is not to go on.
  */
 bool
-tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, const bool *below)
+tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all, const bool *below)
 {
-	TqKnown   *known = find_what_stays(flow, all, below);
+	TqPlanView   *known = find_what_stays(flow, all, below);
 	TqNewEdges edges = {0};
 	int        count;
-	TqMade    *chosen = find_chosen(all, known, below, &count);
+	TqStepRow    *chosen = find_chosen(all, known, below, &count);
 
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!take_back(call, flow, &chosen[i]))
 			return false;
-		all->gone[TQ_STEP_PLACE(chosen[i].step_id)] = true;
+		all->gone[TQ_STEP_INDEX(chosen[i].step_id)] = true;
 		note_edges(flow->template, all, known, &chosen[i], &edges);
 	}
 	tq_edge_remove(flow->workflow_id, &edges);
@@ -69,17 +69,17 @@ tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all, const bool *below)
 	return true;
 }
 
-static TqKnown *
-find_what_stays(TqFlow *flow, TqUnmaking *all, const bool *below)
+static TqPlanView *
+find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 {
-	TqKnown *known = tq_plan_nothing(flow->template);
+	TqPlanView *known = tq_step_plan_nothing(flow->template);
 
 	if (all->made == NULL)
 		all->count = tq_flow_steps(flow, &all->made);
 	for (int i = 0; i < all->count; i++)
 	{
-		if (!all->gone[TQ_STEP_PLACE(all->made[i].step_id)])
-			tq_plan_note(known, &all->made[i]);
+		if (!all->gone[TQ_STEP_INDEX(all->made[i].step_id)])
+			tq_step_plan_note(known, &all->made[i]);
 	}
 	/* the row of one that is on its way back is nowhere */
 	for (int i = 0; i < flow->template->step_count; i++)
@@ -88,28 +88,28 @@ find_what_stays(TqFlow *flow, TqUnmaking *all, const bool *below)
 						   (all->again[i] && !all->gone[i]);
 		known->ended[i] = known->ended[i] && !all->again[i];
 	}
-	tq_plan_without(flow, known, below);
+	tq_step_plan_without(flow, known, below);
 	return known;
 }
 
 /* In the order of their tasks, as whoever changes several does it. */
-static TqMade *
-find_chosen(const TqUnmaking *all, const TqKnown *known, const bool *below,
+static TqStepRow *
+find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 			int *count)
 {
-	TqMade *chosen =
-		palloc_extended(sizeof(TqMade) * (all->count + 1), MCXT_ALLOC_HUGE);
+	TqStepRow *chosen =
+		palloc_extended(sizeof(TqStepRow) * (all->count + 1), MCXT_ALLOC_HUGE);
 
 	*count = 0;
 	for (int i = 0; i < all->count; i++)
 	{
-		int at = TQ_STEP_PLACE(all->made[i].step_id);
+		int at = TQ_STEP_INDEX(all->made[i].step_id);
 
 		if (below[at] && !known->exists[at] && !all->gone[at])
 			chosen[(*count)++] = all->made[i];
 	}
 	if (*count > 1)
-		qsort(chosen, *count, sizeof(TqMade), compare_tasks);
+		qsort(chosen, *count, sizeof(TqStepRow), compare_tasks);
 	return chosen;
 }
 
@@ -118,13 +118,13 @@ find_chosen(const TqUnmaking *all, const TqKnown *known, const bool *below,
  * depends on it, waits for it as it did before it was made.
  */
 static void
-note_edges(const TqTemplate *template, TqUnmaking *all, const TqKnown *known,
-		   const TqMade *made, TqNewEdges *edges)
+note_edges(const TqTemplate *template, TqUndo *all, const TqPlanView *known,
+		   const TqStepRow *made, TqNewEdges *edges)
 {
 	const TqStep *step = tq_template_at(template, made->step_id);
 	bool          had_ended = made->state == TQ_STATE_FILTERED ||
 					 made->state == TQ_STATE_DONE ||
-					 all->again[TQ_STEP_PLACE(made->step_id)];
+					 all->again[TQ_STEP_INDEX(made->step_id)];
 
 	for (int i = 0; i < step->children.count; i++)
 	{
@@ -141,7 +141,7 @@ note_edges(const TqTemplate *template, TqUnmaking *all, const TqKnown *known,
 
 /* False: it has begun. */
 static bool
-take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
+take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 {
 	const TqStep *step = tq_template_at(flow->template, made->step_id);
 	MemoryContext mine = CurrentMemoryContext;
@@ -157,15 +157,15 @@ take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(one);
 		MemoryContextSwitchTo(one);
-		tq_call_snapshot();
-		if (!tq_row_find_any(call, made->task_id, &task))
+		tq_snapshot_renew();
+		if (!tq_archive_find_any(call, made->task_id, &task))
 		{
 			if (IsolationUsesXactSnapshot())
 				tq_error_serialization();
 			MemoryContextSwitchTo(mine);
 			break;
 		}
-		begun = tq_repair_has_begun(
+		begun = tq_step_rule_has_begun(
 			step, (TqState) task.f.state, (TqReason) task.f.reason,
 			task.f.token != 0, (task.f.flags & TQ_FLAG_WAITED) != 0);
 		if (!begun)
@@ -176,7 +176,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqMade *made)
 			MemoryContextSwitchTo(call->context);
 			/* a failure is none any more */
 			if (taken && !TQ_STATE_IS_LIVE(from))
-				tq_advance_note(call, flow->workflow_id, made->task_id,
+				tq_move_queue_note(call, flow->workflow_id, made->task_id,
 								made->step_id, from, 0, false);
 		}
 		MemoryContextSwitchTo(mine);
@@ -201,7 +201,7 @@ take_row(TqCall *call, TqTask *task)
 		if (!tq_state_remove(call, queue, task))
 			return false;
 	}
-	else if (!tq_row_take_archived(task))
+	else if (!tq_archive_take(task))
 	{
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
@@ -221,8 +221,8 @@ take_row(TqCall *call, TqTask *task)
 static int
 compare_tasks(const void *a, const void *b)
 {
-	int64 one = ((const TqMade *) a)->task_id;
-	int64 other = ((const TqMade *) b)->task_id;
+	int64 one = ((const TqStepRow *) a)->task_id;
+	int64 other = ((const TqStepRow *) b)->task_id;
 
 	return one < other ? -1 : one > other;
 }

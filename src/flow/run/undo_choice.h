@@ -11,7 +11,7 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern bool tq_unmake(TqCall *call, TqFlow *flow, TqUnmaking *all,
+extern bool tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all,
 					  const bool *below);
 
 #endif /* TQ_UNDO_CHOICE_H */

@@ -52,10 +52,10 @@ static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
 
 /*
  * A step has nothing to wait for any more but what it is there for; who
- * suspends it, as move then says, calls tq_passive_begun afterwards.
+ * suspends it, as move then says, calls tq_wait_step_begun afterwards.
  */
 void
-tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
+tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
 {
 	TimestampTz at = 0;
 	Jsonb      *payload;
@@ -64,13 +64,13 @@ tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
 	move->due_at = 0;
 	move->to = TQ_STATE_SUSPENDED;
 	if (tq_passive_takes_signal(step) &&
-		tq_passive_signal(flow->workflow_id, step->wait->signal, &payload))
+		tq_wait_step_signal(flow->workflow_id, step->wait->signal, &payload))
 	{
-		tq_passive_end(step, task, payload, move);
+		tq_wait_step_end(step, task, payload, move);
 		return;
 	}
 	if (!find_time(flow, step, tq_clock_dispatch(), &at, &wrong))
-		tq_make_reject(task, move, wrong);
+		tq_step_fill_reject(task, move, wrong);
 	else if (step->type == TQ_STEP_TIMER && at <= tq_clock_dispatch())
 		move->to = TQ_STATE_DONE;
 	else
@@ -82,7 +82,7 @@ tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
 
 /* It was suspended: the timer. */
 void
-tq_passive_begun(const TqTask *task, const TqMove *move)
+tq_wait_step_begun(const TqTask *task, const TqMove *move)
 {
 	Datum args[3];
 	TqSpi spi;
@@ -103,23 +103,23 @@ tq_passive_begun(const TqTask *task, const TqMove *move)
  * quarter of the time has passed again that it has waited.
  */
 void
-tq_passive_again(const TqTask *task)
+tq_wait_step_again(const TqTask *task)
 {
 	TimestampTz now = tq_clock_dispatch();
 	int64       waited = now - TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, now);
 	TqMove      move = {0};
 
-	move.due_at = now + Min(Max(waited / 4, BUSY_PAUSE), LONGEST_PAUSE);
-	tq_passive_begun(task, &move);
+	move.due_at = now + Min(Max(waited / 4, TQ_WAIT_STEP_BUSY_PAUSE), LONGEST_PAUSE);
+	tq_wait_step_begun(task, &move);
 }
 
 /* The signal that a step waits for has come: its end. */
 void
-tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload, TqMove *move)
+tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload, TqMove *move)
 {
-	if (step->type == TQ_STEP_APPROVAL && !tq_passive_approves(payload))
+	if (step->type == TQ_STEP_APPROVAL && !tq_wait_step_approves(payload))
 	{
-		tq_make_reject(task, move, "it was not approved");
+		tq_step_fill_reject(task, move, "it was not approved");
 		return;
 	}
 	move->to = TQ_STATE_DONE;
@@ -129,7 +129,7 @@ tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload, TqMove *move)
 
 /* Does an instance have this signal?  As of now, whatever the snapshot. */
 bool
-tq_passive_signal(int64 workflow_id, const char *name, Jsonb **payload)
+tq_wait_step_signal(int64 workflow_id, const char *name, Jsonb **payload)
 {
 	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
 	bool  found;
@@ -145,7 +145,7 @@ tq_passive_signal(int64 workflow_id, const char *name, Jsonb **payload)
 
 /* {"approved": true}, with whatever else. */
 bool
-tq_passive_approves(Jsonb *payload)
+tq_wait_step_approves(Jsonb *payload)
 {
 	JsonbValue value;
 
@@ -163,7 +163,7 @@ static bool
 find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 		  char **wrong)
 {
-	const TqPassive *wait = step->wait;
+	const TqWaitDefinition *wait = step->wait;
 	const char      *what = wait->at != NULL              ? "at"
 							: step->type == TQ_STEP_TIMER ? "after"
 														  : "timeout";
@@ -173,7 +173,7 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	*at = 0;
 	if (wait->at == NULL && wait->after == NULL)
 		return true;
-	if (!tq_passive_word(flow, step, wait->at != NULL ? wait->at : wait->after,
+	if (!tq_wait_step_word(flow, step, wait->at != NULL ? wait->at : wait->after,
 						 &word, wrong))
 	{
 		*wrong = psprintf("%s: %s", what, *wrong);
@@ -200,12 +200,12 @@ add_span(TimestampTz from, int64 span, TimestampTz *at)
 
 /* A pattern that has to give a string; false, and words: it does not. */
 bool
-tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern, char **word,
+tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern, char **word,
 				char **wrong)
 {
 	JsonbValue value;
 
-	if (!tq_make_fill(flow, step, pattern, &pattern, wrong))
+	if (!tq_step_fill(flow, step, pattern, &pattern, wrong))
 		return false;
 	if (!JB_ROOT_IS_SCALAR(pattern) ||
 		!JsonbExtractScalar(&pattern->root, &value) || value.type != jbvString)

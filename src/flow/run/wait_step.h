@@ -10,7 +10,7 @@
 #include "engine/move.h"
 #include "flow/instance/flow.h"
 
-#define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
+#define TQ_WAIT_STEP_BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 
 static inline bool
 tq_passive_takes_signal(const TqStep *step)
@@ -18,16 +18,16 @@ tq_passive_takes_signal(const TqStep *step)
 	return step->type == TQ_STEP_SIGNAL || step->type == TQ_STEP_APPROVAL;
 }
 
-extern void tq_passive_begin(TqFlow *flow, const TqStep *step, TqTask *task,
+extern void tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 							 TqMove *move);
-extern void tq_passive_again(const TqTask *task);
-extern void tq_passive_begun(const TqTask *task, const TqMove *move);
-extern void tq_passive_end(const TqStep *step, TqTask *task, Jsonb *payload,
+extern void tq_wait_step_again(const TqTask *task);
+extern void tq_wait_step_begun(const TqTask *task, const TqMove *move);
+extern void tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 						   TqMove *move);
-extern bool tq_passive_signal(int64 workflow_id, const char *name,
+extern bool tq_wait_step_signal(int64 workflow_id, const char *name,
 							  Jsonb **payload);
-extern bool tq_passive_approves(Jsonb *payload);
-extern bool tq_passive_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
+extern bool tq_wait_step_approves(Jsonb *payload);
+extern bool tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 							char **word, char **wrong);
 
 #endif /* TQ_WAIT_STEP_H */

@@ -99,13 +99,13 @@ look(AwaitedFlow *awaited, bool last)
 		flow.state = (TqFlowState) tq_waiter_ended();
 	else if (last && !tq_flow_has_ended(&flow))
 	{
-		TqMade *made;
+		TqStepRow *made;
 		int     count = tq_flow_steps(&flow, &made);
 
-		tq_judge_tally(&flow, made, count, &tally);
+		tq_tally_count(&flow, made, count, &tally);
 	}
 	if (tq_flow_has_ended(&flow) || (found && last))
-		awaited->state = tq_judge_state(&flow, &tally);
+		awaited->state = tq_tally_state(&flow, &tally);
 	PopActiveSnapshot();
 	return !found || tq_flow_has_ended(&flow);
 }

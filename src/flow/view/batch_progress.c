@@ -103,13 +103,13 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TqTemplate *template;
 	Progress *members;
-	TqMade   *made;
+	TqStepRow   *made;
 	bool     *skipped;
 	bool     *ended;
 	int       count;
 	TqFlow    flow;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_queue_refresh();
 	if (PG_ARGISNULL(0) || !tq_flow_read(PG_GETARG_INT64(0), &flow) ||
 		!has_batch(flow.template) || tq_flow_sight(flow.template) == 0)
@@ -119,12 +119,12 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 	count = tq_flow_steps(&flow, &made);
 	for (int i = 0; i < count; i++)
 	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
+		int place = TQ_STEP_INDEX(made[i].step_id);
 
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
 	}
-	skipped = tq_judge_skipped(&flow, made, count);
+	skipped = tq_tally_skipped(&flow, made, count);
 	members = read_members(&flow);
 	for (int i = 0; i < template->step_count; i++)
 	{
@@ -228,7 +228,7 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	}
 	if (members != NULL)
 		nulls[6] = !put_eta(&values[6], members, now);
-	tq_rows_add(result, values, nulls);
+	tq_srf_add(result, values, nulls);
 }
 
 /* Items a second since the first member began; false: that is not known. */

@@ -46,7 +46,7 @@ static bool find_child(int64 task_id, TqFlow *child);
 
 /* Its steps as they are, or were at the moment that is told of. */
 void
-tq_obstacle_look(TqSight *sight, TqFlow *flow)
+tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 {
 	int    places = flow->template->step_count + 1;
 	int32 *left;
@@ -57,8 +57,8 @@ tq_obstacle_look(TqSight *sight, TqFlow *flow)
 	sight->ended = palloc0(sizeof(bool) * places);
 	for (int i = 0; i < sight->count; i++)
 	{
-		const TqMade *step = &sight->made[i];
-		int           place = TQ_STEP_PLACE(step->step_id);
+		const TqStepRow *step = &sight->made[i];
+		int           place = TQ_STEP_INDEX(step->step_id);
 		bool          ended = step->state == TQ_STATE_DONE ||
 					 step->state == TQ_STATE_FILTERED;
 
@@ -69,16 +69,16 @@ tq_obstacle_look(TqSight *sight, TqFlow *flow)
 	sight->undone_count = tq_flow_compensations(flow, &sight->undone);
 	sight->undone_left = 0;
 	if (sight->undone_count > 0)
-		sight->undone_left = tq_compensate_left(flow, &left);
+		sight->undone_left = tq_compensation_left(flow, &left);
 }
 
 /* What depends on it waits until it is repaired. */
 bool
-tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step)
+tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step)
 {
 	if (step->state == TQ_STATE_DEAD)
 		return TQ_STEP_COMPENSATES(step->step_id) ||
-			   !tq_judge_is_excused(flow->template, step->step_id);
+			   !tq_step_rule_is_excused(flow->template, step->step_id);
 	return step->state == TQ_STATE_CANCELLED ||
 		   step->state == TQ_STATE_REDUNDANT ||
 		   step->state == TQ_STATE_RECREATED;
@@ -89,21 +89,21 @@ tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step)
  * seen, and not because another one had failed, if there is one.  NULL: none;
  * hidden: one has failed that may not be seen.
  */
-const TqMade *
-tq_obstacle_root(const TqSight *sight, const bool *places, bool *hidden)
+const TqStepRow *
+tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
 {
-	const TqMade *root = NULL;
+	const TqStepRow *root = NULL;
 
 	*hidden = false;
 	for (int i = 0; i < sight->count; i++)
 	{
-		const TqMade *step = &sight->made[i];
-		int           place = TQ_STEP_PLACE(step->step_id);
+		const TqStepRow *step = &sight->made[i];
+		int           place = TQ_STEP_INDEX(step->step_id);
 		bool          follows = step->state == TQ_STATE_CANCELLED &&
 					   step->reason == TQ_REASON_DEPENDENCY_FAILED;
 
 		if ((places != NULL && !places[place]) || follows ||
-			!tq_obstacle_has_failed(sight->flow, step))
+			!tq_blocker_has_failed(sight->flow, step))
 			continue;
 		if (!tq_flow_sees(
 				tq_template_at(sight->flow->template, step->step_id)))
@@ -116,35 +116,35 @@ tq_obstacle_root(const TqSight *sight, const bool *places, bool *hidden)
 
 /* Does it not go on by a worker alone?  A compensation is asked likewise. */
 bool
-tq_obstacle_is(const TqFlow *flow, const TqMade *step)
+tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 {
 	if (step->state == TQ_STATE_CANCELLED &&
 		step->reason == TQ_REASON_DEPENDENCY_FAILED)
 		return false;
-	return tq_obstacle_has_failed(flow, step) ||
+	return tq_blocker_has_failed(flow, step) ||
 		   step->state == TQ_STATE_SUSPENDED || step->backoff ||
 		   step->in_line || (step->state == TQ_STATE_PENDING && !step->ready);
 }
 
 /* Of an obstacle: what it is, and what to do; without a full stop. */
 void
-tq_obstacle_say(StringInfo text, TqFlow *flow, const TqMade *step)
+tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
 	StringInfoData advice;
 
 	initStringInfo(&advice);
-	tq_obstacle_why(text, flow, step);
-	tq_obstacle_do(&advice, flow, step);
+	tq_blocker_why(text, flow, step);
+	tq_blocker_do(&advice, flow, step);
 	if (advice.len > 0)
 		appendStringInfo(text, ": %s", advice.data);
 }
 
 /* What it is. */
 void
-tq_obstacle_why(StringInfo text, TqFlow *flow, const TqMade *step)
+tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
-	if (tq_obstacle_waits(flow, step))
-		say_wait(text, flow, TQ_STEP_PLACE(step->step_id), step->task_id);
+	if (tq_blocker_waits(flow, step))
+		say_wait(text, flow, TQ_STEP_INDEX(step->step_id), step->task_id);
 	else if (step->state == TQ_STATE_PENDING)
 		appendStringInfo(text, "waits for its %s",
 						 step->backoff ? "next attempt" : "time");
@@ -160,12 +160,12 @@ tq_obstacle_why(StringInfo text, TqFlow *flow, const TqMade *step)
 
 /* The call that helps, if there is one, and what it does. */
 void
-tq_obstacle_do(StringInfo text, TqFlow *flow, const TqMade *step)
+tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
 	int64 task_id = step->task_id;
 
-	if (tq_obstacle_waits(flow, step))
-		say_call(text, flow, TQ_STEP_PLACE(step->step_id), task_id);
+	if (tq_blocker_waits(flow, step))
+		say_call(text, flow, TQ_STEP_INDEX(step->step_id), task_id);
 	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
 		appendStringInfoString(text,
 							   "its queue was dropped, and nothing repairs "
@@ -193,19 +193,19 @@ has_no_queue(int64 task_id)
 {
 	TqTask task;
 
-	return tq_row_find_archived(task_id, &task) &&
+	return tq_archive_find(task_id, &task) &&
 		   tq_queue_by_id(task.f.queue_id) == NULL;
 }
 
 /* Has it been reached, and waits for what no worker does? */
 bool
-tq_obstacle_waits(const TqFlow *flow, const TqMade *step)
+tq_blocker_waits(const TqFlow *flow, const TqStepRow *step)
 {
 	return step->state == TQ_STATE_SUSPENDED &&
 		   step->reason == TQ_REASON_NONE &&
 		   !TQ_STEP_COMPENSATES(step->step_id) &&
 		   tq_step_waits(
-			   flow->template->steps[TQ_STEP_PLACE(step->step_id)].type);
+			   flow->template->steps[TQ_STEP_INDEX(step->step_id)].type);
 }
 
 /* For what, and how long. */
@@ -222,7 +222,7 @@ say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
 		return;
 	}
 	if (since != 0)
-		until = tq_passive_until(task_id, since);
+		until = tq_waiting_step_until(task_id, since);
 	if (step->type == TQ_STEP_TIMER)
 	{
 		appendStringInfo(text, "waits until %s",
@@ -275,7 +275,7 @@ since_when(int64 task_id)
 static void
 say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 {
-	const TqPassive *wait = step->wait;
+	const TqWaitDefinition *wait = step->wait;
 
 	appendStringInfo(text, "waits for %s \"%s\"",
 					 step->type == TQ_STEP_APPROVAL ? "approval" : "signal",
@@ -299,10 +299,10 @@ say_child(StringInfo text, int64 task_id)
 {
 	TqFlow  child;
 	TqTally tally;
-	TqMade *made;
+	TqStepRow *made;
 	int     count;
 
-	if (!tq_child_find(task_id, &child))
+	if (!tq_flow_find_child(task_id, &child))
 	{
 		appendStringInfoString(
 			text, "waits for a workflow to begin inside it, and another "
@@ -316,16 +316,16 @@ say_child(StringInfo text, int64 task_id)
 		return;
 	}
 	count = tq_flow_steps(&child, &made);
-	tq_judge_tally(&child, made, count, &tally);
+	tq_tally_count(&child, made, count, &tally);
 	appendStringInfo(
 		text, "waits for workflow " INT64_FORMAT " (\"%s\"), which is %s",
 		child.workflow_id, child.template->name,
-		tq_judge_state(&child, &tally));
+		tq_tally_state(&child, &tally));
 }
 
 /* False: there is none that may be seen. */
 static bool
 find_child(int64 task_id, TqFlow *child)
 {
-	return tq_child_find(task_id, child) && tq_flow_sight(child->template) > 0;
+	return tq_flow_find_child(task_id, child) && tq_flow_sight(child->template) > 0;
 }

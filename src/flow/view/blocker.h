@@ -10,26 +10,26 @@
 #include "flow/instance/flow.h"
 
 /* An instance that is explained: its steps, and what may be told of them. */
-typedef struct TqSight
+typedef struct TqFlowView
 {
 	TqFlow *flow;
-	TqMade *made;
+	TqStepRow *made;
 	int     count;
 	bool   *exists; /* by place */
 	bool   *ended;  /* by place: done or filtered, all that there are */
-	TqMade *undone; /* compensations that there are */
+	TqStepRow *undone; /* compensations that there are */
 	int     undone_count;
 	int     undone_left; /* those that are to come */
-} TqSight;
+} TqFlowView;
 
-extern void tq_obstacle_look(TqSight *sight, TqFlow *flow);
-extern bool tq_obstacle_has_failed(const TqFlow *flow, const TqMade *step);
-extern const TqMade *tq_obstacle_root(const TqSight *sight, const bool *places,
+extern void tq_blocker_look(TqFlowView *sight, TqFlow *flow);
+extern bool tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step);
+extern const TqStepRow *tq_blocker_root(const TqFlowView *sight, const bool *places,
 									  bool *hidden);
-extern bool          tq_obstacle_is(const TqFlow *flow, const TqMade *step);
-extern bool          tq_obstacle_waits(const TqFlow *flow, const TqMade *step);
-extern void tq_obstacle_say(StringInfo text, TqFlow *flow, const TqMade *step);
-extern void tq_obstacle_why(StringInfo text, TqFlow *flow, const TqMade *step);
-extern void tq_obstacle_do(StringInfo text, TqFlow *flow, const TqMade *step);
+extern bool          tq_blocker_is(const TqFlow *flow, const TqStepRow *step);
+extern bool          tq_blocker_waits(const TqFlow *flow, const TqStepRow *step);
+extern void tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step);
+extern void tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step);
+extern void tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step);
 
 #endif /* TQ_BLOCKER_H */

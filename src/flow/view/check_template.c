@@ -51,7 +51,7 @@ taskq_template_form(PG_FUNCTION_ARGS)
 	uint64 rows;
 	TqSpi  spi;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_spi_enter(&spi);
 	rows = tq_spi_read(&stmt_templates, NULL, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
@@ -60,7 +60,7 @@ taskq_template_form(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		form.template_id = (int32) ids[i];
-		if (tq_guard(read_template, &form) == NULL)
+		if (tq_subxact_run(read_template, &form) == NULL)
 			add_rows(&form);
 		else
 		{
@@ -69,7 +69,7 @@ taskq_template_form(PG_FUNCTION_ARGS)
 
 			memset(nulls, true, sizeof(nulls));
 			nulls[0] = false;
-			tq_rows_add(form.result, values, nulls);
+			tq_srf_add(form.result, values, nulls);
 		}
 	}
 	return (Datum) 0;
@@ -92,9 +92,9 @@ add_rows(const Form *form)
 	TqPlan plan = {0};
 
 	flow.template = form->template;
-	tq_plan_start(&flow, &plan);
+	tq_step_plan_start(&flow, &plan);
 	for (int i = 0; i < plan.count; i++)
-		first[TQ_STEP_PLACE(plan.steps[i].step_id)] = true;
+		first[TQ_STEP_INDEX(plan.steps[i].step_id)] = true;
 	for (int i = 0; i < template->step_count; i++)
 	{
 		const TqStep *step = &template->steps[i];
@@ -109,7 +109,7 @@ add_rows(const Form *form)
 		values[2] = CStringGetTextDatum(tq_step_type_name(step->type));
 		values[3] = BoolGetDatum(first[i]);
 		values[4] = BoolGetDatum(step->ends);
-		values[5] = BoolGetDatum(tq_judge_is_excused(template, i));
+		values[5] = BoolGetDatum(tq_step_rule_is_excused(template, i));
 		values[6] = BoolGetDatum(has_time(step));
 		values[7] = PointerGetDatum(
 			construct_array(children, step->children.count, INT4OID,
@@ -117,7 +117,7 @@ add_rows(const Form *form)
 		nulls[8] = step->wait == NULL || step->wait->signal == NULL;
 		values[8] = nulls[8] ? (Datum) 0
 							 : CStringGetTextDatum(step->wait->signal);
-		tq_rows_add(form->result, values, nulls);
+		tq_srf_add(form->result, values, nulls);
 	}
 }
 

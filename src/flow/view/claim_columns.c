@@ -66,10 +66,10 @@ static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow,
 							   bool *held);
 static bool          is_held(const TqTask *task);
 static bool          may_read(const TqFlow *flow, int place, bool held);
-static void put(Datum *values, bool *nulls, TqCarryColumn column, Datum value);
+static void put(Datum *values, bool *nulls, TqStepClaimColumn column, Datum value);
 
 void
-tq_carry_init(void)
+tq_claim_columns_init(void)
 {
 	tq_step_hooks.carry = carry;
 	tq_step_hooks.payload = payload;
@@ -108,7 +108,7 @@ carry(TqTask *task, Datum *values, bool *nulls)
 }
 
 static void
-put(Datum *values, bool *nulls, TqCarryColumn column, Datum value)
+put(Datum *values, bool *nulls, TqStepClaimColumn column, Datum value)
 {
 	values[column] = value;
 	nulls[column] = false;
@@ -151,7 +151,7 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 	TqSpi          spi;
 	bool           held;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (max_rows < 1 || max_rows > 10000)
 		tq_error_invalid("max_rows", "must be from 1 to 10000", NULL);
 	step = find_step(fcinfo, &flow, &held);
@@ -180,7 +180,7 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 		error = tq_spi_text(&spi, i, 4);
 		values[2] = error == NULL ? tq_spi_get(i, 3, &nulls[2])
 								  : JsonbPGetDatum(tq_results_error(error));
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
 	return (Datum) 0;
@@ -243,7 +243,7 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 	TqTask        task;
 
 	tq_call_begin_look(&call);
-	queue = tq_row_find_any(&call, task_id, &task)
+	queue = tq_archive_find_any(&call, task_id, &task)
 				? tq_queue_by_id(task.f.queue_id)
 				: NULL;
 	if (queue != NULL)

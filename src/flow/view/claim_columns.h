@@ -9,6 +9,6 @@
 #define TQ_CLAIM_COLUMNS_H
 
 
-extern void tq_carry_init(void);
+extern void tq_claim_columns_init(void);
 
 #endif /* TQ_CLAIM_COLUMNS_H */

@@ -74,17 +74,17 @@ static void   close_part(Writing *w, bool array);
 static void   put_key(Writing *w, const char *name);
 static void   put_words(Writing *w, JsonbIteratorToken as, const char *words);
 static void   put_number(Writing *w, const char *name, int64 number);
-static void   put_counts(Writing *w, const TqSight *sight);
-static const char *verdict(const TqSight *sight, const TqTally *tally);
-static const char *verdict_undone(const TqSight *sight, const char *steps);
-static int         count_failed(const TqSight *sight);
-static int         count_undone(const TqSight *sight);
-static void        put_obstacles(Writing *w, const TqSight *sight);
-static void        put_obstacle(Writing *w, TqFlow *flow, const TqMade *step);
-static void        put_next(Writing *w, const TqSight *sight);
-static bool        put_advice(Writing *w, TqFlow *flow, const TqMade *step);
-static const TqMade *step_at(const TqSight *sight, int i);
-static bool          is_in_the_way(const TqFlow *flow, const TqMade *step);
+static void   put_counts(Writing *w, const TqFlowView *sight);
+static const char *verdict(const TqFlowView *sight, const TqTally *tally);
+static const char *verdict_undone(const TqFlowView *sight, const char *steps);
+static int         count_failed(const TqFlowView *sight);
+static int         count_undone(const TqFlowView *sight);
+static void        put_obstacles(Writing *w, const TqFlowView *sight);
+static void        put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step);
+static void        put_next(Writing *w, const TqFlowView *sight);
+static bool        put_advice(Writing *w, TqFlow *flow, const TqStepRow *step);
+static const TqStepRow *step_at(const TqFlowView *sight, int i);
+static bool          is_in_the_way(const TqFlow *flow, const TqStepRow *step);
 
 Datum
 taskq_workflow(PG_FUNCTION_ARGS)
@@ -140,11 +140,11 @@ static Jsonb *
 outlook(TqFlow *flow)
 {
 	Writing w = {0};
-	TqSight sight;
+	TqFlowView sight;
 	TqTally tally;
 
-	tq_obstacle_look(&sight, flow);
-	tq_judge_tally(flow, sight.made, sight.count, &tally);
+	tq_blocker_look(&sight, flow);
+	tq_tally_count(flow, sight.made, sight.count, &tally);
 	open_part(&w, NULL, false);
 	put_key(&w, "correlation_id");
 	put_words(&w, WJB_VALUE, flow->correlation_id);
@@ -224,7 +224,7 @@ put_number(Writing *w, const char *name, int64 number)
 
 /* Of steps by their states, of those that are not there, of compensations. */
 static void
-put_counts(Writing *w, const TqSight *sight)
+put_counts(Writing *w, const TqFlowView *sight)
 {
 	static const TqState states[] = {
 		TQ_STATE_PENDING,   TQ_STATE_BLOCKED,   TQ_STATE_RUNNING,
@@ -232,7 +232,7 @@ put_counts(Writing *w, const TqSight *sight)
 		TQ_STATE_DEAD,      TQ_STATE_CANCELLED, TQ_STATE_REDUNDANT};
 	const TqTemplate *template = sight->flow->template;
 	int skipped = 0;
-	int uncreated = tq_judge_uncreated(sight->flow, sight->made, sight->count);
+	int uncreated = tq_tally_uncreated(sight->flow, sight->made, sight->count);
 
 	for (int i = 0; i < template->step_count; i++)
 		skipped += !sight->exists[i];
@@ -255,7 +255,7 @@ put_counts(Writing *w, const TqSight *sight)
 
 /* How it stands. */
 static const char *
-verdict(const TqSight *sight, const TqTally *tally)
+verdict(const TqFlowView *sight, const TqTally *tally)
 {
 	int failed = count_failed(sight);
 	int goes = tally->ready + tally->running;
@@ -295,7 +295,7 @@ verdict(const TqSight *sight, const TqTally *tally)
 
 /* Of one that takes back what it has done. */
 static const char *
-verdict_undone(const TqSight *sight, const char *steps)
+verdict_undone(const TqFlowView *sight, const char *steps)
 {
 	int all = sight->undone_count + sight->undone_left;
 
@@ -317,7 +317,7 @@ verdict_undone(const TqSight *sight, const char *steps)
 }
 
 static int
-count_undone(const TqSight *sight)
+count_undone(const TqFlowView *sight)
 {
 	int count = 0;
 
@@ -329,19 +329,19 @@ count_undone(const TqSight *sight)
 
 /* Not those that were cancelled because of others. */
 static int
-count_failed(const TqSight *sight)
+count_failed(const TqFlowView *sight)
 {
 	int failed = 0;
 
 	for (int i = 0; i < sight->count; i++)
-		failed += tq_obstacle_is(sight->flow, &sight->made[i]) &&
-				  tq_obstacle_has_failed(sight->flow, &sight->made[i]);
+		failed += tq_blocker_is(sight->flow, &sight->made[i]) &&
+				  tq_blocker_has_failed(sight->flow, &sight->made[i]);
 	return failed;
 }
 
 /* The first ones with their reasons, and how many more there are. */
 static void
-put_obstacles(Writing *w, const TqSight *sight)
+put_obstacles(Writing *w, const TqFlowView *sight)
 {
 	int told = 0;
 	int more = 0;
@@ -349,7 +349,7 @@ put_obstacles(Writing *w, const TqSight *sight)
 	open_part(w, "blocked_by", true);
 	for (int i = 0; i < sight->count + sight->undone_count; i++)
 	{
-		const TqMade *step = step_at(sight, i);
+		const TqStepRow *step = step_at(sight, i);
 
 		if (!is_in_the_way(sight->flow, step))
 			continue;
@@ -368,12 +368,12 @@ put_obstacles(Writing *w, const TqSight *sight)
 }
 
 static void
-put_obstacle(Writing *w, TqFlow *flow, const TqMade *step)
+put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step)
 {
 	StringInfoData text;
 
 	initStringInfo(&text);
-	tq_obstacle_why(&text, flow, step);
+	tq_blocker_why(&text, flow, step);
 	open_part(w, NULL, false);
 	put_key(w, "step");
 	put_words(w, WJB_VALUE, tq_results_name(flow->template, step->step_id));
@@ -391,7 +391,7 @@ put_obstacle(Writing *w, TqFlow *flow, const TqMade *step)
 
 /* What there is to be done: calls, each with what it does. */
 static void
-put_next(Writing *w, const TqSight *sight)
+put_next(Writing *w, const TqFlowView *sight)
 {
 	TqFlow *flow = sight->flow;
 	bool    ready = false;
@@ -401,7 +401,7 @@ put_next(Writing *w, const TqSight *sight)
 	for (int i = 0;
 		 i < sight->count + sight->undone_count && told < MAX_OBSTACLES; i++)
 	{
-		const TqMade *step = step_at(sight, i);
+		const TqStepRow *step = step_at(sight, i);
 
 		if ((!is_in_the_way(flow, step) && (ready || !step->ready)) ||
 			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
@@ -425,7 +425,7 @@ put_next(Writing *w, const TqSight *sight)
 
 /* False: nothing can be done about it. */
 static bool
-put_advice(Writing *w, TqFlow *flow, const TqMade *step)
+put_advice(Writing *w, TqFlow *flow, const TqStepRow *step)
 {
 	StringInfoData text;
 	int            before;
@@ -434,15 +434,15 @@ put_advice(Writing *w, TqFlow *flow, const TqMade *step)
 	appendStringInfo(&text, "step \"%s\": ",
 					 tq_results_name(flow->template, step->step_id));
 	before = text.len;
-	tq_obstacle_do(&text, flow, step);
+	tq_blocker_do(&text, flow, step);
 	if (text.len > before)
 		put_words(w, WJB_ELEM, text.data);
 	return text.len > before;
 }
 
 /* The steps, then the compensations. */
-static const TqMade *
-step_at(const TqSight *sight, int i)
+static const TqStepRow *
+step_at(const TqFlowView *sight, int i)
 {
 	return i < sight->count ? &sight->made[i]
 							: &sight->undone[i - sight->count];
@@ -450,9 +450,9 @@ step_at(const TqSight *sight, int i)
 
 /* Of one that has not ended, or can be repaired. */
 static bool
-is_in_the_way(const TqFlow *flow, const TqMade *step)
+is_in_the_way(const TqFlow *flow, const TqStepRow *step)
 {
-	if (!tq_obstacle_is(flow, step))
+	if (!tq_blocker_is(flow, step))
 		return false;
 	if (TQ_STEP_COMPENSATES(step->step_id))
 		return flow->state == TQ_FLOW_COMPENSATING ||

@@ -81,7 +81,7 @@ typedef struct Made
 typedef struct Drawing
 {
 	const TqTemplate *template;
-	const TqMade  *rows;
+	const TqStepRow  *rows;
 	int           *next; /* row of the same step; -1: none */
 	Made          *made; /* by place */
 	bool          *skipped;
@@ -89,7 +89,7 @@ typedef struct Drawing
 	StringInfoData text;
 } Drawing;
 
-static void begin(Drawing *drawing, const TqFlow *flow, const TqMade *rows,
+static void begin(Drawing *drawing, const TqFlow *flow, const TqStepRow *rows,
 				  int count, const char *state);
 static void sort_rows(Drawing *drawing, int count);
 static void draw_step(Drawing *drawing, int place);
@@ -112,7 +112,7 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 	int64   workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	char   *format = tq_arg_keyword(fcinfo, 1, "format");
 	Drawing drawing = {0};
-	TqMade *rows;
+	TqStepRow *rows;
 	int     count;
 	TqTally tally;
 	TqFlow  flow;
@@ -124,8 +124,8 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 	tq_flow_push_moment();
 	(void) tq_flow_look(workflow_id, &flow);
 	count = tq_flow_steps(&flow, &rows);
-	tq_judge_tally(&flow, rows, count, &tally);
-	begin(&drawing, &flow, rows, count, tq_judge_state(&flow, &tally));
+	tq_tally_count(&flow, rows, count, &tally);
+	begin(&drawing, &flow, rows, count, tq_tally_state(&flow, &tally));
 	for (int i = 0; i < drawing.template->step_count; i++)
 		draw_step(&drawing, i);
 	for (int i = 0; i < drawing.template->step_count; i++)
@@ -138,13 +138,13 @@ taskq_workflow_graph(PG_FUNCTION_ARGS)
 }
 
 static void
-begin(Drawing *drawing, const TqFlow *flow, const TqMade *rows, int count,
+begin(Drawing *drawing, const TqFlow *flow, const TqStepRow *rows, int count,
 	  const char *state)
 {
 	drawing->template = flow->template;
 	drawing->rows = rows;
 	sort_rows(drawing, count);
-	drawing->skipped = tq_judge_skipped(flow, rows, count);
+	drawing->skipped = tq_tally_skipped(flow, rows, count);
 	initStringInfo(&drawing->text);
 	if (drawing->mermaid)
 	{
@@ -182,8 +182,8 @@ sort_rows(Drawing *drawing, int count)
 	}
 	for (int i = count - 1; i >= 0; i--)
 	{
-		const TqMade *row = &drawing->rows[i];
-		int           place = TQ_STEP_PLACE(row->step_id);
+		const TqStepRow *row = &drawing->rows[i];
+		int           place = TQ_STEP_INDEX(row->step_id);
 
 		drawing->next[i] = drawing->made[place].first;
 		drawing->made[place].first = i;
@@ -312,7 +312,7 @@ draw_edge(Drawing *drawing, int32 parent, int32 child)
 static void
 draw_compensations(Drawing *drawing, const TqFlow *flow)
 {
-	TqMade *rows;
+	TqStepRow *rows;
 	int32  *left;
 	int     count = tq_flow_compensations(flow, &rows);
 
@@ -321,7 +321,7 @@ draw_compensations(Drawing *drawing, const TqFlow *flow)
 						  tq_state_name(rows[i].state), (Look) rows[i].state);
 	if (count == 0)
 		return;
-	count = tq_compensate_left(flow, &left);
+	count = tq_compensation_left(flow, &left);
 	for (int i = 0; i < count; i++)
 		draw_compensation(drawing, TQ_STEP_COMPENSATION(left[i]), NULL,
 						  LOOK_NOT_CREATED);
@@ -331,7 +331,7 @@ static void
 draw_compensation(Drawing *drawing, int32 step_id, const char *words,
 				  Look look)
 {
-	int   place = TQ_STEP_PLACE(step_id);
+	int   place = TQ_STEP_INDEX(step_id);
 	int32 parent = TQ_STEP_COMPENSATED(step_id);
 
 	CHECK_FOR_INTERRUPTS();
@@ -359,7 +359,7 @@ add_id(Drawing *drawing, int32 step_id)
 {
 	appendStringInfo(&drawing->text, "%c%d",
 					 TQ_STEP_COMPENSATES(step_id) ? 'c' : 'n',
-					 TQ_STEP_PLACE(step_id));
+					 TQ_STEP_INDEX(step_id));
 	if (TQ_STEP_MEMBER(step_id) > 0)
 		appendStringInfo(&drawing->text, "_%d", TQ_STEP_MEMBER(step_id));
 }

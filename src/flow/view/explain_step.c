@@ -40,20 +40,20 @@ static TqStmt stmt_missing = {
 static bool explain(TqExplain *e, const TqTask *task);
 static bool explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id);
 static int  read_missing(const TqFlow *flow, int32 step_id, int32 **missing);
-static void say_missing(TqExplain *e, const TqSight *sight,
+static void say_missing(TqExplain *e, const TqFlowView *sight,
 						const int32 *missing, int count);
-static const TqMade *find(const TqSight *sight, int32 step_id);
-static void          say_cause(TqExplain *e, const TqSight *sight, int place,
+static const TqStepRow *find(const TqFlowView *sight, int32 step_id);
+static void          say_cause(TqExplain *e, const TqFlowView *sight, int place,
 							   const int32 *missing, int count);
-static int           find_choice(const TqSight *sight, const bool *places);
-static const TqMade *first_that_goes(const TqSight *sight, const bool *places);
+static int           find_choice(const TqFlowView *sight, const bool *places);
+static const TqStepRow *first_that_goes(const TqFlowView *sight, const bool *places);
 static void          explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id,
 									 int64 task_id);
 static bool explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task);
 static bool is_over(const TqFlow *flow, int32 step_id, TqState state);
 
 void
-tq_flow_explain_init(void)
+tq_explain_step_init(void)
 {
 	tq_step_hooks.explain = explain;
 }
@@ -72,7 +72,7 @@ explain(TqExplain *e, const TqTask *task)
 		case TQ_STATE_BLOCKED:
 			return explain_blocked(e, &flow, step_id);
 		case TQ_STATE_SUSPENDED:
-			if (step->wait == NULL || !tq_passive_waits(task))
+			if (step->wait == NULL || !tq_waiting_step_is(task))
 				return false;
 			explain_waiting(e, &flow, step_id, task->f.task_id);
 			return true;
@@ -85,16 +85,16 @@ explain(TqExplain *e, const TqTask *task)
 static bool
 explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
 {
-	TqSight sight;
+	TqFlowView sight;
 	int32  *missing;
 	int     count = read_missing(flow, step_id, &missing);
 
 	if (count == 0)
 		return false;
-	tq_obstacle_look(&sight, flow);
+	tq_blocker_look(&sight, flow);
 	appendStringInfoString(&e->text, "is blocked: it waits for the end of ");
 	say_missing(e, &sight, missing, count);
-	say_cause(e, &sight, TQ_STEP_PLACE(step_id), missing, count);
+	say_cause(e, &sight, TQ_STEP_INDEX(step_id), missing, count);
 	return true;
 }
 
@@ -117,7 +117,7 @@ read_missing(const TqFlow *flow, int32 step_id, int32 **missing)
 
 /* A few by name, those that have failed before the others. */
 static void
-say_missing(TqExplain *e, const TqSight *sight, const int32 *missing,
+say_missing(TqExplain *e, const TqFlowView *sight, const int32 *missing,
 			int count)
 {
 	const TqTemplate *template = sight->flow->template;
@@ -127,10 +127,10 @@ say_missing(TqExplain *e, const TqSight *sight, const int32 *missing,
 	{
 		for (int i = 0; i < count && named < NAMED; i++)
 		{
-			const TqMade *parent = find(sight, missing[i]);
+			const TqStepRow *parent = find(sight, missing[i]);
 			bool seen = tq_flow_sees(tq_template_at(template, missing[i]));
 			bool has_failed = seen && parent != NULL &&
-							  tq_obstacle_has_failed(sight->flow, parent);
+							  tq_blocker_has_failed(sight->flow, parent);
 
 			if (has_failed != (failed == 1))
 				continue;
@@ -148,8 +148,8 @@ say_missing(TqExplain *e, const TqSight *sight, const int32 *missing,
 }
 
 /* NULL: it is not there. */
-static const TqMade *
-find(const TqSight *sight, int32 step_id)
+static const TqStepRow *
+find(const TqFlowView *sight, int32 step_id)
 {
 	int low = 0;
 	int high = sight->count;
@@ -170,15 +170,15 @@ find(const TqSight *sight, int32 step_id)
 
 /* Why those that are missing are, and what to do. */
 static void
-say_cause(TqExplain *e, const TqSight *sight, int place, const int32 *missing,
+say_cause(TqExplain *e, const TqFlowView *sight, int place, const int32 *missing,
 		  int count)
 {
 	const TqTemplate *template = sight->flow->template;
-	bool         *before = tq_plan_above(template, place);
+	bool         *before = tq_reach_above(template, place);
 	StringInfo    text = &e->text;
 	int           choice = -1;
 	bool          hidden;
-	const TqMade *step = tq_obstacle_root(sight, before, &hidden);
+	const TqStepRow *step = tq_blocker_root(sight, before, &hidden);
 
 	if (step != NULL || hidden)
 	{
@@ -192,7 +192,7 @@ say_cause(TqExplain *e, const TqSight *sight, int place, const int32 *missing,
 			appendStringInfo(text,
 							 "; it stays blocked as long as step \"%s\" ",
 							 tq_results_name(template, step->step_id));
-			tq_obstacle_say(text, sight->flow, step);
+			tq_blocker_say(text, sight->flow, step);
 			appendStringInfoChar(text, '.');
 		}
 		return;
@@ -225,7 +225,7 @@ say_cause(TqExplain *e, const TqSight *sight, int place, const int32 *missing,
 
 /* A decision or batch that has not ended; -1: none. */
 static int
-find_choice(const TqSight *sight, const bool *places)
+find_choice(const TqFlowView *sight, const bool *places)
 {
 	const TqTemplate *template = sight->flow->template;
 
@@ -241,13 +241,13 @@ find_choice(const TqSight *sight, const bool *places)
 }
 
 /* What may be seen, has not ended, and waits for no other step. */
-static const TqMade *
-first_that_goes(const TqSight *sight, const bool *places)
+static const TqStepRow *
+first_that_goes(const TqFlowView *sight, const bool *places)
 {
 	for (int i = 0; i < sight->count; i++)
 	{
-		const TqMade *step = &sight->made[i];
-		int           place = TQ_STEP_PLACE(step->step_id);
+		const TqStepRow *step = &sight->made[i];
+		int           place = TQ_STEP_INDEX(step->step_id);
 
 		if (places[place] && TQ_STATE_IS_LIVE(step->state) &&
 			(step->state != TQ_STATE_BLOCKED || step->in_line) &&
@@ -261,9 +261,9 @@ first_that_goes(const TqSight *sight, const bool *places)
 static void
 explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 {
-	const TqStep *step = &flow->template->steps[TQ_STEP_PLACE(step_id)];
+	const TqStep *step = &flow->template->steps[TQ_STEP_INDEX(step_id)];
 	TqStepType    type = step->type;
-	TqMade        made = {0};
+	TqStepRow        made = {0};
 
 	made.step_id = step_id;
 	made.task_id = task_id;
@@ -273,7 +273,7 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 					   : type == TQ_STEP_TIMER    ? TQ_WHY_STEP_TIMER
 												  : TQ_WHY_STEP_WORKFLOW);
 	appendStringInfoString(&e->text, ": it ");
-	tq_obstacle_say(&e->text, flow, &made);
+	tq_blocker_say(&e->text, flow, &made);
 	appendStringInfoChar(&e->text, '.');
 	if (step->wait->after != NULL || step->wait->at != NULL)
 		(void) tq_explain_upkeep(e, " No time ends it by itself: ");
@@ -285,8 +285,8 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 {
 	TqState       state = (TqState) task->f.state;
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
-	TqSight       sight;
-	const TqMade *root;
+	TqFlowView       sight;
+	const TqStepRow *root;
 	bool          hidden;
 
 	if (is_over(flow, step_id, state))
@@ -296,10 +296,10 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 		tq_explain_because(TQ_WHY_STEP_OVER);
 		appendStringInfo(&e->text,
 						 " Its workflow is %s, and it does not run again.",
-						 tq_judge_state(flow, &none));
+						 tq_tally_state(flow, &none));
 		return true;
 	}
-	if (!tq_compensate_allows(flow, step_id, state))
+	if (!tq_compensation_allows(flow, step_id, state))
 	{
 		tq_explain_because(TQ_WHY_STEP_OVER);
 		appendStringInfoString(&e->text,
@@ -321,15 +321,15 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 		task->f.reason != TQ_REASON_DEPENDENCY_FAILED)
 		return false;
 	tq_explain_because(TQ_WHY_STEP_STOPPED);
-	tq_obstacle_look(&sight, flow);
-	root = tq_obstacle_root(&sight, NULL, &hidden);
+	tq_blocker_look(&sight, flow);
+	root = tq_blocker_root(&sight, NULL, &hidden);
 	appendStringInfoString(&e->text,
 						   " Nothing of its workflow begins after a failure");
 	if (root != NULL)
 	{
 		appendStringInfo(&e->text, ": step \"%s\" ",
 						 tq_results_name(flow->template, root->step_id));
-		tq_obstacle_say(&e->text, flow, root);
+		tq_blocker_say(&e->text, flow, root);
 	}
 	appendStringInfoString(&e->text, "; then it waits again.");
 	return true;
@@ -342,5 +342,5 @@ is_over(const TqFlow *flow, int32 step_id, TqState state)
 	if (flow->state == TQ_FLOW_LIVE)
 		return false;
 	return flow->state != TQ_FLOW_ERROR ||
-		   !tq_compensate_allows(flow, step_id, state);
+		   !tq_compensation_allows(flow, step_id, state);
 }

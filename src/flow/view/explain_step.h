@@ -8,6 +8,6 @@
 #define TQ_EXPLAIN_STEP_H
 
 
-extern void tq_flow_explain_init(void);
+extern void tq_explain_step_init(void);
 
 #endif /* TQ_EXPLAIN_STEP_H */

@@ -48,7 +48,7 @@ static bool  has_parents(const TqStep *step, const bool *exists,
 						 const bool *skipped);
 static void  add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow);
 static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow,
-						  const TqMade *made, int left);
+						  const TqStepRow *made, int left);
 static Datum depends_on(const TqTemplate *template, int32 step_id);
 static void  read_left(int64 workflow_id, int *left, int count);
 
@@ -81,7 +81,7 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 	TqReason    reason;
 	TupleDesc   desc;
 	TqTally     tally;
-	TqMade     *made;
+	TqStepRow     *made;
 	int         sight;
 	int         count;
 	TqFlow      flow;
@@ -91,22 +91,22 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0) && see(PG_GETARG_INT64(0), &flow, &sight))
 	{
 		count = tq_flow_steps(&flow, &made);
-		tq_judge_tally(&flow, made, count, &tally);
+		tq_tally_count(&flow, made, count, &tally);
 		for (int i = 0; i < count; i++)
 		{
 			if (made[i].claimed_at != DT_NOBEGIN)
 				started_at = Min(started_at, made[i].claimed_at);
 		}
-		values[0] = CStringGetTextDatum(tq_judge_state(&flow, &tally));
+		values[0] = CStringGetTextDatum(tq_tally_state(&flow, &tally));
 		values[1] = Int64GetDatum(tally.total +
-								  tq_judge_uncreated(&flow, made, count));
+								  tq_tally_uncreated(&flow, made, count));
 		values[2] = Int64GetDatum(tally.done);
 		values[3] = Int64GetDatum(tally.dead);
 		values[4] = Int64GetDatum(tally.running);
 		values[5] = TimestampTzGetDatum(started_at);
 		memset(nulls, false, sizeof(nulls));
 		nulls[5] = started_at == DT_NOEND;
-		reason = tq_judge_reason(&flow, &tally);
+		reason = tq_tally_reason(&flow, &tally);
 		nulls[6] = reason == TQ_REASON_NONE;
 		if (!nulls[6])
 			values[6] = CStringGetTextDatum(tq_reason_name(reason));
@@ -124,30 +124,30 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	int    *left;
 	bool   *exists;
 	bool   *skipped;
-	TqMade *made;
+	TqStepRow *made;
 	int     sight;
 	int     count;
 	TqFlow  flow;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	if (PG_ARGISNULL(0) || !see(PG_GETARG_INT64(0), &flow, &sight))
 		return (Datum) 0;
 	template = flow.template;
 	count = tq_flow_steps(&flow, &made);
 	left = palloc0(sizeof(int) * (template->step_count + 1));
 	exists = palloc0(sizeof(bool) * (template->step_count + 1));
-	skipped = tq_judge_skipped(&flow, made, count);
+	skipped = tq_tally_skipped(&flow, made, count);
 	read_left(flow.workflow_id, left, template->step_count);
 	for (int i = 0; i < count; i++)
 	{
-		int place = TQ_STEP_PLACE(made[i].step_id);
+		int place = TQ_STEP_INDEX(made[i].step_id);
 
 		exists[place] = true;
 		add_step_row(result, &flow, &made[i], left[place]);
 	}
 	for (int i = 0; i < template->step_count; i++)
 	{
-		TqMade none = {0};
+		TqStepRow none = {0};
 
 		if (exists[i])
 			continue;
@@ -179,7 +179,7 @@ has_parents(const TqStep *step, const bool *exists, const bool *skipped)
 static void
 add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 {
-	TqMade *made;
+	TqStepRow *made;
 	int32  *left;
 	int     count = tq_flow_compensations(flow, &made);
 
@@ -187,10 +187,10 @@ add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 		add_step_row(result, flow, &made[i], 0);
 	if (count == 0)
 		return;
-	count = tq_compensate_left(flow, &left);
+	count = tq_compensation_left(flow, &left);
 	for (int i = 0; i < count; i++)
 	{
-		TqMade none = {0};
+		TqStepRow none = {0};
 
 		none.step_id = TQ_STEP_COMPENSATION(left[i]);
 		add_step_row(result, flow, &none, 0);
@@ -199,7 +199,7 @@ add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 
 /* If its queue may be read; of one that is not there only what it is. */
 static void
-add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
+add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqStepRow *made,
 			 int left)
 {
 	const TqStep *step = tq_template_at(flow->template, made->step_id);
@@ -226,7 +226,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
 			values[3] = CStringGetTextDatum("skipped");
 			nulls[3] = false;
 		}
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 		return;
 	}
 	values[2] = Int64GetDatum(made->task_id);
@@ -252,7 +252,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqMade *made,
 	nulls[10] = made->claimed_at == DT_NOBEGIN;
 	values[11] = TimestampTzGetDatum(made->finished_at);
 	nulls[11] = made->finished_at == 0;
-	tq_rows_add(result, values, nulls);
+	tq_srf_add(result, values, nulls);
 }
 
 /* What a step depends on by its template; a compensation: what it undoes. */
@@ -287,7 +287,7 @@ read_left(int64 workflow_id, int *left, int count)
 	rows = tq_spi_read(&stmt_left, &arg, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		int place = TQ_STEP_PLACE(tq_spi_int4(i, 1, 0));
+		int place = TQ_STEP_INDEX(tq_spi_int4(i, 1, 0));
 
 		if (place < count)
 			left[place] = tq_spi_int4(i, 2, 0);
@@ -302,7 +302,7 @@ taskq_step_levels(PG_FUNCTION_ARGS)
 	int64          workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	TqFlow         flow;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	tq_queue_refresh();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
@@ -315,7 +315,7 @@ taskq_step_levels(PG_FUNCTION_ARGS)
 								   Int32GetDatum(step->level)};
 		bool          nulls[2] = {false, false};
 
-		tq_rows_add(result, values, nulls);
+		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
 }

@@ -62,7 +62,7 @@ typedef enum Column
 typedef struct Timeline
 {
 	ReturnSetInfo *result;
-	TqSight        sight;
+	TqVisibility        sight;
 	int64          told; /* rows */
 } Timeline;
 
@@ -133,7 +133,7 @@ taskq_timeline(PG_FUNCTION_ARGS)
 	TqFlow   flow;
 	Datum    arg;
 
-	tq_rows_begin(fcinfo);
+	tq_srf_begin(fcinfo);
 	timeline.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	if (PG_ARGISNULL(0) && PG_ARGISNULL(1) && PG_ARGISNULL(2))
 		ereport(ERROR,
@@ -142,7 +142,7 @@ taskq_timeline(PG_FUNCTION_ARGS)
 						"be given")));
 	correlation_id = tq_arg_word(fcinfo, 2, "correlation_id", TQ_MAX_KEY);
 	tq_queue_refresh();
-	tq_sight_take(&timeline.sight);
+	tq_visibility_take(&timeline.sight);
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (!PG_ARGISNULL(1))
@@ -187,7 +187,7 @@ tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 		return;
 	}
 	if (!timeline->sight.all)
-		tq_look_require(tq_queue_by_id(task.f.queue_id), task_id,
+		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
 						TQ_RIGHT_READ);
 	if (restricted && !fits(&task, workflow_id, correlation_id))
 		return;
@@ -203,18 +203,18 @@ tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 static bool
 find_task(int64 task_id, TqTask *task)
 {
-	TqFind  *find = tq_find_begin(GetActiveSnapshot());
-	TqFilter filter;
+	TqTaskPage  *find = tq_task_page_begin(GetActiveSnapshot());
+	TqTaskFilter filter;
 	TqFound *found;
 	bool     there;
 
-	tq_filter_init(&filter);
+	tq_task_filter_init(&filter);
 	filter.ids = &task_id;
 	filter.id_count = 1;
-	there = tq_find_page(find, &filter, 1, &found) > 0;
+	there = tq_task_page_find(find, &filter, 1, &found) > 0;
 	if (there)
-		tq_find_read(find, found, task);
-	tq_find_end(find);
+		tq_task_page_read(find, found, task);
+	tq_task_page_end(find);
 	return there;
 }
 
@@ -271,7 +271,7 @@ tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 	bool  reads;
 
 	heap_deform_tuple(row, desc, values, nulls);
-	reads = tq_sight_reads(&timeline->sight,
+	reads = tq_visibility_reads(&timeline->sight,
 						   DatumGetInt32(values[COLUMN_QUEUE_ID]));
 	if (!reads && !timeline->sight.all)
 		return;
@@ -285,7 +285,7 @@ tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 			 tq_reason_name((TqReason) DatumGetInt32(values[COLUMN_REASON])));
 	if (!reads)
 		nulls[COLUMN_MESSAGE] = true;
-	tq_rows_add(timeline->result, values, nulls);
+	tq_srf_add(timeline->result, values, nulls);
 	timeline->told++;
 }
 
