@@ -38,7 +38,7 @@ typedef enum TqFaultKind
 static const struct
 {
 	const char *word;
-	TqFaultKind     fault;
+	TqFaultKind fault;
 } fault_kinds[] = {
 	{"error", TQ_FAULT_ERROR},
 	{"fatal", TQ_FAULT_FATAL},
@@ -54,7 +54,7 @@ static void wait_for_lock(void);
 static bool check_fault_points(char **newval, void **extra, GucSource source);
 static bool next_entry(const char **list, const char **entry, size_t *length);
 static TqFaultKind entry_fault(const char *entry, size_t length,
-						   size_t *name_length);
+							   size_t *name_length);
 
 void
 tq_debug_init(void)
@@ -101,7 +101,7 @@ tq_debug_fail(const char *name)
 	const char *entry;
 	size_t      length;
 	size_t      name_length;
-	TqFaultKind     fault = TQ_FAULT_NONE;
+	TqFaultKind fault = TQ_FAULT_NONE;
 
 	while (fault == TQ_FAULT_NONE && next_entry(&list, &entry, &length))
 	{

@@ -14,6 +14,6 @@
 
 extern void tq_srf_begin(FunctionCallInfo fcinfo);
 extern void tq_srf_add(ReturnSetInfo *result, const Datum *values,
-						const bool *nulls);
+					   const bool *nulls);
 
 #endif /* TQ_SRF_H */

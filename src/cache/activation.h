@@ -7,7 +7,6 @@
 #ifndef TQ_ACTIVATION_H
 #define TQ_ACTIVATION_H
 
-
 extern bool tq_activation_allows_duties(void);
 
 #endif /* TQ_ACTIVATION_H */

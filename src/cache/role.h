@@ -26,6 +26,6 @@ extern void  tq_role_init(void);
 extern void  tq_role_forget(void);
 
 extern void tq_role_require_task(const TqQueue *queue, int64 task_id,
-							TqRight right);
+								 TqRight right);
 
 #endif /* TQ_ROLE_H */

@@ -7,7 +7,6 @@
 #ifndef TQ_CHANGE_H
 #define TQ_CHANGE_H
 
-
 #include "nodes/execnodes.h"
 
 #include "command/submission.h"

@@ -68,8 +68,8 @@ tq_change_read(TqChange *change, Jsonb *const *lists)
 		if (lists[part] == NULL)
 			continue;
 		if (!JB_ROOT_IS_ARRAY(lists[part]) || JB_ROOT_IS_SCALAR(lists[part]))
-			tq_error_invalid(tq_change_part_name((TqPart) part), "must be a list",
-							 NULL);
+			tq_error_invalid(tq_change_part_name((TqPart) part),
+							 "must be a list", NULL);
 		count += JB_ROOT_COUNT(lists[part]);
 	}
 	change->entries = MemoryContextAllocExtended(
@@ -131,7 +131,8 @@ name_entry(void *arg)
 {
 	Reading *reading = arg;
 
-	errcontext("entry %s[%d]", tq_change_part_name(reading->part), reading->place);
+	errcontext("entry %s[%d]", tq_change_part_name(reading->part),
+			   reading->place);
 }
 
 /* A bare id, or {task_id, version}. */

@@ -4,9 +4,9 @@
  *
  * Keys are locked, then the references that changes give to several tasks,
  * then the rows of all tasks that are named, or make way for those that are
- * added, in the order of their ids, then documents in theirs (document.c): what
- * changes for ourselves, what others only depend on shared.  So two changes
- * never wait for each other.
+ * added, in the order of their ids, then documents in theirs (document.c):
+ * what changes for ourselves, what others only depend on shared.  So two
+ * changes never wait for each other.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -246,9 +246,9 @@ tq_change_lock(TqChange *change)
 static void
 lock_row(TqChange *change, TqEntry *entry)
 {
-	TqTask   task;
-	TqQueue *queue;
-	TqLanePosition  before;
+	TqTask         task;
+	TqQueue       *queue;
+	TqLanePosition before;
 
 	entry->locked = false;
 	for (;;)

@@ -33,7 +33,8 @@ static const char *const names[] = {
 
 /* One more, as JSON. */
 void
-tq_change_problem(TqChange *change, TqChangeProblem which, const char *format, ...)
+tq_change_problem(TqChange *change, TqChangeProblem which, const char *format,
+				  ...)
 {
 	StringInfo text = &change->problems[which];
 	va_list    args;

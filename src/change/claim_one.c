@@ -61,14 +61,14 @@ typedef struct One
 	int64    task_id;
 } One;
 
-static void   read_queues(FunctionCallInfo fcinfo, One *one);
+static void         read_queues(FunctionCallInfo fcinfo, One *one);
 static TqWaitResult look(TqWait *wait);
-static bool   find_one(One *one);
-static void   check_depends(One *one, bool lock);
-static bool   any_is_ready(One *one);
-static void   draw_turns(One *one);
-static bool   choose(One *one, const char *queue_name);
-static int    compare_turns(const void *a, const void *b);
+static bool         find_one(One *one);
+static void         check_depends(One *one, bool lock);
+static bool         any_is_ready(One *one);
+static void         draw_turns(One *one);
+static bool         choose(One *one, const char *queue_name);
+static int          compare_turns(const void *a, const void *b);
 
 Datum
 taskq_claim_one(PG_FUNCTION_ARGS)

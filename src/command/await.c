@@ -53,15 +53,15 @@ typedef enum ResultColumn
 /* A task that is awaited, and what has become of it. */
 typedef struct AwaitedTask
 {
-	TqAwait   await; /* first: looks get its address */
+	TqAwait       await; /* first: looks get its address */
 	TqTaskOutcome outcome;
 } AwaitedTask;
 
 static TqWaitResult look(TqWait *wait);
-static void   enter(TqAwait *await);
-static bool   look_at_task(TqAwait *await);
-static Datum  make_row(FunctionCallInfo fcinfo, int64 task_id,
-					   const TqTaskOutcome *outcome);
+static void         enter(TqAwait *await);
+static bool         look_at_task(TqAwait *await);
+static Datum        make_row(FunctionCallInfo fcinfo, int64 task_id,
+							 const TqTaskOutcome *outcome);
 
 Datum
 taskq_await(PG_FUNCTION_ARGS)
@@ -106,7 +106,7 @@ taskq_call(PG_FUNCTION_ARGS)
 bool
 tq_await_end(TqAwait *await, int64 timeout)
 {
-	TqWait wait = {0};
+	TqWait       wait = {0};
 	TqWaitResult answer;
 
 	await->home = CurrentMemoryContext;
@@ -155,7 +155,7 @@ static bool
 look_at_task(TqAwait *await)
 {
 	AwaitedTask  *task = (AwaitedTask *) await;
-	TqTaskOutcome     seen;
+	TqTaskOutcome seen;
 	bool          found = tq_task_get_outcome(await->id, &seen);
 	MemoryContext mine;
 

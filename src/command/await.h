@@ -7,7 +7,6 @@
 #ifndef TQ_AWAIT_H
 #define TQ_AWAIT_H
 
-
 #include "datatype/timestamp.h"
 
 #define TQ_AWAIT_TIMEOUT (30 * USECS_PER_SEC) /* when none is given */

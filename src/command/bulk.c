@@ -337,8 +337,8 @@ check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 {
 	static const struct
 	{
-		const char *word;
-		TqFinishKind   outcome;
+		const char  *word;
+		TqFinishKind outcome;
 	} outcomes[] = {{"complete", TQ_FINISH_COMPLETE},
 					{"fail", TQ_FINISH_FAIL},
 					{"suspend", TQ_FINISH_SUSPEND},
@@ -460,12 +460,13 @@ static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
 	/* whoever is asked to stop, and does not complete, fails */
-	static const TqInstanceLockKind gates[] = {[TQ_FINISH_COMPLETE] = TQ_FLOW_LOCK_END,
-									   [TQ_FINISH_FAIL] = TQ_FLOW_LOCK_FAILURE,
-									   [TQ_FINISH_FILTER] = TQ_FLOW_LOCK_FAILURE,
-									   [TQ_FINISH_RELEASE] = TQ_FLOW_LOCK_FAILURE,
-									   [TQ_FINISH_SUSPEND] = TQ_FLOW_LOCK_FAILURE};
-	Size                    room = list->count + 1;
+	static const TqInstanceLockKind gates[] = {
+		[TQ_FINISH_COMPLETE] = TQ_FLOW_LOCK_END,
+		[TQ_FINISH_FAIL] = TQ_FLOW_LOCK_FAILURE,
+		[TQ_FINISH_FILTER] = TQ_FLOW_LOCK_FAILURE,
+		[TQ_FINISH_RELEASE] = TQ_FLOW_LOCK_FAILURE,
+		[TQ_FINISH_SUSPEND] = TQ_FLOW_LOCK_FAILURE};
+	Size   room = list->count + 1;
 	int64 *ids = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	int64 *tokens = palloc_extended(sizeof(int64) * room, MCXT_ALLOC_HUGE);
 	TqInstanceLockKind *kinds =
@@ -501,7 +502,7 @@ look_ahead(TqCall *call, EntryList *list, int at)
 		last++;
 	if (last > at)
 		tq_pkey_lookup_prefetch(call, list->items[at].task_id,
-						list->items[last].task_id);
+								list->items[last].task_id);
 	list->ahead = last + 1;
 }
 

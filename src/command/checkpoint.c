@@ -121,7 +121,8 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 	tq_call_begin_look(&call);
 	if (!tq_archive_find_any(&call, task_id, &task))
 		tq_error_no_such_task(task_id);
-	tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id, TQ_RIGHT_READ);
+	tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
+						 TQ_RIGHT_READ);
 	tq_spi_enter(&spi);
 	rows = (task.f.large & BIT) == 0 ? 0
 									 : tq_spi_read(&stmt_look, &arg, NULL, 0);

@@ -3,10 +3,10 @@
  *		taskq_claim: tasks are handed out.
  *
  * The queue is found, the caller's right checked, the name of the worker
- * resolved (registration.c); under the lock for limits (limit.c) dispatch.c finds
- * the tasks and moves them through the door; their rows are returned with
- * what stands in taskq.large.  A claim from all queues of a worker does so
- * with one after the other, each time beginning with the next one.
+ * resolved (registration.c); under the lock for limits (limit.c) dispatch.c
+ * finds the tasks and moves them through the door; their rows are returned
+ * with what stands in taskq.large.  A claim from all queues of a worker does
+ * so with one after the other, each time beginning with the next one.
  *
  * A claim that waits claims again and again, each time with a new snapshot
  * (wait.c).  What it would have to write before it claims, it writes only
@@ -72,9 +72,9 @@ typedef struct Claiming
 	ReturnSetInfo *result;
 } Claiming;
 
-static TqOrder read_order(FunctionCallInfo fcinfo, int n);
-static void    claim_waiting(Claiming *claiming, int64 span);
-static TqWaitResult  look(TqWait *wait);
+static TqOrder      read_order(FunctionCallInfo fcinfo, int n);
+static void         claim_waiting(Claiming *claiming, int64 span);
+static TqWaitResult look(TqWait *wait);
 static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static bool find_worker(TqCall *call, const TqClaim *claim,
@@ -256,7 +256,7 @@ bool
 tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 {
 	TqWorker      worker = {0};
-	TqNoTask        vain = {0};
+	TqNoTask      vain = {0};
 	const TqTags *tags;
 	int64         lane_id;
 
@@ -326,7 +326,7 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	TqDispatch dispatch = {0};
 	TqTask    *claimed = NULL;
 	int        count = 0;
-	TqNoTask     vain = {0};
+	TqNoTask   vain = {0};
 
 	dispatch.max_tasks = max_tasks;
 	dispatch.lease = claim->lease;

@@ -7,7 +7,6 @@
 #ifndef TQ_CLAIM_H
 #define TQ_CLAIM_H
 
-
 #include "nodes/execnodes.h"
 
 #include "base/arg.h"

@@ -113,9 +113,8 @@ copy_one(void *arg)
 	char    *target;
 
 	tq_call_begin(&call, "taskq: a dead letter");
-	queue = tq_archive_find(task_id, &task)
-				? tq_queue_by_id(task.f.queue_id)
-				: NULL;
+	queue = tq_archive_find(task_id, &task) ? tq_queue_by_id(task.f.queue_id)
+											: NULL;
 	if (queue != NULL && queue->options.dead_letter_queue != NULL)
 	{
 		target = pstrdup(queue->options.dead_letter_queue);

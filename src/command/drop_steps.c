@@ -40,18 +40,19 @@ static int  wait_no_longer(int patience_ms);
 void
 tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 {
-	int         level = wait_no_longer(patience_ms);
-	Datum       arg = Int32GetDatum(queue_id);
-	int64      *ids;
+	int                 level = wait_no_longer(patience_ms);
+	Datum               arg = Int32GetDatum(queue_id);
+	int64              *ids;
 	TqInstanceLockKind *kinds;
-	uint64      rows;
-	TqSpi       spi;
+	uint64              rows;
+	TqSpi               spi;
 
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
-	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1),
+							MCXT_ALLOC_HUGE);
 	for (uint64 i = 0; i < rows; i++)
 		kinds[i] = TQ_FLOW_LOCK_ALONE;
 	tq_step_hooks.moving_all(call, ids, NULL, kinds, (int) rows, 0);

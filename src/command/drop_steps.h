@@ -9,7 +9,6 @@
 
 #include "store/table.h"
 
-
 extern void tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms);
 
 #endif /* TQ_DROP_STEPS_H */

@@ -12,7 +12,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 typedef enum TqFinishKind
 {
 	TQ_FINISH_COMPLETE,
@@ -26,14 +25,14 @@ typedef enum TqFinishKind
 typedef struct TqDecision
 {
 	TqFinishKind outcome;
-	Jsonb    *result;
-	TqTrace   trace;
-	char     *error; /* of FAIL */
-	Jsonb    *detail;
-	bool      retryable;
-	int64     retry_in; /* microseconds; below 0: the backoff */
-	int64     delay;    /* of RELEASE, microseconds */
-	char     *message;
+	Jsonb       *result;
+	TqTrace      trace;
+	char        *error; /* of FAIL */
+	Jsonb       *detail;
+	bool         retryable;
+	int64        retry_in; /* microseconds; below 0: the backoff */
+	int64        delay;    /* of RELEASE, microseconds */
+	char        *message;
 } TqDecision;
 
 extern int  tq_finish_decide(TqCall *call, int64 task_id, int64 token,

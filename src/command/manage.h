@@ -12,7 +12,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 typedef enum TqAction
 {
 	TQ_ACTION_CANCEL,

@@ -172,8 +172,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
 	int64 *steps =
 		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
-	TqInstanceLockKind *kinds =
-		palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
+	TqInstanceLockKind *kinds = palloc_extended(
+		sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	bool may_move = action != TQ_ACTION_RECREATE &&
 					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
 	int named = 0;

@@ -42,20 +42,20 @@ typedef struct Ready
 
 static TqWaitResult look(TqWait *wait);
 static TqWaitResult look_at_queues(TqWait *wait, Ready *ready);
-static void   find_worker(TqWait *wait, const Ready *ready, TqWorker *worker);
-static bool   look_at(TqWait *wait, Ready *ready, const TqWorker *worker,
-					  const char *name);
+static void find_worker(TqWait *wait, const Ready *ready, TqWorker *worker);
+static bool look_at(TqWait *wait, Ready *ready, const TqWorker *worker,
+					const char *name);
 
 Datum
 taskq_wait(PG_FUNCTION_ARGS)
 {
-	Ready     ready = {0};
-	TqWait    wait = {0};
-	int64     timeout;
-	TqWaitResult    answer;
-	Datum     value;
-	bool      isnull = false;
-	TupleDesc desc;
+	Ready        ready = {0};
+	TqWait       wait = {0};
+	int64        timeout;
+	TqWaitResult answer;
+	Datum        value;
+	bool         isnull = false;
+	TupleDesc    desc;
 
 	tq_wait_require_top_level(fcinfo, "taskq_wait()");
 	PreventCommandDuringRecovery("taskq_wait()");
@@ -107,7 +107,7 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
 bool
 tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *vain)
 {
-	TqLimit   limit = {0};
+	TqLimit       limit = {0};
 	TqReservation answer;
 
 	limit.queue = queue;
@@ -128,7 +128,7 @@ tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *vain)
 static TqWaitResult
 look(TqWait *wait)
 {
-	Ready *ready = wait->arg;
+	Ready       *ready = wait->arg;
 	TqWaitResult answer;
 
 	tq_call_begin_look(&ready->call);
@@ -185,7 +185,7 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	const TqTags *tags = (ready->tags_given || !worker->registered)
 							 ? &ready->tags
 							 : &worker->tags;
-	TqNoTask        vain = {0};
+	TqNoTask      vain = {0};
 	int64         lane_id;
 
 	CHECK_FOR_INTERRUPTS();

@@ -8,8 +8,8 @@
  * what the new one claims.
  *
  * Who a name is, and labels, are in worker.c, signs of life in liveness.c,
- * what binds a worker to a connection in bound_worker.c, what a heartbeat says of
- * tasks that are to be stopped in cancel_request.c.
+ * what binds a worker to a connection in bound_worker.c, what a heartbeat says
+ * of tasks that are to be stopped in cancel_request.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -162,7 +162,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_register()");
 	if (bound)
 		tq_registration_bind(&registration.bound_instance,
-					 &registration.bound_session);
+							 &registration.bound_session);
 	for (;;)
 	{
 		if (tq_worker_look(name, false, &former) == TQ_WORKER_ACTIVE)

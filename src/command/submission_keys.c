@@ -30,15 +30,16 @@ tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 	JsonbIterator *it;
 	JsonbValue     entry;
 
-	keys->all = MemoryContextAllocHuge(
-		CurrentMemoryContext, sizeof(TqSubmissionKey) * (JB_ROOT_COUNT(list) + 1));
+	keys->all = MemoryContextAllocHuge(CurrentMemoryContext,
+									   sizeof(TqSubmissionKey) *
+										   (JB_ROOT_COUNT(list) + 1));
 	keys->count = 0;
 	it = JsonbIteratorInit(&list->root);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
 		TqSubmissionKey *key = &keys->all[keys->count++];
-		char      *insertion = word_of(&entry, "insertion");
+		char            *insertion = word_of(&entry, "insertion");
 
 		CHECK_FOR_INTERRUPTS();
 		key->key = word_of(&entry, "key");
@@ -93,7 +94,7 @@ compare_list_keys(const void *a, const void *b)
 {
 	const TqSubmissionKey *x = *(TqSubmissionKey *const *) a;
 	const TqSubmissionKey *y = *(TqSubmissionKey *const *) b;
-	int              order;
+	int                    order;
 
 	if ((x->key == NULL) != (y->key == NULL))
 		return x->key == NULL ? -1 : 1;
@@ -119,7 +120,7 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 	for (int i = 0; i < keys->count; i++)
 	{
 		TqSubmissionKey *key = &keys->all[i];
-		TqQueue   *queue;
+		TqQueue         *queue;
 
 		if (key->key == NULL || strlen(key->key) > TQ_MAX_KEY)
 			continue;

@@ -14,7 +14,6 @@
 #include "base/types.h"
 #include "store/table.h"
 
-
 /* What an entry says of its key. */
 typedef struct TqSubmissionKey
 {
@@ -28,10 +27,11 @@ typedef struct TqSubmissionKey
 typedef struct TqSubmissionKeys
 {
 	TqSubmissionKey *all;
-	int        count;
+	int              count;
 } TqSubmissionKeys;
 
 extern void tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys);
-extern void tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys);
+extern void tq_submission_keys_lock(TqCall                 *call,
+									const TqSubmissionKeys *keys);
 
 #endif /* TQ_SUBMISSION_KEYS_H */

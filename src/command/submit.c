@@ -186,7 +186,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	JsonbIterator     *it;
 	JsonbValue         entry;
 	JsonbIteratorToken token;
-	TqSubmissionKeys         keys;
+	TqSubmissionKeys   keys;
 	int                place = 0;
 	TqCall             call;
 	MemoryContext      caller = CurrentMemoryContext;

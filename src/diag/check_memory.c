@@ -434,7 +434,8 @@ read_gone(int32 **ids)
 	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
-		if (tq_session_end_has_ended(tq_spi_int8(i, 2, 0), tq_spi_int8(i, 3, 0)))
+		if (tq_session_end_has_ended(tq_spi_int8(i, 2, 0),
+									 tq_spi_int8(i, 3, 0)))
 			(*ids)[count++] = tq_spi_int4(i, 1, 0);
 	}
 	tq_spi_leave(&spi);

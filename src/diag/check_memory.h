@@ -7,7 +7,6 @@
 #ifndef TQ_CHECK_MEMORY_H
 #define TQ_CHECK_MEMORY_H
 
-
 extern void tq_check_registry(ReturnSetInfo *result);
 extern void tq_check_numbers(ReturnSetInfo *result);
 extern void tq_check_reserved(ReturnSetInfo *result);

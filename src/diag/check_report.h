@@ -7,7 +7,6 @@
 #ifndef TQ_CHECK_REPORT_H
 #define TQ_CHECK_REPORT_H
 
-
 extern void tq_check_report(ReturnSetInfo *result, const char *problem,
 							const char *format, ...) pg_attribute_printf(3, 4);
 extern void tq_check_pause(int ms);

@@ -7,7 +7,6 @@
 #ifndef TQ_CHECK_ROWS_H
 #define TQ_CHECK_ROWS_H
 
-
 extern void tq_check_options(ReturnSetInfo *result);
 extern void tq_check_lanes(ReturnSetInfo *result);
 extern void tq_check_history(ReturnSetInfo *result);

@@ -30,9 +30,9 @@ Datum
 taskq_range_numbers(PG_FUNCTION_ARGS)
 {
 	TqDeadRangeNumbers numbers;
-	TupleDesc      desc;
-	Datum          values[8];
-	bool           nulls[8];
+	TupleDesc          desc;
+	Datum              values[8];
+	bool               nulls[8];
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -63,7 +63,7 @@ taskq_debug_range_learn(PG_FUNCTION_ARGS)
 	TqPosition hi = {PG_GETARG_TIMESTAMPTZ(4), PG_GETARG_INT64(5)};
 
 	tq_dead_range_learn(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), lo, hi,
-				   (TqDeadRangeMoment) PG_GETARG_INT64(6));
+						(TqDeadRangeMoment) PG_GETARG_INT64(6));
 	PG_RETURN_VOID();
 }
 
@@ -84,12 +84,12 @@ Datum
 taskq_debug_range_read(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqDeadRange        ranges[TQ_RANGES];
+	TqDeadRange    ranges[TQ_RANGES];
 	int            count;
 
 	tq_srf_begin(fcinfo);
-	count =
-		tq_dead_range_read(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1), ranges);
+	count = tq_dead_range_read(PG_GETARG_INT64(0), (int16) PG_GETARG_INT32(1),
+							   ranges);
 	for (int i = 0; i < count; i++)
 	{
 		Datum values[4];
@@ -109,9 +109,10 @@ taskq_debug_range_learn_priorities(PG_FUNCTION_ARGS)
 {
 	ArrayType *list = PG_GETARG_ARRAYTYPE_P(1);
 
-	tq_dead_range_learn_priorities(PG_GETARG_INT64(0), (int16 *) ARR_DATA_PTR(list),
-							  ArrayGetNItems(ARR_NDIM(list), ARR_DIMS(list)),
-							  (TqDeadRangeMoment) PG_GETARG_INT64(2));
+	tq_dead_range_learn_priorities(
+		PG_GETARG_INT64(0), (int16 *) ARR_DATA_PTR(list),
+		ArrayGetNItems(ARR_NDIM(list), ARR_DIMS(list)),
+		(TqDeadRangeMoment) PG_GETARG_INT64(2));
 	PG_RETURN_VOID();
 }
 

@@ -7,7 +7,6 @@
 #ifndef TQ_EXPLAIN_H
 #define TQ_EXPLAIN_H
 
-
 #include "lib/stringinfo.h"
 
 #endif /* TQ_EXPLAIN_H */

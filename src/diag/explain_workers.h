@@ -11,7 +11,6 @@
 #include "diag/explain_text.h"
 #include "store/task.h"
 
-
 extern void tq_explain_turn(TqExplain *e, const TqQueue *queue,
 							const TqTask *task);
 

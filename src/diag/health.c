@@ -54,21 +54,21 @@ typedef struct Look
 
 PG_FUNCTION_INFO_V1(taskq_health);
 
-static void  check_preloaded(TqHealth *health);
-static void  check_activated(TqHealth *health);
-static void  check_worker(TqHealth *health);
-static void  check_launcher(TqHealth *health);
-static void  check_process_slots(TqHealth *health);
-static void  check_databases(TqHealth *health);
-static void  check_worker_slots(TqHealth *health);
-static void  check_counters(TqHealth *health);
-static void  check_running_tasks(TqHealth *health);
-static void  check_waiting(TqHealth *health);
-static int   reserved_connections(void);
-static void  look(TqHealth *health, Check check);
-static void  look_at(void *arg);
-static void  room(TqHealth *health, const char *setting, int used, int max,
-				  const char *consequence);
+static void check_preloaded(TqHealth *health);
+static void check_activated(TqHealth *health);
+static void check_worker(TqHealth *health);
+static void check_launcher(TqHealth *health);
+static void check_process_slots(TqHealth *health);
+static void check_databases(TqHealth *health);
+static void check_worker_slots(TqHealth *health);
+static void check_counters(TqHealth *health);
+static void check_running_tasks(TqHealth *health);
+static void check_waiting(TqHealth *health);
+static int  reserved_connections(void);
+static void look(TqHealth *health, Check check);
+static void look_at(void *arg);
+static void room(TqHealth *health, const char *setting, int used, int max,
+				 const char *consequence);
 
 /* In the order of the rows.  Names are never used for anything else. */
 static const struct

@@ -256,17 +256,17 @@ tq_health_retention(TqHealth *health)
 void
 tq_health_silent_workers(TqHealth *health)
 {
-	int64      slack = (int64) tq_guc_reaper_interval * 1000 + ARREARS;
-	int64      threshold = (int64) tq_guc_dead_threshold * 1000 + slack;
-	int64      now = tq_clock_monotonic();
-	Datum      arg = TimestampTzGetDatum(health->wall - slack);
-	TqHeartbeat    *slots;
-	TqRunning *held;
-	int32     *ended;
-	int        count;
-	int        silent = 0;
-	uint64     rows;
-	TqSpi      spi;
+	int64        slack = (int64) tq_guc_reaper_interval * 1000 + ARREARS;
+	int64        threshold = (int64) tq_guc_dead_threshold * 1000 + slack;
+	int64        now = tq_clock_monotonic();
+	Datum        arg = TimestampTzGetDatum(health->wall - slack);
+	TqHeartbeat *slots;
+	TqRunning   *held;
+	int32       *ended;
+	int          count;
+	int          silent = 0;
+	uint64       rows;
+	TqSpi        spi;
 
 	if (duties_are_elsewhere(health))
 		return;

@@ -9,7 +9,6 @@
 
 #include "diag/health_report.h"
 
-
 extern void tq_health_leases(TqHealth *health);
 extern void tq_health_deadlines(TqHealth *health);
 extern void tq_health_retention(TqHealth *health);

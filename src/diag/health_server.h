@@ -9,7 +9,6 @@
 
 #include "diag/health_report.h"
 
-
 extern void tq_health_snapshots(TqHealth *health);
 extern void tq_health_prepared(TqHealth *health);
 extern void tq_health_replication(TqHealth *health);

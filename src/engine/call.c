@@ -66,7 +66,7 @@ void
 tq_call_renew(TqCall *call)
 {
 	TqDeadRangeMoment moment = tq_dead_range_moment();
-	uint64        ring_moment = tq_claim_ring_moment();
+	uint64            ring_moment = tq_claim_ring_moment();
 
 	tq_snapshot_renew();
 	call->moment = moment;

@@ -9,11 +9,10 @@
 
 #include "store/table.h"
 
-
-extern void   tq_call_begin(TqCall *call, const char *function);
-extern void   tq_call_begin_look(TqCall *call);
-extern void   tq_call_renew(TqCall *call);
-extern void   tq_call_advance(TqCall *call);
-extern void   tq_call_end(TqCall *call);
+extern void tq_call_begin(TqCall *call, const char *function);
+extern void tq_call_begin_look(TqCall *call);
+extern void tq_call_renew(TqCall *call);
+extern void tq_call_advance(TqCall *call);
+extern void tq_call_end(TqCall *call);
 
 #endif /* TQ_CALL_H */

@@ -3,8 +3,8 @@
  *		Tasks of a worker that were asked to stop, for its heartbeats.
  *
  * Who asks for it writes the request into the task's row, and at commit
- * notes it in the worker's slot (shared/heartbeat.c); so a heartbeat of a worker
- * of which nothing is asked reads no table.
+ * notes it in the worker's slot (shared/heartbeat.c); so a heartbeat of a
+ * worker of which nothing is asked reads no table.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -75,7 +75,8 @@ tq_cancel_request_tasks(int32 worker_id)
 		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
 	tq_spi_leave(&spi);
 	if (rows > 0 || !tq_running_complete())
-		tq_heartbeat_ask_to_stop(worker_id); /* told again until they have stopped */
+		/* told again until they have stopped */
+		tq_heartbeat_ask_to_stop(worker_id);
 	if (rows > 0)
 		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
 								 TYPALIGN_DOUBLE);

@@ -58,36 +58,36 @@
 /* One matching lane, at one of its priorities. */
 typedef struct Cursor
 {
-	int64      lane_id;
-	bool       finished; /* no priority is left */
-	int16      priority;
-	int        count; /* its priorities; -1: not known */
-	int        next;
-	int16      priorities[TQ_RANGE_PRIORITIES];
-	TqPosition bound;    /* the next task stands there, or behind it */
-	bool       has_head; /* it does stand there */
-	bool       popped;   /* some were taken out of the ring */
-	bool       in_ring;  /* in the ring, and not in scan */
-	TqLaneScan    *scan;     /* NULL: not looked at */
+	int64       lane_id;
+	bool        finished; /* no priority is left */
+	int16       priority;
+	int         count; /* its priorities; -1: not known */
+	int         next;
+	int16       priorities[TQ_RANGE_PRIORITIES];
+	TqPosition  bound;    /* the next task stands there, or behind it */
+	bool        has_head; /* it does stand there */
+	bool        popped;   /* some were taken out of the ring */
+	bool        in_ring;  /* in the ring, and not in scan */
+	TqLaneScan *scan;     /* NULL: not looked at */
 } Cursor;
 
 typedef struct Walk
 {
-	TqCall           *call;
-	const TqDispatch *dispatch;
-	TqLaneScanDirection         way;
-	Cursor           *cursors;
-	int               cursor_count;
-	binaryheap       *merge; /* of the cursors at one priority */
-	bool              uses_rings;
-	TupleTableSlot   *slot; /* for what comes out of rings */
-	TqTask           *claimed;
-	int               count;
-	bool              lost_race;
-	TransactionId     writer; /* of a row that was passed */
-	bool              saw_deadline;
-	TqReservation         reserved; /* anything but DONE ends the walk */
-	TqPeek           *peek;     /* nothing is taken */
+	TqCall             *call;
+	const TqDispatch   *dispatch;
+	TqLaneScanDirection way;
+	Cursor             *cursors;
+	int                 cursor_count;
+	binaryheap         *merge; /* of the cursors at one priority */
+	bool                uses_rings;
+	TupleTableSlot     *slot; /* for what comes out of rings */
+	TqTask             *claimed;
+	int                 count;
+	bool                lost_race;
+	TransactionId       writer; /* of a row that was passed */
+	bool                saw_deadline;
+	TqReservation       reserved; /* anything but DONE ends the walk */
+	TqPeek             *peek;     /* nothing is taken */
 } Walk;
 
 static void walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch);
@@ -344,7 +344,8 @@ earliest_of(Walk *walk, Cursor *cursor, TqTaskFixed *earliest)
 {
 	bool found = false;
 
-	cursor->scan = tq_lane_scan_open(&walk->way, cursor->lane_id, cursor->priority);
+	cursor->scan =
+		tq_lane_scan_open(&walk->way, cursor->lane_id, cursor->priority);
 	while (!found && tq_lane_scan_next(cursor->scan))
 	{
 		*earliest = head_row(cursor);
@@ -372,8 +373,8 @@ first_priority(Walk *walk, Cursor *cursor)
 {
 	cursor->finished = false;
 	cursor->next = 0;
-	if (!tq_lane_scan_priorities(&walk->way, cursor->lane_id, cursor->priorities,
-							&cursor->count))
+	if (!tq_lane_scan_priorities(&walk->way, cursor->lane_id,
+								 cursor->priorities, &cursor->count))
 		cursor->count = -1;
 	next_priority(walk, cursor);
 }
@@ -388,15 +389,15 @@ next_priority(Walk *walk, Cursor *cursor)
 	{
 		if (cursor->count < 0)
 			cursor->finished = !tq_lane_scan_seek(&walk->way, cursor->lane_id,
-											 cursor->next++ > 0,
-											 &cursor->priority);
+												  cursor->next++ > 0,
+												  &cursor->priority);
 		else if (cursor->next < cursor->count)
 			cursor->priority = cursor->priorities[cursor->next++];
 		else
 			cursor->finished = true;
 	} while (!cursor->finished &&
 			 !tq_lane_scan_bound(&walk->way, cursor->lane_id, cursor->priority,
-							&cursor->bound));
+								 &cursor->bound));
 }
 
 static bool
@@ -511,7 +512,8 @@ try_candidate(Walk *walk, Cursor *cursor)
 	cursor->in_ring = false;
 	cursor->popped = true;
 	TQ_DEBUG_POINT("ring_before_pop");
-	if (!tq_claim_ring_pop(cursor->lane_id, cursor->priority, &candidate, &moment))
+	if (!tq_claim_ring_pop(cursor->lane_id, cursor->priority, &candidate,
+						   &moment))
 		return;
 	/* left once more by somebody who knows the index alone */
 	if (is_claimed(walk, cursor, candidate.position.task_id))
@@ -519,7 +521,7 @@ try_candidate(Walk *walk, Cursor *cursor)
 	if (walk->slot == NULL)
 		walk->slot = table_slot_create(walk->call->task.rel, NULL);
 	if (!tq_lane_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
-					   &candidate, walk->slot))
+							&candidate, walk->slot))
 	{
 		/* who left it may have seen what this snapshot does not */
 		if (moment > walk->call->ring_moment)
@@ -544,8 +546,8 @@ leave_candidates(Walk *walk, Cursor *cursor)
 	if (count > 0)
 		count = tq_lane_scan_ahead(cursor->scan, candidates, count);
 	if (count > 0)
-		tq_claim_ring_fill(cursor->lane_id, cursor->priority, candidates, count,
-					 walk->call->ring_moment);
+		tq_claim_ring_fill(cursor->lane_id, cursor->priority, candidates,
+						   count, walk->call->ring_moment);
 }
 
 /*
@@ -632,9 +634,9 @@ find_head(Walk *walk, Cursor *cursor)
 {
 	if (cursor->scan == NULL)
 	{
-		cursor->in_ring =
-			walk->uses_rings &&
-			tq_claim_ring_look(cursor->lane_id, cursor->priority, &cursor->bound);
+		cursor->in_ring = walk->uses_rings &&
+						  tq_claim_ring_look(cursor->lane_id, cursor->priority,
+											 &cursor->bound);
 		if (cursor->in_ring)
 			return cursor->has_head = true;
 		cursor->scan =
@@ -650,8 +652,8 @@ static TqTaskFixed
 head_row(const Cursor *cursor)
 {
 	bool      should_free;
-	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_lane_scan_slot(cursor->scan), false,
-											 &should_free);
+	HeapTuple tuple = ExecFetchSlotHeapTuple(tq_lane_scan_slot(cursor->scan),
+											 false, &should_free);
 
 	return *(TqTaskFixed *) GETSTRUCT(tuple);
 }

@@ -11,7 +11,6 @@
 #include "engine/move.h"
 #include "store/task.h"
 
-
 extern void tq_failure_add_error(TqTask *task, const char *error,
 								 Jsonb *detail, const char *worker);
 extern void tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,

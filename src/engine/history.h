@@ -10,7 +10,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 extern void tq_history_write(TqCall *call, TqTask *task, int from);
 
 #endif /* TQ_HISTORY_H */

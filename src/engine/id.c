@@ -19,9 +19,9 @@
  *
  * Tokens go on from the bound after every start of the server, since those
  * of claims that were rolled back stand in no row, but only in memory
- * (shared/token_floor.c, whose number taskq.start_seq remembers).  Where that does
- * not exist each session takes some tokens for itself; a task whose last one
- * came from another session takes one from above it.
+ * (shared/token_floor.c, whose number taskq.start_seq remembers).  Where that
+ * does not exist each session takes some tokens for itself; a task whose last
+ * one came from another session takes one from above it.
  *
  * Timelines.  Servers that share a history, such as a promoted standby and a
  * primary that lives on, are on different timelines.  What the old one has

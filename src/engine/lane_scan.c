@@ -13,8 +13,8 @@
  *   entry at all: before the first entry, between two, behind the last.
  * - A pending task ends the span before it, unless the caller says that it
  *   was taken or that a transaction in progress is writing it
- *   (tq_lane_scan_pass); the next span begins behind it.  So does an entry that
- *   is not due.
+ *   (tq_lane_scan_pass); the next span begins behind it.  So does an entry
+ *   that is not due.
  * - Spans are told when they end, if something in them is new, and the first
  *   one also while it is walked: then the ranges are read again, since others
  *   who walk at the same time tell how far they have come.  So claims that are
@@ -59,18 +59,18 @@
 
 struct TqLaneScan
 {
-	TqLaneScanDirection      *way;
-	int64           lane_id;
-	int16           priority;
-	TqDeadRange         ranges[OWN_RANGES];
-	int             range_count;
-	IndexScanDesc   scan;
-	TupleTableSlot *slot;
-	ScanKeyData     row[2]; /* the key of positions, read by scan */
-	TqPosition      far;    /* the last position to be walked */
-	TqPosition      position;
-	bool            at_head; /* position is that of a pending task */
-	bool            ended;
+	TqLaneScanDirection *way;
+	int64                lane_id;
+	int16                priority;
+	TqDeadRange          ranges[OWN_RANGES];
+	int                  range_count;
+	IndexScanDesc        scan;
+	TupleTableSlot      *slot;
+	ScanKeyData          row[2]; /* the key of positions, read by scan */
+	TqPosition           far;    /* the last position to be walked */
+	TqPosition           position;
+	bool                 at_head; /* position is that of a pending task */
+	bool                 ended;
 
 	/* the span being walked, in the direction of the walk */
 	TqPosition from;
@@ -92,31 +92,35 @@ static struct
 	int   pause;
 } in_vain[VAIN_LANES];
 
-static int read_ranges(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
-					   TqDeadRange *ranges);
-static int cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count);
-static TqPosition near_end(const TqLaneScanDirection *way);
-static TqPosition far_end(const TqLaneScanDirection *way);
-static TqDeadRange   *range_at(TqDeadRange *ranges, int count, TqPosition position);
-static TqPosition edge_of(const TqLaneScanDirection *way, const TqDeadRange *range);
-static bool       ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b);
-static TqPosition step(TqPosition position, bool down);
-static TqLaneScan    *make_scan(TqLaneScanDirection *way, int64 lane_id, int16 priority);
-static void       start_behind(TqLaneScan *scan, TqPosition position);
-static bool       next_entry(TqLaneScan *scan);
-static bool       jump(TqLaneScan *scan);
-static bool       is_pending(const TqLaneScan *scan);
-static bool       spent(TqLaneScanDirection *way);
-static void       pass(TqLaneScan *scan);
-static void       reach(TqLaneScan *scan, TqPosition position);
-static void       reach_end(TqLaneScan *scan);
-static void       leave(TqLaneScan *scan);
-static void       tell_span(TqLaneScan *scan);
-static void       share(TqLaneScan *scan);
-static void       tell(TqLaneScan *scan, TqPosition from, TqPosition to);
-static TqPosition below_next(TqLaneScan *scan);
-static void       lane_key(ScanKeyData *key, int64 lane_id);
-static TqPosition entry_position(IndexScanDesc scan);
+static int          read_ranges(const TqLaneScanDirection *way, int64 lane_id,
+								int16 priority, TqDeadRange *ranges);
+static int          cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges,
+							int count);
+static TqPosition   near_end(const TqLaneScanDirection *way);
+static TqPosition   far_end(const TqLaneScanDirection *way);
+static TqDeadRange *range_at(TqDeadRange *ranges, int count,
+							 TqPosition position);
+static TqPosition   edge_of(const TqLaneScanDirection *way,
+							const TqDeadRange         *range);
+static bool ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b);
+static TqPosition  step(TqPosition position, bool down);
+static TqLaneScan *make_scan(TqLaneScanDirection *way, int64 lane_id,
+							 int16 priority);
+static void        start_behind(TqLaneScan *scan, TqPosition position);
+static bool        next_entry(TqLaneScan *scan);
+static bool        jump(TqLaneScan *scan);
+static bool        is_pending(const TqLaneScan *scan);
+static bool        spent(TqLaneScanDirection *way);
+static void        pass(TqLaneScan *scan);
+static void        reach(TqLaneScan *scan, TqPosition position);
+static void        reach_end(TqLaneScan *scan);
+static void        leave(TqLaneScan *scan);
+static void        tell_span(TqLaneScan *scan);
+static void        share(TqLaneScan *scan);
+static void        tell(TqLaneScan *scan, TqPosition from, TqPosition to);
+static TqPosition  below_next(TqLaneScan *scan);
+static void        lane_key(ScanKeyData *key, int64 lane_id);
+static TqPosition  entry_position(IndexScanDesc scan);
 
 /* A walk that begins now, with the active snapshot. */
 void
@@ -134,8 +138,8 @@ tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index)
  * not known and are not to be read.
  */
 bool
-tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id, int16 *priorities,
-				   int *count)
+tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id,
+						int16 *priorities, int *count)
 {
 	int16 priority;
 	int   slot = (int) ((uint64) lane_id % VAIN_LANES);
@@ -163,7 +167,8 @@ tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id, int16 *prioriti
 		}
 		priorities[(*count)++] = priority;
 	}
-	tq_dead_range_learn_priorities(lane_id, priorities, *count, way->call->moment);
+	tq_dead_range_learn_priorities(lane_id, priorities, *count,
+								   way->call->moment);
 	return true;
 }
 
@@ -172,7 +177,8 @@ tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id, int16 *prioriti
  * index is read, whatever its entries point to.
  */
 bool
-tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below, int16 *priority)
+tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below,
+				  int16 *priority)
 {
 	ScanKeyData   keys[2];
 	IndexScanDesc scan;
@@ -205,11 +211,11 @@ tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below, int16 *pr
  * could be claimed; false when none at all does.  Reads no index.
  */
 bool
-tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
-			  TqPosition *bound)
+tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
+				   int16 priority, TqPosition *bound)
 {
 	TqDeadRange  ranges[OWN_RANGES];
-	int      count = read_ranges(way, lane_id, priority, ranges);
+	int          count = read_ranges(way, lane_id, priority, ranges);
 	TqDeadRange *first = range_at(ranges, count, near_end(way));
 
 	*bound = first != NULL ? edge_of(way, first) : near_end(way);
@@ -243,8 +249,8 @@ tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 
 /* Begin to walk over all that a range says is dead. */
 TqLaneScan *
-tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id, int16 priority,
-				   const TqDeadRange *range)
+tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id,
+						int16 priority, const TqDeadRange *range)
 {
 	TqLaneScan *scan = make_scan(way, lane_id, priority);
 
@@ -329,7 +335,7 @@ tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
  */
 bool
 tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
-			  const TqCandidate *at, TupleTableSlot *slot)
+				   const TqCandidate *at, TupleTableSlot *slot)
 {
 	Relation             rel = way->call->task.rel;
 	ItemPointerData      tid = at->tid;
@@ -405,11 +411,11 @@ static int
 cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count)
 {
 	TqDeadRange    cut[OWN_RANGES];
-	TqLanePosition    first;
-	TqLanePosition    last;
-	TqPosition lo;
-	TqPosition hi;
-	int        kept = 0;
+	TqLanePosition first;
+	TqLanePosition last;
+	TqPosition     lo;
+	TqPosition     hi;
+	int            kept = 0;
 
 	if (!tq_position_note_first(lane_id, priority, false, &first) ||
 		!tq_position_note_first(lane_id, priority, true, &last))
@@ -522,10 +528,10 @@ make_scan(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 static void
 start_behind(TqLaneScan *scan, TqPosition position)
 {
-	TqLaneScanDirection     *way = scan->way;
-	StrategyNumber strategy = way->backward ? BTLessStrategyNumber
-											: BTGreaterStrategyNumber;
-	ScanKeyData    keys[3];
+	TqLaneScanDirection *way = scan->way;
+	StrategyNumber       strategy = way->backward ? BTLessStrategyNumber
+												  : BTGreaterStrategyNumber;
+	ScanKeyData          keys[3];
 
 	lane_key(&keys[0], scan->lane_id);
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ,
@@ -587,7 +593,8 @@ next_entry(TqLaneScan *scan)
 static bool
 jump(TqLaneScan *scan)
 {
-	TqDeadRange *range = range_at(scan->ranges, scan->range_count, scan->position);
+	TqDeadRange *range =
+		range_at(scan->ranges, scan->range_count, scan->position);
 
 	if (range == NULL)
 		return false;
@@ -734,9 +741,9 @@ tell(TqLaneScan *scan, TqPosition from, TqPosition to)
 static TqPosition
 below_next(TqLaneScan *scan)
 {
-	TqLaneScanDirection  way = *scan->way;
-	TqLaneScan    *above;
-	TqPosition position = TQ_DEAD_RANGE_END;
+	TqLaneScanDirection way = *scan->way;
+	TqLaneScan         *above;
+	TqPosition          position = TQ_DEAD_RANGE_END;
 
 	way.backward = false;
 	above = make_scan(&way, scan->lane_id, scan->priority);

@@ -7,7 +7,6 @@
 #ifndef TQ_LANE_SCAN_H
 #define TQ_LANE_SCAN_H
 
-
 #include "shared/claim_ring.h"
 #include "shared/dead_range_core.h"
 #include "store/table.h"
@@ -31,26 +30,30 @@ typedef struct TqLaneScanDirection
 
 typedef struct TqLaneScan TqLaneScan;
 
-extern void tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index);
+extern void tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call,
+								 Relation index);
 
 /* the priorities of a lane */
 extern bool tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id,
-							   int16 *priorities, int *count);
-extern bool tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below,
-						 int16 *priority);
+									int16 *priorities, int *count);
+extern bool tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id,
+							  bool below, int16 *priority);
 
 /* the entries of one priority */
-extern bool tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
-						  TqPosition *bound);
-extern TqLaneScan *tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority);
-extern TqLaneScan *tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id,
-								  int16 priority, const TqDeadRange *range);
-extern bool    tq_lane_scan_next(TqLaneScan *scan);
-extern void    tq_lane_scan_pass(TqLaneScan *scan);
-extern int     tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *found, int max);
-extern bool    tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
-							 const TqCandidate *at, TupleTableSlot *slot);
-extern void    tq_lane_scan_close(TqLaneScan *scan);
+extern bool tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
+							   int16 priority, TqPosition *bound);
+extern TqLaneScan *tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id,
+									 int16 priority);
+extern TqLaneScan *tq_lane_scan_open_range(TqLaneScanDirection *way,
+										   int64 lane_id, int16 priority,
+										   const TqDeadRange *range);
+extern bool        tq_lane_scan_next(TqLaneScan *scan);
+extern void        tq_lane_scan_pass(TqLaneScan *scan);
+extern int  tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *found, int max);
+extern bool tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id,
+							   int16 priority, const TqCandidate *at,
+							   TupleTableSlot *slot);
+extern void tq_lane_scan_close(TqLaneScan *scan);
 
 extern TqPosition      tq_lane_scan_position(const TqLaneScan *scan);
 extern TupleTableSlot *tq_lane_scan_slot(const TqLaneScan *scan);

@@ -116,15 +116,15 @@ tq_limit_look(TqLimit *limit)
 {
 	const TqOptions *options = &limit->queue->options;
 	int32            queue_id = limit->queue->queue_id;
-	TqReservation        answer = TQ_RESERVE_DONE;
+	TqReservation    answer = TQ_RESERVE_DONE;
 
 	if (options->max_running > 0)
 		answer = tq_reservation_make(TQ_OWNER_QUEUE, queue_id,
-									options->max_running, NULL);
+									 options->max_running, NULL);
 	if (answer == TQ_RESERVE_DONE && limit->worker_max > 0)
 	{
 		answer = tq_reservation_make(TQ_OWNER_WORKER, limit->worker_id,
-									limit->worker_max, NULL);
+									 limit->worker_max, NULL);
 		limit->worker_full = answer == TQ_RESERVE_FULL;
 	}
 	if (answer == TQ_RESERVE_DONE && options->rate.count > 0)
@@ -146,7 +146,7 @@ TqReservation
 tq_limit_reserve(TqLimit *limit, int64 task_id)
 {
 	const TqOptions *options = &limit->queue->options;
-	TqReservation        answer = TQ_RESERVE_DONE;
+	TqReservation    answer = TQ_RESERVE_DONE;
 	uint64           queue_epoch = 0;
 	uint64           worker_epoch = 0;
 	TqRunning        claim = {0};
@@ -184,7 +184,8 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 			return answer;
 		}
 		if (limit->worker_max > 0)
-			tq_reservation_undo(TQ_OWNER_WORKER, claim.worker_id, worker_epoch);
+			tq_reservation_undo(TQ_OWNER_WORKER, claim.worker_id,
+								worker_epoch);
 	}
 	if (options->max_running > 0)
 		tq_reservation_undo(TQ_OWNER_QUEUE, claim.queue_id, queue_epoch);
@@ -351,7 +352,7 @@ try_count_used(TqOwner owner, int32 id)
 	tq_counter_wait_for_ended();
 	/* what this transaction itself has ended was not seen */
 	done = tq_reservation_count_end(owner, id, begun, instance, ids, count,
-							   tq_xact_stopped_of(owner, id));
+									tq_xact_stopped_of(owner, id));
 	pfree(ids);
 	return done;
 }

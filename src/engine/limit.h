@@ -27,14 +27,14 @@ typedef struct TqLimit
 	bool           worker_full; /* out: it was the worker's that had no room */
 } TqLimit;
 
-extern void      tq_limit_of_worker_is_new(int32 worker_id);
-extern void      tq_limit_begin(TqLimit *limit);
-extern void      tq_limit_require(const TqLimit *limit);
+extern void          tq_limit_of_worker_is_new(int32 worker_id);
+extern void          tq_limit_begin(TqLimit *limit);
+extern void          tq_limit_require(const TqLimit *limit);
 extern TqReservation tq_limit_look(TqLimit *limit);
 extern TqReservation tq_limit_reserve(TqLimit *limit, int64 task_id);
-extern void      tq_limit_end(TqLimit *limit);
-extern void      tq_limit_know(const TqLimit *limit);
-extern void      tq_limit_check_depth(const TqQueue *queue);
+extern void          tq_limit_end(TqLimit *limit);
+extern void          tq_limit_know(const TqLimit *limit);
+extern void          tq_limit_check_depth(const TqQueue *queue);
 extern bool tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held);
 extern bool tq_limit_live(int32 queue_id, int64 *live);
 

@@ -3,8 +3,8 @@
  *		Signs of life and progress: in shared memory, or else as rows.
  *
  * On a server that preloads the library they are stores into shared memory
- * (shared/heartbeat.c, shared/running.c).  On one that does not they are rows of
- * taskq.worker_sign and taskq.task_sign, and count from the commit on.
+ * (shared/heartbeat.c, shared/running.c).  On one that does not they are rows
+ * of taskq.worker_sign and taskq.task_sign, and count from the commit on.
  *
  * Nobody waits for the row of another transaction, which may be open for
  * long: the row is changed if it can be locked at once, and otherwise a new
@@ -13,7 +13,8 @@
  * would fail when somebody else had changed it.
  *
  * When a server begins to preload the library, the progress of running tasks
- * is taken over into the registry (tq_liveness_load); then the rows are removed.
+ * is taken over into the registry (tq_liveness_load); then the rows are
+ * removed.
  *
  * As signs in memory do not outlive a start, so rows from before the start,
  * the crash or the promotion do not count against a worker: it is judged by
@@ -337,7 +338,7 @@ tq_liveness_silent(int64 threshold, int32 *found, int max)
  */
 void
 tq_liveness_progress(int64 task_id, int64 token, float4 progress,
-				 const char *message)
+					 const char *message)
 {
 	Datum args[5];
 	bool  nulls[5] = {false};
@@ -369,7 +370,7 @@ tq_liveness_progress(int64 task_id, int64 token, float4 progress,
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
 tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
-					  char *message)
+						  char *message)
 {
 	if (tq_running_read_progress(task_id, token, progress, message))
 		return true;
@@ -407,7 +408,7 @@ tq_liveness_load(void)
 			continue;
 		if (read_told(ids[i], tokens[i], &progress, message))
 			tq_running_progress(ids[i], tokens[i], progress,
-								 message[0] == '\0' ? NULL : message);
+								message[0] == '\0' ? NULL : message);
 	}
 	pfree(ids);
 	pfree(tokens);

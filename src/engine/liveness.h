@@ -11,7 +11,6 @@
 
 #include "datatype/timestamp.h"
 
-
 /* signs of life */
 extern bool   tq_liveness_alive(int32 worker_id);
 extern bool   tq_liveness_touch(int32 worker_id);
@@ -23,9 +22,9 @@ extern int    tq_liveness_silent(int64 threshold, int32 *found, int max);
 
 /* progress */
 extern void tq_liveness_progress(int64 task_id, int64 token, float4 progress,
-							 const char *message);
-extern bool tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
-								  char *message);
+								 const char *message);
+extern bool tq_liveness_read_progress(int64 task_id, int64 token,
+									  float4 *progress, char *message);
 
 /* rows that were written without shared memory */
 extern void  tq_liveness_load(void);

@@ -263,7 +263,7 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
  */
 int
 tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
-			 int max, TimestampTz *next)
+				int max, TimestampTz *next)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	uint64   begun = tq_running_rebuild_begin();

@@ -22,9 +22,10 @@ typedef struct TqReclaim
 } TqReclaim;
 
 extern bool  tq_reclaim_try(TqCall *call, TqReclaim *loss);
-extern int64 tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge);
+extern int64 tq_reclaim_held_by(TqCall *call, List *workers,
+								bool free_of_charge);
 extern int   tq_reclaim_scan(TimestampTz now, bool settled, int passed,
-						  TqRunning *found, int max, TimestampTz *next);
+							 TqRunning *found, int max, TimestampTz *next);
 extern int   tq_reclaim_compare(const void *a, const void *b);
 
 #endif /* TQ_RECLAIM_H */

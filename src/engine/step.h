@@ -13,7 +13,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 /* Columns that a claim of a step has and that of a plain task leaves null. */
 typedef enum TqStepClaimColumn
 {
@@ -30,10 +29,13 @@ typedef enum TqStepClaimColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqInstanceLockKind
 {
-	TQ_FLOW_LOCK_END,     /* a step ends, well as far as is known */
-	TQ_FLOW_LOCK_FAILURE, /* or not; or it goes back, and may be asked to stop */
-	TQ_FLOW_LOCK_ALONE,   /* a signal comes, the instance or a list is cancelled */
-	TQ_FLOW_LOCK_REPAIR   /* what has failed goes on, in those around as well */
+	TQ_FLOW_LOCK_END, /* a step ends, well as far as is known */
+	/* or not; or it goes back, and may be asked to stop */
+	TQ_FLOW_LOCK_FAILURE,
+	/* a signal comes, the instance or a list is cancelled */
+	TQ_FLOW_LOCK_ALONE,
+	/* what has failed goes on, in those around as well */
+	TQ_FLOW_LOCK_REPAIR
 } TqInstanceLockKind;
 
 struct TqExplain;

@@ -46,14 +46,14 @@
 #define MAX_TAGS_IN_SETS 6
 
 static TqWaitResult run(TqWait *wait);
-static void   look_first(TqWait *wait);
-static bool   is_same(const TqWaitFor *some, const TqWaitFor *other);
-static void   enter(const TqWait *wait);
-static void   sleep_until(const TqWait *wait, int64 look_at);
-static void   notice_unloaded(void);
-static void   add_queue(TqWaitFor *wait_for, int32 queue_id);
-static void   add_lanes(TqWaitFor *wait_for, const TqQueue *queue,
-						const TqTags *tags);
+static void         look_first(TqWait *wait);
+static bool         is_same(const TqWaitFor *some, const TqWaitFor *other);
+static void         enter(const TqWait *wait);
+static void         sleep_until(const TqWait *wait, int64 look_at);
+static void         notice_unloaded(void);
+static void         add_queue(TqWaitFor *wait_for, int32 queue_id);
+static void         add_lanes(TqWaitFor *wait_for, const TqQueue *queue,
+							  const TqTags *tags);
 static bool add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags);
 static bool add_lane(TqWaitFor *wait_for, int64 lane_id);
 static void look_by(TqWait *wait, int64 pause);
@@ -229,7 +229,7 @@ run(TqWait *wait)
 	for (;;)
 	{
 		TqWaitResult answer;
-		int64  now;
+		int64        now;
 
 		look_first(wait);
 		answer = wait->look(wait);

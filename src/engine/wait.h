@@ -41,12 +41,12 @@ typedef struct TqNoTask
 	bool worker_full; /* this */
 } TqNoTask;
 
-extern int64  tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what,
-						   int64 if_null);
-extern void   tq_wait_require_unwritten(const char *function);
-extern void   tq_wait_require_top_level(FunctionCallInfo fcinfo,
-										const char      *function);
-extern void   tq_wait_begin(TqWait *wait, int64 span);
+extern int64 tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what,
+						  int64 if_null);
+extern void  tq_wait_require_unwritten(const char *function);
+extern void  tq_wait_require_top_level(FunctionCallInfo fcinfo,
+									   const char      *function);
+extern void  tq_wait_begin(TqWait *wait, int64 span);
 extern TqWaitResult tq_wait_run(TqWait *wait);
 
 /* for looks */

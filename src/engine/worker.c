@@ -7,7 +7,8 @@
  *
  * A label is the name of a worker that claims without having registered: a
  * row of taskq.worker, too, so that tasks can name it by a number.  It tells
- * nothing of the worker but, to the hour, when it last claimed (forget_worker.c).
+ * nothing of the worker but, to the hour, when it last claimed
+ * (forget_worker.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -392,7 +393,8 @@ role_of(int32 role_id)
 /*
  * May a claim use the label as it is known?  Its row tells to the hour when
  * it was last used, and is removed only two hours after that, when no older
- * transaction goes on (forget_worker.c): so it is there until the claim can be seen.
+ * transaction goes on (forget_worker.c): so it is there until the claim can be
+ * seen.
  */
 static bool
 label_is_fresh(const KnownWorker *worker)

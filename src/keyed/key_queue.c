@@ -19,9 +19,9 @@
  *   key's row as astray;
  * - when a task is blocked, then so many are open as may be, or the key is
  *   held.
- * How a line is looked at, key_queue_scan.c says.  Tasks go astray when one enters
- * before an open one that cannot be moved back, because it runs or somebody is
- * claiming it.
+ * How a line is looked at, key_queue_scan.c says.  Tasks go astray when one
+ * enters before an open one that cannot be moved back, because it runs or
+ * somebody is claiming it.
  *
  * A key can be held: by a dead task of it, unless it is poison, and by one
  * that was suspended because its worker died (serial_hold_on_failure), and by
@@ -116,7 +116,7 @@ static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
 	TqKeyQueue line;
-	Datum  key = task->value[TQ_COL_KEY];
+	Datum      key = task->value[TQ_COL_KEY];
 
 	if (move->in_line || move->to == TQ_STATE_RUNNING ||
 		task->isnull[TQ_COL_KEY])
@@ -361,7 +361,7 @@ let_go_all(TqCall *call, TqQueue *queue)
 	Datum         arg = Int32GetDatum(queue->queue_id);
 	int64        *ids;
 	uint64        rows;
-	TqKeyQueue        line = {0};
+	TqKeyQueue    line = {0};
 	TqSpi         spi;
 
 	line.call = call;
@@ -391,11 +391,11 @@ static void
 arrange(TqKeyQueue *line)
 {
 	TqKeyQueueMember *members;
-	int           count = tq_key_queue_read(line, &members);
-	int           room = tq_key_queue_is_held(line, 0) ? 0 : line->rule.open;
-	bool          blocked = false;
-	TqKey        *key = line->key;
-	int           waiting = 0;
+	int               count = tq_key_queue_read(line, &members);
+	int    room = tq_key_queue_is_held(line, 0) ? 0 : line->rule.open;
+	bool   blocked = false;
+	TqKey *key = line->key;
+	int    waiting = 0;
 
 	/* nobody has told of tasks that came while there was no rule */
 	if (count > 0)

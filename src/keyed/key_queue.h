@@ -10,7 +10,6 @@
 #include "cache/queue.h"
 #include "store/table.h"
 
-
 extern void tq_key_queue_init(void);
 extern void tq_line_settle(TqCall *call, TqQueue *queue, Datum key);
 

@@ -9,9 +9,10 @@
  * row notes as astray are looked up by their ids, wherever they stand: the
  * note may name tasks that are not open any more.
  *
- * Where the head is, memory knows (shared/key_floor.c): the entries of tasks that
- * have ended are not walked over again and again.  Those that this transaction
- * has ended, nobody else may pass over yet: own_heads knows of them.
+ * Where the head is, memory knows (shared/key_floor.c): the entries of tasks
+ * that have ended are not walked over again and again.  Those that this
+ * transaction has ended, nobody else may pass over yet: own_heads knows of
+ * them.
  *
  * A scan of an index reads a whole page of it, all those that wait included.
  * So a look asks for no more than twice as many ids as the last one of the
@@ -47,9 +48,9 @@ typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
 /* Where a line begins, for this transaction, which has its key's lock. */
 typedef struct OwnHead
 {
-	uint64   epoch; /* it holds in that one */
+	uint64       epoch; /* it holds in that one */
 	TqKeyFloorOf of;
-	int64    task_id;
+	int64        task_id;
 } OwnHead;
 
 #define OWN_HEADS 256 /* a power of two */
@@ -60,7 +61,7 @@ static OwnHead own_heads[OWN_HEADS];
 typedef struct Reach
 {
 	TqKeyFloorOf of;
-	int64    ids;
+	int64        ids;
 } Reach;
 
 #define REACHES 256 /* a power of two */
@@ -68,25 +69,25 @@ typedef struct Reach
 
 static Reach reaches[REACHES];
 
-static void               look_at_astray(TqKeyQueue *line, int64 but);
-static bool               is_of_line(const TqKeyQueue *line, const TqTask *task);
-static int64              find_head(TqKeyQueue *line);
-static int64              first_id(const TqKeyQueue *line);
-static int64              last_id(const TqKeyQueue *line);
-static void               open_scan(TqKeyQueue *line, int64 task_id);
-static int64              guess_end(const TqKeyQueue *line, int64 task_id);
-static void               scan_from(TqKeyQueue *line, int64 task_id);
-static void               note_reach(const TqKeyQueue *line);
-static void               note_head(TqKeyQueue *line, int64 task_id);
-static OwnHead           *own_head(const TqKeyFloorOf *of);
-static bool               is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b);
+static void     look_at_astray(TqKeyQueue *line, int64 but);
+static bool     is_of_line(const TqKeyQueue *line, const TqTask *task);
+static int64    find_head(TqKeyQueue *line);
+static int64    first_id(const TqKeyQueue *line);
+static int64    last_id(const TqKeyQueue *line);
+static void     open_scan(TqKeyQueue *line, int64 task_id);
+static int64    guess_end(const TqKeyQueue *line, int64 task_id);
+static void     scan_from(TqKeyQueue *line, int64 task_id);
+static void     note_reach(const TqKeyQueue *line);
+static void     note_head(TqKeyQueue *line, int64 task_id);
+static OwnHead *own_head(const TqKeyFloorOf *of);
+static bool     is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b);
 static const TqTaskFixed *next_row(TqKeyQueue *line);
 static const TqTaskFixed *row_of(TupleTableSlot *slot);
-static void               key_of_scan(const TqKeyQueue *line, ScanKeyData *keys);
-static void               add_open(TqKeyQueue *line, int64 task_id, TqState state);
-static void               add_blocked(TqKeyQueue *line, int64 task_id);
-static bool               any_suspended(TqKeyQueue *line, int64 but);
-static bool               any_dead(TqKeyQueue *line, int64 but);
+static void key_of_scan(const TqKeyQueue *line, ScanKeyData *keys);
+static void add_open(TqKeyQueue *line, int64 task_id, TqState state);
+static void add_blocked(TqKeyQueue *line, int64 task_id);
+static bool any_suspended(TqKeyQueue *line, int64 but);
+static bool any_dead(TqKeyQueue *line, int64 but);
 static bool probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds,
 				  int64 but);
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
@@ -116,8 +117,9 @@ tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 	line->key->room = 0;
 	line->head.of.queue_id = queue->queue_id;
 	line->head.of.lifo = line->rule.lifo;
-	line->head.of.hash = tq_key_floor_hash(VARDATA_ANY(line->key->name.key),
-									  VARSIZE_ANY_EXHDR(line->key->name.key));
+	line->head.of.hash =
+		tq_key_floor_hash(VARDATA_ANY(line->key->name.key),
+						  VARSIZE_ANY_EXHDR(line->key->name.key));
 	return true;
 }
 
@@ -253,7 +255,8 @@ tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members)
 		if (count == room)
 		{
 			room *= 2;
-			*members = repalloc_huge(*members, sizeof(TqKeyQueueMember) * room);
+			*members =
+				repalloc_huge(*members, sizeof(TqKeyQueueMember) * room);
 		}
 		(*members)[count].task_id = row->task_id;
 		(*members)[count++].state = (TqState) row->state;
@@ -269,7 +272,7 @@ find_head(TqKeyQueue *line)
 
 	line->head.task_id = first_id(line);
 	(void) tq_key_floor_get(&line->head.of, &line->head.task_id,
-					   &line->head.moment);
+							&line->head.moment);
 	if (own != NULL &&
 		tq_line_is_before(line, line->head.task_id, own->task_id))
 		line->head.task_id = own->task_id;
@@ -451,10 +454,10 @@ add_open(TqKeyQueue *line, int64 task_id, TqState state)
 	if (line->count == line->room)
 	{
 		line->room = line->room == 0 ? 8 : line->room * 2;
-		line->open =
-			line->open == NULL
-				? palloc(sizeof(TqKeyQueueMember) * line->room)
-				: repalloc_huge(line->open, sizeof(TqKeyQueueMember) * line->room);
+		line->open = line->open == NULL
+						 ? palloc(sizeof(TqKeyQueueMember) * line->room)
+						 : repalloc_huge(line->open, sizeof(TqKeyQueueMember) *
+														 line->room);
 	}
 	line->open[line->count].task_id = task_id;
 	line->open[line->count++].state = state;

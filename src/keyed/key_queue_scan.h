@@ -22,24 +22,24 @@ typedef struct TqKeyQueueMember
 /* What a look at the line has found. */
 typedef struct TqKeyQueue
 {
-	TqCall         *call;
-	TqQueue        *queue;
-	TqKeyRule       rule;
-	TqKey          *key;
-	Relation        index;
-	IndexScanDesc   scan;
-	TupleTableSlot *slot;
-	int64           from;    /* where the scan has begun */
-	int64           reached; /* the last one that was read */
-	int64           upto;    /* what has been asked for ends there */
-	TqKeyQueueMember   *open;
-	int             count;
-	int             room;
-	int64          *blocked; /* those that come next, if there is room */
-	int             blocked_count;
-	int             places; /* what the key told of its room */
-	TqKeyFloorFound     head;   /* where the look begins */
-	bool            head_noted;
+	TqCall           *call;
+	TqQueue          *queue;
+	TqKeyRule         rule;
+	TqKey            *key;
+	Relation          index;
+	IndexScanDesc     scan;
+	TupleTableSlot   *slot;
+	int64             from;    /* where the scan has begun */
+	int64             reached; /* the last one that was read */
+	int64             upto;    /* what has been asked for ends there */
+	TqKeyQueueMember *open;
+	int               count;
+	int               room;
+	int64            *blocked; /* those that come next, if there is room */
+	int               blocked_count;
+	int               places; /* what the key told of its room */
+	TqKeyFloorFound   head;   /* where the look begins */
+	bool              head_noted;
 } TqKeyQueue;
 
 #define TQ_LINE_IS_OPEN(state)                                                \
@@ -53,11 +53,11 @@ tq_line_is_before(const TqKeyQueue *line, int64 a, int64 b)
 
 /* only the key is locked; false: it has no line */
 extern bool tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue,
-						 Datum key);
+							  Datum key);
 
 /* what is locked can be seen until the end */
 extern bool tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue,
-						  Datum key);
+							   Datum key);
 extern void tq_key_queue_see(TqKeyQueue *line);
 extern void tq_key_queue_look_anew(TqKeyQueue *line);
 extern void tq_key_queue_end(TqKeyQueue *line);

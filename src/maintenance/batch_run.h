@@ -20,6 +20,6 @@ typedef int64 (*TqDuty)(int limit);
 
 /* outside a transaction */
 extern bool tq_batch_run(const char *what, TqDuty duty, int limit,
-						   int64 *acted);
+						 int64 *acted);
 
 #endif /* TQ_BATCH_RUN_H */

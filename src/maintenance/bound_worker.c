@@ -3,8 +3,9 @@
  *		Workers that are bound to a connection.
  *
  * A row of taskq.worker names the session that its worker is bound to
- * (shared/session_end.c).  When that is gone the worker is declared dead, and what
- * it held goes back like the tasks of any dead worker (maintenance/orphan.c).
+ * (shared/session_end.c).  When that is gone the worker is declared dead, and
+ * what it held goes back like the tasks of any dead worker
+ * (maintenance/orphan.c).
  *
  * The duty reads the rows of bound workers that are alive, then looks which
  * of their sessions are gone, in this order: whoever registers has an entry
@@ -68,7 +69,7 @@ static uint64 ends_seen = 0;
 /* When to look again in any case (dispatch clock), and the pause after that */
 static TimestampTz look_at = 0;
 
-static int64       retry_pause = RETRY_FIRST;
+static int64 retry_pause = RETRY_FIRST;
 
 static uint64 read_gone(Bound **gone);
 static bool   end_bound(const Bound *bound);
@@ -116,7 +117,8 @@ tq_bound_worker_end_gone(int limit)
 bool
 tq_bound_worker_is_due(void)
 {
-	return tq_session_end_count() != ends_seen || look_at <= tq_clock_dispatch();
+	return tq_session_end_count() != ends_seen ||
+		   look_at <= tq_clock_dispatch();
 }
 
 /* When that will be, if no session ends before. */

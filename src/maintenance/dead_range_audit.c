@@ -2,14 +2,14 @@
  * dead_range_audit.c
  *		Looking whether what is known to be dead is dead.
  *
- * Claims jump over dead ranges of the dispatch index (engine/lane_scan.c).  A task
- * that could be claimed and stands in one is lost until somebody tells its
- * place, so the background worker looks through the ranges of its database,
- * again and again while claims are made: SLICE entries of the index at once,
- * with a PAUSE between two slices, which is 10,000 entries in a second, and
- * a longer one between two passes.  Nothing depends on that; what it finds
- * is a defect of this extension, or comes from a row that somebody has
- * changed by hand.
+ * Claims jump over dead ranges of the dispatch index (engine/lane_scan.c).  A
+ * task that could be claimed and stands in one is lost until somebody tells
+ * its place, so the background worker looks through the ranges of its
+ * database, again and again while claims are made: SLICE entries of the index
+ * at once, with a PAUSE between two slices, which is 10,000 entries in a
+ * second, and a longer one between two passes.  Nothing depends on that; what
+ * it finds is a defect of this extension, or comes from a row that somebody
+ * has changed by hand.
  *
  * A task that a snapshot sees pending in a range may have been put there by
  * a transaction that has ended and is just telling so.  So it is a suspect at
@@ -47,9 +47,9 @@
 /* A task that claims may miss. */
 typedef struct Suspect
 {
-	int64         lane_id;
-	int16         priority;
-	TqPosition    position;
+	int64             lane_id;
+	int16             priority;
+	TqPosition        position;
 	TqDeadRangeMoment moment; /* when the range was read */
 } Suspect;
 
@@ -141,7 +141,7 @@ judge(void)
 		const Suspect *found = &suspects[i];
 
 		if (!tq_dead_range_repaired(found->lane_id, found->priority,
-							   found->position, found->moment))
+									found->position, found->moment))
 			continue;
 		lost++;
 		ereport(LOG, (errcode(ERRCODE_INTERNAL_ERROR),
@@ -158,9 +158,9 @@ judge(void)
 static void
 look(int limit)
 {
-	TqCall    call;
+	TqCall              call;
 	TqLaneScanDirection way;
-	TqDeadRange   range;
+	TqDeadRange         range;
 
 	if (!pass.under_way)
 		memset(&pass, 0, sizeof(pass));
@@ -186,8 +186,9 @@ look(int limit)
 	else
 	{
 		pass.under_way = false;
-		next_slice = tq_claim_activity_take() ? tq_clock_dispatch() + PASS_PAUSE
-									 : DT_NOEND;
+		next_slice = tq_claim_activity_take()
+						 ? tq_clock_dispatch() + PASS_PAUSE
+						 : DT_NOEND;
 	}
 }
 
@@ -197,7 +198,8 @@ next_range(TqDeadRange *range)
 {
 	while (!pass.has_entry || pass.range >= pass.entry.count)
 	{
-		pass.has_entry = tq_dead_range_next_to_audit(&pass.cursor, &pass.entry);
+		pass.has_entry =
+			tq_dead_range_next_to_audit(&pass.cursor, &pass.entry);
 		if (!pass.has_entry)
 			return false;
 		pass.range = 0;
@@ -217,7 +219,7 @@ static void
 look_through(TqLaneScanDirection *way, const TqDeadRange *range)
 {
 	TqLaneScan *scan = tq_lane_scan_open_range(way, pass.entry.lane_id,
-									  pass.entry.priority, range);
+											   pass.entry.priority, range);
 
 	while (!way->gave_up && tq_lane_scan_next(scan))
 		suspect(way, scan);
@@ -240,7 +242,7 @@ suspect(TqLaneScanDirection *way, TqLaneScan *scan)
 		return;
 	/* most have been told of since the range was read */
 	if (!tq_dead_range_still(pass.entry.lane_id, pass.entry.priority, position,
-						pass.entry.moment))
+							 pass.entry.moment))
 		return;
 	found->lane_id = pass.entry.lane_id;
 	found->priority = pass.entry.priority;
@@ -264,8 +266,8 @@ taskq_debug_dead(PG_FUNCTION_ARGS)
 	if (tq_row_find(&call, PG_GETARG_INT64(0), &task))
 	{
 		position = (TqPosition){task.f.available_at, task.f.task_id};
-		tq_dead_range_learn(task.f.lane_id, task.f.priority, position, position,
-					   tq_dead_range_moment());
+		tq_dead_range_learn(task.f.lane_id, task.f.priority, position,
+							position, tq_dead_range_moment());
 	}
 	tq_call_end(&call);
 	PG_RETURN_VOID();

@@ -4,8 +4,8 @@
  *		deadlines.
  *
  * Retention is in retention.c and forget_worker.c, workers that are bound to a
- * connection are in bound_worker.c, what sessions wait for is in wake_turn.c, how a task
- * is taken back in reclaim.c.
+ * connection are in bound_worker.c, what sessions wait for is in wake_turn.c,
+ * how a task is taken back in reclaim.c.
  *
  * Each duty is a function that works in the current transaction on a
  * bounded number of tasks and says how many it acted on.  The background
@@ -93,7 +93,7 @@ typedef struct Overdue
 static TimestampTz next_end = 0;
 
 /* A duty of this turn met an error; how long to wait after it. */
-static bool  turn_failed = false;
+static bool turn_failed = false;
 
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 
@@ -371,13 +371,13 @@ static int64
 duty_silent(int limit)
 {
 	TqHeartbeat *slots;
-	int     slot_count;
-	int64   now = tq_clock_monotonic();
-	int64   threshold = (int64) tq_guc_dead_threshold * 1000;
-	uint64  rows;
-	int32  *active;
-	int64   acted = 0;
-	TqSpi   spi;
+	int          slot_count;
+	int64        now = tq_clock_monotonic();
+	int64        threshold = (int64) tq_guc_dead_threshold * 1000;
+	uint64       rows;
+	int32       *active;
+	int64        acted = 0;
+	TqSpi        spi;
 
 	if (!tq_shmem_ready())
 		return duty_silent_by_rows(limit);
@@ -423,8 +423,8 @@ duty_silent_by_rows(int limit)
 	int64  acted = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	count =
-		tq_liveness_silent((int64) tq_guc_dead_threshold * 1000, silent, limit);
+	count = tq_liveness_silent((int64) tq_guc_dead_threshold * 1000, silent,
+							   limit);
 	for (int i = 0; i < count; i++)
 	{
 		if (tq_registration_end_if_free(silent[i], TQ_WORKER_DEAD))
@@ -489,7 +489,8 @@ duty_ends(int limit)
 	if (tq_running_complete())
 		count = tq_running_due(now, sweep->passed, found, limit, &next);
 	else
-		count = tq_reclaim_scan(now, settled, sweep->passed, found, limit, &next);
+		count =
+			tq_reclaim_scan(now, settled, sweep->passed, found, limit, &next);
 	tq_snapshot_renew();
 	qsort(found, count, sizeof(TqRunning), tq_reclaim_compare);
 	for (int i = 0; i < count; i++)

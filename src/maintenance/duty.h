@@ -8,7 +8,6 @@
 #ifndef TQ_DUTY_H
 #define TQ_DUTY_H
 
-
 /* for the background worker, outside a transaction */
 extern void        tq_duty_start(void);
 extern TimestampTz tq_duty_turn(TimestampTz told);

@@ -2,11 +2,12 @@
  * notify.c
  *		NOTIFY for queues with option notify.
  *
- * Producers ring the queue's bell in shared memory (shared/notify_flag.c) when they
- * have committed; the background worker sends the NOTIFY, in a transaction
- * of its own, at most one for each queue in NOTIFY_PAUSE.  So a NOTIFY says
- * that something became claimable since the last one, not how much, and no
- * commit of a producer waits for the lock that orders commits with NOTIFY.
+ * Producers ring the queue's bell in shared memory (shared/notify_flag.c) when
+ * they have committed; the background worker sends the NOTIFY, in a
+ * transaction of its own, at most one for each queue in NOTIFY_PAUSE.  So a
+ * NOTIFY says that something became claimable since the last one, not how
+ * much, and no commit of a producer waits for the lock that orders commits
+ * with NOTIFY.
  *
  * A bell stays rung while the pause lasts: whoever rings it meanwhile need
  * not wake the worker.

@@ -47,7 +47,7 @@ int
 tq_orphan_find(int passed, TqRunning *found, int max)
 {
 	return tq_running_complete() ? find_in_registry(passed, found, max)
-								  : find_in_table(passed, found, max);
+								 : find_in_table(passed, found, max);
 }
 
 /* Who holds these tasks, sorted, each once. */

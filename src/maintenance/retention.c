@@ -15,8 +15,8 @@
  * archive_keep is emptied row by row, by expires_at.
  *
  * Rows of taskq.large whose task is gone are swept in the order of ids,
- * going on where the last sweep ended.  Rows of workers are in forget_worker.c,
- * instances of workflows in flow/run/expire.c.
+ * going on where the last sweep ended.  Rows of workers are in
+ * forget_worker.c, instances of workflows in flow/run/expire.c.
  *
  * Copyright (c) 2026, the taskq developers
  */

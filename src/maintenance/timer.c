@@ -10,8 +10,8 @@
  * lies between that and now.  Nothing is missed: a task that this turn's
  * snapshot does not show is committed later, when its time has come, and
  * then its commit tells; or its time is still to come, and then its commit
- * names it to the station (tq_worker_directory_due).  A time so named may lie before
- * told_until, if the turn was faster than the commit: from there on
+ * names it to the station (tq_worker_directory_due).  A time so named may lie
+ * before told_until, if the turn was faster than the commit: from there on
  * everything is told again, which wakes somebody for nothing at worst.
  *
  * Copyright (c) 2026, the taskq developers

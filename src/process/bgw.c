@@ -311,7 +311,8 @@ work_until_told(void)
 		MemoryContextReset(turn_context);
 
 		/* a wait in the turn may have reset the latch */
-		if (tq_bgw_stopping() || tq_worker_directory_kept_out() || tq_worker_directory_asked())
+		if (tq_bgw_stopping() || tq_worker_directory_kept_out() ||
+			tq_worker_directory_asked())
 			continue;
 		now = tq_clock_dispatch();
 		if (turn.next > now)
@@ -415,7 +416,8 @@ static void
 recover(void)
 {
 	HOLD_INTERRUPTS();
-	if (geterrcode() != ERRCODE_QUERY_CANCELED || !tq_worker_directory_kept_out())
+	if (geterrcode() != ERRCODE_QUERY_CANCELED ||
+		!tq_worker_directory_kept_out())
 		EmitErrorReport();
 	AbortOutOfAnyTransaction();
 	LWLockReleaseAll();

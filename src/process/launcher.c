@@ -5,8 +5,9 @@
  * There is one in each server that preloads the library.  It starts when
  * recovery is over, hence after the promotion of a standby, and visits every
  * database once: it starts a worker there, which stays if it finds the
- * extension.  After that it learns from the station (shared/worker_directory.c) what
- * there is to do, and sleeps until it is woken:
+ * extension.  After that it learns from the station
+ * (shared/worker_directory.c) what there is to do, and sleeps until it is
+ * woken:
  *
  * - somebody asks to look at a database (CREATE EXTENSION and others);
  * - a worker has ended.  One that was not wanted is forgotten.  One that was
@@ -172,7 +173,8 @@ tq_launcher_main(Datum arg)
 		MemoryContextReset(round_context);
 		if (next != PG_INT64_MAX)
 			ms = Min(ms, (next - tq_clock_monotonic() + 999) / 1000);
-		if (!tq_bgw_stopping() && !signalled && !tq_worker_directory_told_launcher())
+		if (!tq_bgw_stopping() && !signalled &&
+			!tq_worker_directory_told_launcher())
 			tq_bgw_sleep(ms);
 	}
 
@@ -225,7 +227,8 @@ notice_ends(void)
 {
 	TqWorkerItem *items =
 		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int       count = tq_worker_directory_list(items, tq_worker_directory_capacity());
+	int count =
+		tq_worker_directory_list(items, tq_worker_directory_capacity());
 	ListCell *cell;
 
 	for (int i = 0; i < count; i++)
@@ -323,7 +326,8 @@ start_wanted(int64 *next)
 {
 	TqWorkerItem *items =
 		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int   count = tq_worker_directory_list(items, tq_worker_directory_capacity());
+	int count =
+		tq_worker_directory_list(items, tq_worker_directory_capacity());
 	int64 now = tq_clock_monotonic();
 	List *databases = NIL;
 	bool  databases_read = false;
@@ -340,7 +344,7 @@ start_wanted(int64 *next)
 
 	for (int i = 0; i < count; i++)
 	{
-		TqWorkerItem  *item = &items[i];
+		TqWorkerItem   *item = &items[i];
 		const Database *database;
 		Watch          *watch;
 
@@ -523,7 +527,8 @@ drop_idle_watches(void)
 {
 	TqWorkerItem *items =
 		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int       count = tq_worker_directory_list(items, tq_worker_directory_capacity());
+	int count =
+		tq_worker_directory_list(items, tq_worker_directory_capacity());
 	ListCell *cell;
 
 	foreach (cell, watches)

@@ -525,7 +525,8 @@ prepared_failed(int code, Datum arg)
 	if (ending == ENDING_NOTHING)
 		return;
 	tq_xact_prepared_ended();
-	if (ending == ENDING_BY_COMMIT && !tq_worker_directory_worker(MyDatabaseId, NULL))
+	if (ending == ENDING_BY_COMMIT &&
+		!tq_worker_directory_worker(MyDatabaseId, NULL))
 		tq_worker_directory_visit(MyDatabaseId);
 }
 

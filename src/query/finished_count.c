@@ -177,7 +177,7 @@ tq_finished_count_cleaned(int leaf)
 	rows = tq_spi_run(&stmt_leaf, &arg, NULL, SPI_OK_SELECT, 0);
 	for (uint64 i = 0; i < rows; i++)
 		tq_metric_note_count(tq_spi_int4(i, 1, 0), TQ_METRIC_CLEANED,
-						 tq_spi_int8(i, 2, 0));
+							 tq_spi_int8(i, 2, 0));
 	tq_spi_leave(&spi);
 }
 

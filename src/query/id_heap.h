@@ -9,7 +9,6 @@
 
 #include "base/catalog.h"
 
-
 /* Where a task was found: a leaf's number, or TQ_FOUND_LIVE. */
 typedef struct TqFound
 {

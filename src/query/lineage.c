@@ -40,8 +40,8 @@ PG_FUNCTION_INFO_V1(taskq_lineage);
 
 typedef struct Lineage
 {
-	TqTaskPage        *find;
-	TqVisibility        sight;
+	TqTaskPage    *find;
+	TqVisibility   sight;
 	ReturnSetInfo *result;
 	MemoryContext  row_context;
 	int64          letters[MAX_ROWS]; /* that were told */
@@ -84,7 +84,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 		tq_error_no_such_task(task_id);
 	if (!lineage.sight.all)
 		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
-						TQ_RIGHT_READ);
+							 TQ_RIGHT_READ);
 	tell_recreated_from(&lineage, &task);
 	tell_recreated_as(&lineage, &task);
 	origin_id = origin_of(&task);
@@ -101,7 +101,7 @@ static bool
 find_task(Lineage *lineage, int64 task_id, TqTask *task)
 {
 	TqTaskFilter filter;
-	TqFound *found;
+	TqFound     *found;
 
 	tq_task_filter_init(&filter);
 	filter.ids = &task_id;
@@ -117,7 +117,7 @@ static bool
 find_origin(Lineage *lineage, int64 task_id, TqTask *task)
 {
 	TqTaskFilter filter;
-	TqFound *found;
+	TqFound     *found;
 
 	tq_task_filter_init(&filter);
 	filter.recreated_as = task_id;
@@ -204,7 +204,7 @@ static void
 look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 {
 	MemoryContext mine = MemoryContextSwitchTo(lineage->row_context);
-	TqTaskFilter      filter;
+	TqTaskFilter  filter;
 	int           count = PAGE;
 
 	for (int seen = 0; seen < LETTERS && count == PAGE; seen += count)
@@ -252,10 +252,10 @@ first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
 
 	while (high - low > 1)
 	{
-		int64    middle = low + (high - low) / 2;
+		int64        middle = low + (high - low) / 2;
 		TqTaskFilter filter;
-		TqFound *found;
-		TqTask   task;
+		TqFound     *found;
+		TqTask       task;
 
 		tq_task_filter_init(&filter);
 		filter.all_queues = false;
@@ -282,8 +282,8 @@ static void
 tell_correlated(Lineage *lineage, const TqTask *task)
 {
 	TqTaskFilter filter;
-	TqFound *found;
-	int      count;
+	TqFound     *found;
+	int          count;
 
 	if (task->isnull[TQ_COL_CORRELATION_ID])
 		return;

@@ -253,9 +253,9 @@ put_finished(Known *known, int32 queue_id, Datum *values, bool *nulls)
 static int64
 count_few(int32 queue_id, TqState state)
 {
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TqTaskPage  *find = tq_task_page_begin(snapshot);
-	int64    count = tq_task_page_count(find, queue_id, state, FEW + 1);
+	Snapshot    snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TqTaskPage *find = tq_task_page_begin(snapshot);
+	int64       count = tq_task_page_count(find, queue_id, state, FEW + 1);
 
 	tq_task_page_end(find);
 	UnregisterSnapshot(snapshot);

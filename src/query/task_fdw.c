@@ -88,9 +88,9 @@ typedef enum Private
 
 typedef struct TaskScan
 {
-	TqTaskPage       *find;
+	TqTaskPage   *find;
 	TqInfo        info;
-	TqTaskFilter      filter;
+	TqTaskFilter  filter;
 	List         *values; /* states of expressions */
 	List         *taken;
 	bool          backward;
@@ -277,7 +277,8 @@ iterate_scan(ForeignScanState *node)
 
 		tq_task_page_read(scan->find, &scan->page[scan->next], &task);
 		PushActiveSnapshot(tq_task_page_snapshot(scan->find));
-		tq_task_info_row(&scan->info, &task, slot->tts_values, slot->tts_isnull);
+		tq_task_info_row(&scan->info, &task, slot->tts_values,
+						 slot->tts_isnull);
 		PopActiveSnapshot();
 	}
 	else
@@ -494,7 +495,7 @@ read_filter(ForeignScanState *node, TaskScan *scan)
 static void
 apply(TaskScan *scan, Taken taken, Oid type, Datum value)
 {
-	TqTaskFilter     *filter = &scan->filter;
+	TqTaskFilter *filter = &scan->filter;
 	MemoryContext mine = MemoryContextSwitchTo(GetMemoryChunkContext(scan));
 
 	switch (taken)
@@ -534,8 +535,8 @@ static void
 apply_word(TaskScan *scan, Taken taken, const char *word)
 {
 	TqTaskFilter *filter = &scan->filter;
-	TqQueue  *queue;
-	TqState   state;
+	TqQueue      *queue;
+	TqState       state;
 
 	switch (taken)
 	{
@@ -634,7 +635,8 @@ next_page(TaskScan *scan)
 	if (scan->finished)
 		return false;
 	if (scan->count > 0)
-		tq_task_filter_after(&scan->filter, scan->page[scan->count - 1].task_id);
+		tq_task_filter_after(&scan->filter,
+							 scan->page[scan->count - 1].task_id);
 	MemoryContextReset(scan->page_context);
 	mine = MemoryContextSwitchTo(scan->page_context);
 	scan->count =

@@ -43,7 +43,7 @@ tq_task_filter_after(TqTaskFilter *filter, int64 task_id)
 /* Does all of the filter but its bounds of ids apply? */
 bool
 tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
-			   const TqTaskFixed *row)
+					const TqTaskFixed *row)
 {
 	if (filter->state != 0 && row->state != filter->state)
 		return false;

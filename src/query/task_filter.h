@@ -30,9 +30,9 @@ typedef struct TqTaskFilter
 	bool         backward;
 } TqTaskFilter;
 
-extern void     tq_task_filter_init(TqTaskFilter *filter);
-extern void     tq_task_filter_after(TqTaskFilter *filter, int64 task_id);
-extern bool     tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
-							   const TqTaskFixed *row);
+extern void tq_task_filter_init(TqTaskFilter *filter);
+extern void tq_task_filter_after(TqTaskFilter *filter, int64 task_id);
+extern bool tq_task_filter_fits(const TqTaskFilter *filter,
+								TupleTableSlot *slot, const TqTaskFixed *row);
 
 #endif /* TQ_TASK_FILTER_H */

@@ -3,8 +3,9 @@
  *		Looking at tasks: taskq_get, taskq_get_many, taskq_list; what the
  *		filtered views call.
  *
- * query/task_page.c finds the tasks, query/task_info.c makes their rows; rights are
- * checked here.  A call looks at one snapshot, taken when it begins.
+ * query/task_page.c finds the tasks, query/task_info.c makes their rows;
+ * rights are checked here.  A call looks at one snapshot, taken when it
+ * begins.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -47,7 +48,7 @@ PG_FUNCTION_INFO_V1(taskq_task_progress);
 typedef struct Look
 {
 	TqTaskPage *find;
-	TqInfo  info;
+	TqInfo      info;
 } Look;
 
 static TqStmt stmt_role_of_worker = {
@@ -180,7 +181,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	MemoryContext  row_context;
 	TqFound       *found;
 	int            count;
-	TqTaskFilter       filter;
+	TqTaskFilter   filter;
 	Look           look;
 
 	tq_srf_begin(fcinfo);
@@ -304,7 +305,7 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
 		may_see_progress(PG_GETARG_INT64(0), &words) &&
 		tq_liveness_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
-							  &progress, message))
+								  &progress, message))
 	{
 		values[0] = Float4GetDatum(progress);
 		nulls[0] = progress < 0;
@@ -401,7 +402,7 @@ static TqFound *
 find_one(Look *look, int64 task_id, TqTask *task)
 {
 	TqTaskFilter filter;
-	TqFound *found;
+	TqFound     *found;
 
 	tq_task_filter_init(&filter);
 	filter.ids = &task_id;

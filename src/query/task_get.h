@@ -9,7 +9,6 @@
 
 #include "base/types.h"
 
-
 /* What has become of a task. */
 typedef struct TqTaskOutcome
 {

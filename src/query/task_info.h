@@ -60,12 +60,12 @@ typedef enum TqInfoColumn
 typedef struct TqInfo
 {
 	TqVisibility sight;
-	bool    wanted[TQ_SCAN_COLUMNS];
-	HTAB   *names; /* of workers and roles */
+	bool         wanted[TQ_SCAN_COLUMNS];
+	HTAB        *names; /* of workers and roles */
 } TqInfo;
 
 extern void tq_task_info_begin(TqInfo *info);
 extern void tq_task_info_row(TqInfo *info, TqTask *task, Datum *values,
-						bool *nulls);
+							 bool *nulls);
 
 #endif /* TQ_TASK_INFO_H */

@@ -99,9 +99,9 @@ typedef struct Search
 {
 	TqTaskPage         *find;
 	const TqTaskFilter *filter;
-	TqIdHeap          page;
-	int64           first; /* bounds of the walk that is under way */
-	int64           last;
+	TqIdHeap            page;
+	int64               first; /* bounds of the walk that is under way */
+	int64               last;
 } Search;
 
 /* A range of an index. */
@@ -186,7 +186,8 @@ tq_task_page_snapshot(const TqTaskPage *find)
  * only when there are no more.
  */
 int
-tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max, TqFound **found)
+tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
+				  TqFound **found)
 {
 	Search search = {0};
 
@@ -389,9 +390,9 @@ static void
 search_words(Search *search, int table)
 {
 	const TqTaskFilter *filter = search->filter;
-	Range           range;
-	int32          *queues;
-	int             count;
+	Range               range;
+	int32              *queues;
+	int                 count;
 
 	if (filter->reference == NULL && filter->key == NULL)
 	{
@@ -466,7 +467,7 @@ static void
 search_live(Search *search)
 {
 	const TqTaskFilter *filter = search->filter;
-	bool            sure = filter->all_queues &&
+	bool                sure = filter->all_queues &&
 				(filter->state == 0 || filter->state == TQ_STATE_PENDING);
 	Range range;
 
@@ -498,7 +499,7 @@ search_candidates(Search *search)
 	do
 	{
 		tq_id_heap_init(&candidates, Max(search->page.max * 2, MIN_CANDIDATES),
-					 search->filter->backward);
+						search->filter->backward);
 		if (registry)
 			collect_running(search, &candidates);
 		else
@@ -588,7 +589,7 @@ add_bounds(const Search *search, Range *range)
 static bool
 walk(Search *search, int table, Range *range, int64 budget)
 {
-	TqTaskPage         *find = search->find;
+	TqTaskPage     *find = search->find;
 	Relation        index = open_index(find, table, range->which);
 	TupleTableSlot *slot = find->table[table].slot;
 	ScanDirection direction = search->filter->backward ? BackwardScanDirection
@@ -726,7 +727,7 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 static bool
 next_priority(Search *search, int64 lane, int16 *priority, bool below)
 {
-	TqTaskPage       *find = search->find;
+	TqTaskPage   *find = search->find;
 	Relation      index = open_index(find, TQ_FOUND_LIVE, BY_POSITION);
 	IndexScanDesc scan;
 	Range         range;
@@ -756,7 +757,7 @@ next_priority(Search *search, int64 lane, int16 *priority, bool below)
 static void
 collect_range(Search *search, TqIdHeap *candidates, Range *range)
 {
-	TqTaskPage       *find = search->find;
+	TqTaskPage   *find = search->find;
 	Relation      index = open_index(find, TQ_FOUND_LIVE, BY_POSITION);
 	IndexScanDesc scan;
 	TqFound       found = {0};

@@ -16,13 +16,14 @@
 
 typedef struct TqTaskPage TqTaskPage;
 
-extern TqTaskPage  *tq_task_page_begin(Snapshot snapshot);
-extern void     tq_task_page_end(TqTaskPage *find);
-extern int      tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
-							 TqFound **found);
-extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state,
-							  int64 max);
-extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task);
+extern TqTaskPage *tq_task_page_begin(Snapshot snapshot);
+extern void        tq_task_page_end(TqTaskPage *find);
+extern int      tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter,
+								  int max, TqFound **found);
+extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id,
+								   TqState state, int64 max);
+extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found,
+								  TqTask *task);
 extern Snapshot tq_task_page_snapshot(const TqTaskPage *find);
 
 #endif /* TQ_TASK_PAGE_H */

@@ -9,7 +9,6 @@
 
 #include "query/task_filter.h"
 
-
 /* Which queues' tasks current_user may see. */
 typedef struct TqVisibility
 {
@@ -21,6 +20,7 @@ typedef struct TqVisibility
 
 extern void tq_visibility_take(TqVisibility *sight);
 extern bool tq_visibility_reads(const TqVisibility *sight, int32 queue_id);
-extern void tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter);
+extern void tq_visibility_filter(const TqVisibility *sight,
+								 TqTaskFilter       *filter);
 
 #endif /* TQ_VISIBILITY_H */

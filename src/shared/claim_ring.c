@@ -12,10 +12,10 @@
  * A claim that is alone must get the best task.  So the entries of a ring
  * are all that can be claimed between its first and its last one: when
  * something before the last one becomes claimable, the ring is emptied
- * (tq_claim_ring_lower, told after it is visible).  Who fills a ring looked some
- * time ago; what has been told since then, in order, stands in the last few
- * LOWERS, and when one of them comes before his last entry, or may have been
- * forgotten, nothing is left.
+ * (tq_claim_ring_lower, told after it is visible).  Who fills a ring looked
+ * some time ago; what has been told since then, in order, stands in the last
+ * few LOWERS, and when one of them comes before his last entry, or may have
+ * been forgotten, nothing is left.
  *
  * Somebody whose snapshot is older than that of who filled the ring may not
  * see a task that he takes out, though the next one would.  That task must not
@@ -148,7 +148,7 @@ tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 /* Take the next candidate away; *moment is that of who left it. */
 bool
 tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
-			uint64 *moment)
+				  uint64 *moment)
 {
 	Ring *ring = lock_filled(lane_id, priority);
 
@@ -185,8 +185,8 @@ tq_claim_ring_wanted(int64 lane_id, int16 priority)
  * met next.
  */
 void
-tq_claim_ring_fill(int64 lane_id, int16 priority, const TqCandidate *candidates,
-			 int count, uint64 moment)
+tq_claim_ring_fill(int64 lane_id, int16 priority,
+				   const TqCandidate *candidates, int count, uint64 moment)
 {
 	Ring      *ring;
 	TqPosition last = candidates[count - 1].position;
@@ -246,8 +246,8 @@ tq_claim_ring_lower(const TqLanePosition *places, int count)
 	for (int i = 0; i < count; i++)
 	{
 		const TqLanePosition *place = &places[i];
-		Lower          lower;
-		Ring          *ring = lock_ring(place->lane_id, place->priority);
+		Lower                 lower;
+		Ring *ring = lock_ring(place->lane_id, place->priority);
 
 		/* with the lock: in each ring numbers rise */
 		lower.number = pg_atomic_fetch_add_u64(&shared->number, 1) + 1;

@@ -14,7 +14,6 @@
 #include "shared/dead_range_core.h"
 #include "shared/position.h"
 
-
 #define TQ_RING_SIZE 64
 
 /* An entry of the dispatch index. */
@@ -30,14 +29,15 @@ extern void tq_claim_ring_wipe(void);
 
 /* for claims */
 extern uint64 tq_claim_ring_moment(void);
-extern bool   tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first);
-extern bool tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
-						uint64 *moment);
-extern int  tq_claim_ring_wanted(int64 lane_id, int16 priority);
-extern void tq_claim_ring_fill(int64 lane_id, int16 priority,
-						 const TqCandidate *candidates, int count,
-						 uint64 moment);
-extern void tq_claim_ring_empty(int64 lane_id, int16 priority);
+extern bool   tq_claim_ring_look(int64 lane_id, int16 priority,
+								 TqPosition *first);
+extern bool   tq_claim_ring_pop(int64 lane_id, int16 priority,
+								TqCandidate *candidate, uint64 *moment);
+extern int    tq_claim_ring_wanted(int64 lane_id, int16 priority);
+extern void   tq_claim_ring_fill(int64 lane_id, int16 priority,
+								 const TqCandidate *candidates, int count,
+								 uint64 moment);
+extern void   tq_claim_ring_empty(int64 lane_id, int16 priority);
 
 /* for those who make tasks claimable; cannot fail */
 extern void tq_claim_ring_lower(const TqLanePosition *places, int count);

@@ -6,8 +6,8 @@
  * claims, a bucket of claims for its rate) and for each worker with a limit
  * of its own (reserved claims); one for each database.  At most
  * taskq.max_counters; when there is no room, numbers are not known, and what
- * needs them says so (53400).  Reserved claims are in reservation.c, buckets in
- * rate_bucket.c; what they share is declared in counter_table.h.
+ * needs them says so (53400).  Reserved claims are in reservation.c, buckets
+ * in rate_bucket.c; what they share is declared in counter_table.h.
  *
  * Numbers change when a transaction has ended: at the commit of what moved
  * tasks, or at the abort of what had reserved a claim.  They are not known
@@ -127,8 +127,8 @@ tq_counter_init(void)
 	ctl.keysize = sizeof(TqCounterKey);
 	ctl.entrysize = sizeof(TqCounter);
 	tq_counters = ShmemInitHash("taskq counter entries", tq_guc_max_counters,
-							 tq_guc_max_counters, &ctl,
-							 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+								tq_guc_max_counters, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 }
 
 void

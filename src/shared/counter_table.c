@@ -1,6 +1,7 @@
 /*
  * counter_table.c
- *		The table of counters: what counter.c, reservation.c and rate_bucket.c share.
+ *		The table of counters: what counter.c, reservation.c and rate_bucket.c
+ *		share.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +25,7 @@
 #include "shared/counter.h"
 
 TqCounterTable *tq_counter_table = NULL;
-HTAB                 *tq_counters = NULL;
+HTAB           *tq_counters = NULL;
 
 /* Under the lock, in any mode. */
 TqCounter *

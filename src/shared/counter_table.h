@@ -1,6 +1,7 @@
 /*
  * counter_table.h
- *		The table behind counter.c, reservation.c and rate_bucket.c: for these alone.
+ *		The table behind counter.c, reservation.c and rate_bucket.c: for these
+ *		alone.
  *
  * What may be known of it is in counter.h; its rules, and its locks, are at
  * the head of counter.c.

@@ -5,9 +5,11 @@
  * How it is kept right is told in dead_range_core.c; here are the memory, the
  * locks and the numbers of lowers.  The rules for those who call:
  *
- * - tq_dead_range_moment comes before the snapshot; what is learned with it was
+ * - tq_dead_range_moment comes before the snapshot; what is learned with it
+ * was
  *   seen by a snapshot that was taken for this very walk (READ COMMITTED).
- * - The walk may jump over what tq_dead_range_read says, and what it learns may
+ * - The walk may jump over what tq_dead_range_read says, and what it learns
+ * may
  *   include what it jumped over: [where it began, the last entry passed].
  *   The range ends before the first entry that is claimable and was not
  *   taken, whatever the reason, and before the first that is not due.
@@ -23,7 +25,8 @@
  * - tq_dead_range_lower comes after the end of the transaction or savepoint is
  *   visible, for every place at which it has put a pending task, at commit,
  *   and for every one that it has written or locked, at abort.
- * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody knows
+ * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody
+ * knows
  *   what they have ended.  Prepared transactions that have survived a start
  *   need nothing more, since memory begins empty.
  *
@@ -61,21 +64,21 @@ typedef struct RangeShared
 /* Places of a lane and priority that are near to each other. */
 typedef struct Run
 {
-	int64   lane_id;
-	int16   priority;
+	int64       lane_id;
+	int16       priority;
 	TqDeadRange range;
 } Run;
 
 static RangeShared *shared = NULL;
 
-static int           partition_of(int64 lane_id);
-static TqRangeTable *lock_partition(int partition, LWLockMode mode);
-static void          unlock_partition(int partition);
+static int               partition_of(int64 lane_id);
+static TqRangeTable     *lock_partition(int partition, LWLockMode mode);
+static void              unlock_partition(int partition);
 static TqDeadRangeMoment next_number(void);
-static TqRangeKey    key_of(int64 lane_id, int16 priority);
-static Run          *run_for(Run *runs, int count, const TqLanePosition *place);
-static void          lower_run(const Run *run);
-static bool          has_ranges(const TqRangeCell *cell);
+static TqRangeKey        key_of(int64 lane_id, int16 priority);
+static Run *run_for(Run *runs, int count, const TqLanePosition *place);
+static void lower_run(const Run *run);
+static bool has_ranges(const TqRangeCell *cell);
 
 Size
 tq_dead_range_size(void)
@@ -115,7 +118,8 @@ tq_dead_range_wipe(void)
 		return;
 	for (int i = 0; i < PARTITIONS; i++)
 	{
-		tq_dead_range_core_wipe(lock_partition(i, LW_EXCLUSIVE), next_number());
+		tq_dead_range_core_wipe(lock_partition(i, LW_EXCLUSIVE),
+								next_number());
 		unlock_partition(i);
 	}
 }
@@ -132,7 +136,7 @@ tq_dead_range_forget_database(Oid database)
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		tq_dead_range_core_forget(lock_partition(i, LW_EXCLUSIVE), database,
-							 next_number());
+								  next_number());
 		unlock_partition(i);
 	}
 }
@@ -170,8 +174,8 @@ tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges)
 
 	if (shared == NULL)
 		return 0;
-	count =
-		tq_dead_range_core_read(lock_partition(partition, LW_SHARED), &key, ranges);
+	count = tq_dead_range_core_read(lock_partition(partition, LW_SHARED), &key,
+									ranges);
 	unlock_partition(partition);
 	return count;
 }
@@ -189,31 +193,32 @@ tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count)
 	if (shared == NULL)
 		return false;
 	known = tq_dead_range_core_priorities(lock_partition(partition, LW_SHARED),
-									 MyDatabaseId, lane_id, priorities, count);
+										  MyDatabaseId, lane_id, priorities,
+										  count);
 	unlock_partition(partition);
 	return known;
 }
 
 /* There is nothing to claim from lo to hi, both included. */
 void
-tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo, TqPosition hi,
-			   TqDeadRangeMoment moment)
+tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo,
+					TqPosition hi, TqDeadRangeMoment moment)
 {
-	TqRangeKey key = key_of(lane_id, priority);
-	TqDeadRange    range = {lo, hi};
-	int        partition = partition_of(lane_id);
+	TqRangeKey  key = key_of(lane_id, priority);
+	TqDeadRange range = {lo, hi};
+	int         partition = partition_of(lane_id);
 
 	if (shared == NULL || tq_dead_range_core_before(&hi, &lo))
 		return;
-	(void) tq_dead_range_core_learn(lock_partition(partition, LW_EXCLUSIVE), &key,
-							   &range, moment);
+	(void) tq_dead_range_core_learn(lock_partition(partition, LW_EXCLUSIVE),
+									&key, &range, moment);
 	unlock_partition(partition);
 }
 
 /* A lane has entries of these priorities only. */
 void
-tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities, int count,
-						  TqDeadRangeMoment moment)
+tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
+							   int count, TqDeadRangeMoment moment)
 {
 	int partition = partition_of(lane_id);
 
@@ -314,7 +319,7 @@ tq_dead_range_audited(int64 entries)
 /* Is the position dead, and has been all the time since the moment? */
 bool
 tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
-			   TqDeadRangeMoment moment)
+					TqDeadRangeMoment moment)
 {
 	TqRangeKey key = key_of(lane_id, priority);
 	int        partition = partition_of(lane_id);
@@ -322,25 +327,25 @@ tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
 
 	if (shared == NULL)
 		return false;
-	still = tq_dead_range_core_still(lock_partition(partition, LW_SHARED), &key,
-								&position, moment);
+	still = tq_dead_range_core_still(lock_partition(partition, LW_SHARED),
+									 &key, &position, moment);
 	unlock_partition(partition);
 	return still;
 }
 
 /*
- * A position that tq_dead_range_next_to_audit told to be dead, at the moment that it
- * told, could be claimed for a snapshot that was taken after that, and for
- * another one when all transactions that had ended by then had told what
+ * A position that tq_dead_range_next_to_audit told to be dead, at the moment
+ * that it told, could be claimed for a snapshot that was taken after that, and
+ * for another one when all transactions that had ended by then had told what
  * they had to.  If it has been dead all the time, it was so by mistake: it
  * is lowered and counted, and the result is true.
  */
 bool
 tq_dead_range_repaired(int64 lane_id, int16 priority, TqPosition position,
-				  TqDeadRangeMoment moment)
+					   TqDeadRangeMoment moment)
 {
 	TqRangeKey    key = key_of(lane_id, priority);
-	TqDeadRange       range = {position, position};
+	TqDeadRange   range = {position, position};
 	int           partition = partition_of(lane_id);
 	TqRangeTable *table;
 	bool          wrong;
@@ -367,7 +372,7 @@ tq_dead_range_numbers(TqDeadRangeNumbers *numbers)
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		TqRangeTable *table = lock_partition(i, LW_SHARED);
-		TqDeadRange       ranges[TQ_RANGES];
+		TqDeadRange   ranges[TQ_RANGES];
 
 		numbers->entries += table->count;
 		numbers->learned += table->learned;

@@ -15,9 +15,9 @@
 /* What the audit looks at: one lane and priority at one moment. */
 typedef struct TqRangeEntry
 {
-	int64         lane_id;
-	int16         priority;
-	int           count;
+	int64             lane_id;
+	int16             priority;
+	int               count;
 	TqDeadRange       ranges[TQ_RANGES];
 	TqDeadRangeMoment moment;
 } TqRangeEntry;
@@ -50,24 +50,29 @@ extern void tq_dead_range_forget_database(Oid database);
 
 /* for those who walk over the index */
 extern TqDeadRangeMoment tq_dead_range_moment(void);
-extern int  tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges);
-extern bool tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count);
+extern int               tq_dead_range_read(int64 lane_id, int16 priority,
+											TqDeadRange *ranges);
+extern bool tq_dead_range_priorities(int64 lane_id, int16 *priorities,
+									 int *count);
 extern void tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo,
-						   TqPosition hi, TqDeadRangeMoment moment);
-extern void tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
-									  int count, TqDeadRangeMoment moment);
+								TqPosition hi, TqDeadRangeMoment moment);
+extern void tq_dead_range_learn_priorities(int64        lane_id,
+										   const int16 *priorities, int count,
+										   TqDeadRangeMoment moment);
 
 /* for those who make tasks claimable; cannot fail */
 extern void tq_dead_range_lower(const TqLanePosition *places, int count);
 extern void tq_dead_range_forget(void);
 
 /* for those who look whether all of that is right */
-extern bool tq_dead_range_next_to_audit(TqRangeCursor *cursor, TqRangeEntry *entry);
+extern bool tq_dead_range_next_to_audit(TqRangeCursor *cursor,
+										TqRangeEntry  *entry);
 extern void tq_dead_range_audited(int64 entries);
-extern bool tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
-						   TqDeadRangeMoment moment);
+extern bool tq_dead_range_still(int64 lane_id, int16 priority,
+								TqPosition position, TqDeadRangeMoment moment);
 extern bool tq_dead_range_repaired(int64 lane_id, int16 priority,
-							  TqPosition position, TqDeadRangeMoment moment);
+								   TqPosition        position,
+								   TqDeadRangeMoment moment);
 extern bool tq_dead_range_numbers(TqDeadRangeNumbers *numbers);
 
 #endif /* TQ_DEAD_RANGE_H */

@@ -49,11 +49,11 @@
 /* Room for what is learned, cut by all spans */
 #define MAX_PIECES (TQ_RANGE_SPANS + 2)
 
-static TqRangeCell  *find(TqRangeTable *table, const TqRangeKey *key);
-static TqRangeCell  *find_or_make(TqRangeTable *table, const TqRangeKey *key);
-static TqRangeCell  *evict(TqRangeTable *table);
-static int32        *head_of(TqRangeTable *table, const TqRangeKey *key);
-static void          unlink_cell(TqRangeTable *table, TqRangeCell *cell);
+static TqRangeCell *find(TqRangeTable *table, const TqRangeKey *key);
+static TqRangeCell *find_or_make(TqRangeTable *table, const TqRangeKey *key);
+static TqRangeCell *evict(TqRangeTable *table);
+static int32       *head_of(TqRangeTable *table, const TqRangeKey *key);
+static void         unlink_cell(TqRangeTable *table, TqRangeCell *cell);
 static TqDeadRangeMoment last_number(const TqRangeCell *cell);
 
 static void note_span(TqRangeCell *cell, const TqDeadRange *range,
@@ -108,7 +108,8 @@ tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number)
 
 /* Nothing is known of a database. */
 void
-tq_dead_range_core_forget(TqRangeTable *table, Oid database, TqDeadRangeMoment number)
+tq_dead_range_core_forget(TqRangeTable *table, Oid database,
+						  TqDeadRangeMoment number)
 {
 	int count = 0;
 
@@ -134,7 +135,8 @@ tq_dead_range_core_forget(TqRangeTable *table, Oid database, TqDeadRangeMoment n
 
 /* The dead ranges of a lane and priority; returns how many. */
 int
-tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key, TqDeadRange *ranges)
+tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
+						TqDeadRange *ranges)
 {
 	TqRangeCell *cell = find(table, key);
 
@@ -147,7 +149,7 @@ tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges)
 {
 	const TqRangeDead *dead = &cell->u.dead;
 	int                count = dead->count;
-	TqDeadRange            open = {dead->open_lo, TQ_DEAD_RANGE_END};
+	TqDeadRange        open = {dead->open_lo, TQ_DEAD_RANGE_END};
 
 	memcpy(ranges, dead->ranges, sizeof(TqDeadRange) * count);
 	if (!dead->open)
@@ -167,7 +169,7 @@ tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges)
 /* The priorities of a lane, highest first; false when that is not known. */
 bool
 tq_dead_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
-						 int16 *priorities, int *count)
+							  int16 *priorities, int *count)
 {
 	TqRangeKey   key = lane_key(database, lane_id);
 	TqRangeCell *cell = find(table, &key);
@@ -185,11 +187,11 @@ tq_dead_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
  */
 bool
 tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
-					const TqDeadRange *range, TqDeadRangeMoment moment)
+						 const TqDeadRange *range, TqDeadRangeMoment moment)
 {
 	TqRangeCell *cell = find_or_make(table, key);
 	TqRangeDead *dead = &cell->u.dead;
-	TqDeadRange      pieces[MAX_PIECES];
+	TqDeadRange  pieces[MAX_PIECES];
 	int          count = moment >= cell->floor ? 1 : 0;
 
 	pieces[0] = *range;
@@ -224,8 +226,8 @@ tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
  */
 bool
 tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
-							   int64 lane_id, const int16 *priorities,
-							   int count, TqDeadRangeMoment moment)
+									int64 lane_id, const int16 *priorities,
+									int count, TqDeadRangeMoment moment)
 {
 	TqRangeKey   key = lane_key(database, lane_id);
 	TqRangeCell *cell = find_or_make(table, &key);
@@ -265,7 +267,7 @@ tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
  */
 void
 tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
-					const TqDeadRange *range, TqDeadRangeMoment number)
+						 const TqDeadRange *range, TqDeadRangeMoment number)
 {
 	TqRangeKey   key_of_lane = lane_key(key->database, key->lane_id);
 	TqRangeCell *cell = find(table, key);
@@ -289,11 +291,11 @@ tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
  */
 bool
 tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
-					const TqPosition *position, TqDeadRangeMoment moment)
+						 const TqPosition *position, TqDeadRangeMoment moment)
 {
 	TqRangeCell *cell = find(table, key);
-	TqDeadRange      range = {*position, *position};
-	TqDeadRange      ranges[TQ_RANGES];
+	TqDeadRange  range = {*position, *position};
+	TqDeadRange  ranges[TQ_RANGES];
 	int          count;
 
 	if (cell == NULL || moment < cell->floor)
@@ -414,7 +416,8 @@ last_number(const TqRangeCell *cell)
 }
 
 static void
-note_span(TqRangeCell *cell, const TqDeadRange *range, TqDeadRangeMoment number)
+note_span(TqRangeCell *cell, const TqDeadRange *range,
+		  TqDeadRangeMoment number)
 {
 	TqRangeDead *dead = &cell->u.dead;
 	TqRangeSpan *span;
@@ -454,7 +457,7 @@ static void
 cut_out(TqRangeDead *dead, const TqDeadRange *span)
 {
 	TqDeadRange list[TQ_RANGES + 1];
-	int     count;
+	int         count;
 
 	memcpy(list, dead->ranges, sizeof(TqDeadRange) * dead->count);
 	count = cut(list, dead->count, span);
@@ -508,8 +511,8 @@ static void
 add(TqRangeDead *dead, TqDeadRange piece)
 {
 	TqDeadRange list[TQ_RANGES + 1];
-	int     count = 0;
-	bool    placed = false;
+	int         count = 0;
+	bool        placed = false;
 
 	for (int i = 0; i < dead->count; i++)
 	{

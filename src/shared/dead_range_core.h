@@ -68,30 +68,31 @@ typedef struct TqRangeSpan
 /* Of a lane and priority. */
 typedef struct TqRangeDead
 {
-	int         count;
-	int         first_span; /* spans are a ring, the oldest first */
-	int         span_count;
-	bool        open;    /* there is nothing from open_lo to the end; may */
-	TqPosition  open_lo; /* overlap the last of the ranges */
-	TqDeadRange     ranges[TQ_RANGES]; /* sorted, with something between them */
+	int        count;
+	int        first_span; /* spans are a ring, the oldest first */
+	int        span_count;
+	bool       open;    /* there is nothing from open_lo to the end; may */
+	TqPosition open_lo; /* overlap the last of the ranges */
+	/* sorted, with something between them */
+	TqDeadRange ranges[TQ_RANGES];
 	TqRangeSpan spans[TQ_RANGE_SPANS];
 } TqRangeDead;
 
 /* Of a lane: its priorities, those with newer numbers known to be in use. */
 typedef struct TqRangeLane
 {
-	bool          known; /* these are all */
-	int           count;
-	int16         priorities[TQ_RANGE_PRIORITIES]; /* highest first */
+	bool              known; /* these are all */
+	int               count;
+	int16             priorities[TQ_RANGE_PRIORITIES]; /* highest first */
 	TqDeadRangeMoment numbers[TQ_RANGE_PRIORITIES];    /* of the last lower */
 } TqRangeLane;
 
 typedef struct TqRangeCell
 {
-	TqRangeKey    key;
+	TqRangeKey        key;
 	TqDeadRangeMoment floor; /* lowers up to this one may not be remembered */
-	int32         next;  /* with the same hash; -1 ends */
-	bool          touched;
+	int32             next;  /* with the same hash; -1 ends */
+	bool              touched;
 	union
 	{
 		TqRangeDead dead;
@@ -102,36 +103,45 @@ typedef struct TqRangeCell
 typedef struct TqRangeTable
 {
 	TqDeadRangeMoment floor; /* lowers up to this one may have met no cell */
-	int           count; /* cells in use are the first ones */
-	int           hand;  /* of the clock that chooses whom to evict */
-	uint64        learned;
-	uint64        refused;
-	uint64        lowered;
-	uint64        evicted;
-	int32         heads[TQ_RANGE_CELLS];
-	TqRangeCell   cells[TQ_RANGE_CELLS];
+	int               count; /* cells in use are the first ones */
+	int               hand;  /* of the clock that chooses whom to evict */
+	uint64            learned;
+	uint64            refused;
+	uint64            lowered;
+	uint64            evicted;
+	int32             heads[TQ_RANGE_CELLS];
+	TqRangeCell       cells[TQ_RANGE_CELLS];
 } TqRangeTable;
 
 extern uint64 tq_dead_range_core_hash(Oid database, int64 lane_id);
-extern bool   tq_dead_range_core_before(const TqPosition *a, const TqPosition *b);
-extern void   tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number);
+extern bool   tq_dead_range_core_before(const TqPosition *a,
+										const TqPosition *b);
+extern void   tq_dead_range_core_wipe(TqRangeTable     *table,
+									  TqDeadRangeMoment number);
 extern void   tq_dead_range_core_forget(TqRangeTable *table, Oid database,
-								   TqDeadRangeMoment number);
-extern int    tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
-								 TqDeadRange *ranges);
-extern int    tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges);
-extern bool   tq_dead_range_core_priorities(TqRangeTable *table, Oid database,
-									   int64 lane_id, int16 *priorities,
-									   int *count);
-extern bool   tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
-								  const TqDeadRange *range, TqDeadRangeMoment moment);
-extern bool   tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
-											 int64 lane_id, const int16 *list,
-											 int count, TqDeadRangeMoment moment);
-extern void   tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
-								  const TqDeadRange *range, TqDeadRangeMoment number);
-extern bool   tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
-								  const TqPosition *position,
-								  TqDeadRangeMoment     moment);
+										TqDeadRangeMoment number);
+extern int  tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
+									TqDeadRange *ranges);
+extern int  tq_dead_range_core_ranges(const TqRangeCell *cell,
+									  TqDeadRange       *ranges);
+extern bool tq_dead_range_core_priorities(TqRangeTable *table, Oid database,
+										  int64 lane_id, int16 *priorities,
+										  int *count);
+extern bool tq_dead_range_core_learn(TqRangeTable      *table,
+									 const TqRangeKey  *key,
+									 const TqDeadRange *range,
+									 TqDeadRangeMoment  moment);
+extern bool tq_dead_range_core_learn_priorities(TqRangeTable *table,
+												Oid database, int64 lane_id,
+												const int16 *list, int count,
+												TqDeadRangeMoment moment);
+extern void tq_dead_range_core_lower(TqRangeTable      *table,
+									 const TqRangeKey  *key,
+									 const TqDeadRange *range,
+									 TqDeadRangeMoment  number);
+extern bool tq_dead_range_core_still(TqRangeTable     *table,
+									 const TqRangeKey *key,
+									 const TqPosition *position,
+									 TqDeadRangeMoment moment);
 
 #endif /* TQ_DEAD_RANGE_CORE_H */

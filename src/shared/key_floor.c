@@ -11,12 +11,12 @@
  * An entry must never say more than is so, since a task that is not seen
  * would wait for ever.  Hence
  * - who makes a task live that is before the head, or may be, tells that
- *   before he writes it and after he has looked himself (tq_key_floor_lower), with
- *   the key's lock, also if it comes to nothing;
+ *   before he writes it and after he has looked himself (tq_key_floor_lower),
+ *   with the key's lock, also if it comes to nothing;
  * - what a look finds counts what its own transaction has ended, which may be
- *   rolled back: it is told after the commit is visible (tq_key_floor_put), when
- *   the key's lock is gone already.  It is believed only if nobody has told
- *   anything about the line, or another one in the same bucket, since the
+ *   rolled back: it is told after the commit is visible (tq_key_floor_put),
+ *   when the key's lock is gone already.  It is believed only if nobody has
+ *   told anything about the line, or another one in the same bucket, since the
  *   moment that the look began with.
  *
  * The hash is seeded at random, so that nobody can choose two keys that are
@@ -40,9 +40,9 @@
 
 typedef struct Head
 {
-	Oid      database; /* InvalidOid: free */
+	Oid          database; /* InvalidOid: free */
 	TqKeyFloorOf of;
-	int64    task_id;
+	int64        task_id;
 } Head;
 
 typedef struct Bucket

@@ -21,8 +21,8 @@ typedef struct TqKeyFloorOf
 typedef struct TqKeyFloorFound
 {
 	TqKeyFloorOf of;
-	int64    task_id; /* no task of the line comes before it */
-	uint64   moment;  /* of tq_key_floor_get */
+	int64        task_id; /* no task of the line comes before it */
+	uint64       moment;  /* of tq_key_floor_get */
 } TqKeyFloorFound;
 
 extern Size tq_key_floor_size(void);
@@ -31,7 +31,8 @@ extern void tq_key_floor_wipe(void);
 
 /* all of them with the key's lock */
 extern uint64 tq_key_floor_hash(const char *key, int length);
-extern bool   tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id, uint64 *moment);
+extern bool   tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id,
+							   uint64 *moment);
 extern void   tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id);
 
 /* after the commit; cannot fail */

@@ -6,8 +6,8 @@
  * counted, and one for each database (queue 0).  At most taskq.max_metrics;
  * what finds no room is not counted, and how often that was so is.
  *
- * Whoever commits adds what the transaction has noted (xact/metric_note.c).  So
- * the numbers are exact whenever they are read, and reading is one copy for
+ * Whoever commits adds what the transaction has noted (xact/metric_note.c).
+ * So the numbers are exact whenever they are read, and reading is one copy for
  * each queue.  A slot for each backend, folded when it ends, would save the
  * backends of one queue from meeting at its spinlock, which they hold for
  * some tens of instructions at each commit; but a backend would need as many

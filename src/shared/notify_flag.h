@@ -18,7 +18,8 @@ extern void tq_notify_flag_forget_database(Oid database);
 
 /* for everybody; these cannot fail */
 extern void tq_notify_flag_raise(int32 queue_id);
-extern void tq_notify_flag_raise_positions(const TqLanePosition *places, int count);
+extern void tq_notify_flag_raise_positions(const TqLanePosition *places,
+										   int                   count);
 extern void tq_notify_flag_raise_all(void);
 
 /* for the background worker of this database */

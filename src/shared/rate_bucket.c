@@ -37,14 +37,14 @@ tq_rate_bucket_next(int32 queue_id, const TqRate *rate)
 
 /*
  * Take one claim out of the queue's bucket, which was empty at first;
- * *taken_at is to be given to tq_rate_bucket_put_back; NULL: only look, and take
- * nothing.
+ * *taken_at is to be given to tq_rate_bucket_put_back; NULL: only look, and
+ * take nothing.
  */
 TqReservation
 tq_rate_bucket_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 {
-	TqCounter *counter;
-	TqReservation  answer = TQ_RESERVE_NO_ROOM;
+	TqCounter    *counter;
+	TqReservation answer = TQ_RESERVE_NO_ROOM;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find_or_make(TQ_OWNER_QUEUE, queue_id);

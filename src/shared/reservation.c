@@ -41,9 +41,9 @@ tq_reservation_invalidate(TqOwner owner, int32 id)
 TqReservation
 tq_reservation_make(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 {
-	TqCounter *counter;
-	TqCounter *database;
-	TqReservation  answer = TQ_RESERVE_UNKNOWN;
+	TqCounter    *counter;
+	TqCounter    *database;
+	TqReservation answer = TQ_RESERVE_UNKNOWN;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(owner, id);
@@ -142,8 +142,9 @@ tq_reservation_count_begin(TqOwner owner, int32 id, uint64 *instance)
  * many more; false when it must be done again.
  */
 bool
-tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun, uint64 instance,
-					const int64 *task_ids, int count, int more)
+tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun,
+						 uint64 instance, const int64 *task_ids, int count,
+						 int more)
 {
 	TqCounter *counter;
 	bool       done = false;

@@ -314,7 +314,7 @@ tq_running_rebuild_end(uint64 begun)
  */
 int
 tq_running_due(TimestampTz now, int passed, TqRunning *found, int max,
-				TimestampTz *next)
+			   TimestampTz *next)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -345,7 +345,7 @@ tq_running_due(TimestampTz now, int passed, TqRunning *found, int max,
 /* Up to max tasks of this database held by any of the workers (sorted). */
 int
 tq_running_of_workers(const int32 *workers, int count, TqRunning *found,
-					   int max)
+					  int max)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
@@ -495,7 +495,7 @@ tq_running_count_all(void)
  */
 void
 tq_running_progress(int64 task_id, int64 token, float4 progress,
-					 const char *message)
+					const char *message)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);
@@ -536,7 +536,7 @@ tq_running_find(int64 task_id, TqRunning *running)
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
 tq_running_read_progress(int64 task_id, int64 token, float4 *progress,
-						  char *message)
+						 char *message)
 {
 	EntryKey key = key_of(task_id);
 	uint32   hash = hash_of(&key);

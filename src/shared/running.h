@@ -35,20 +35,20 @@ extern void tq_running_init(void);
 extern void tq_running_wipe(void);
 extern void tq_running_forget_database(Oid database);
 
-extern void   tq_running_put(const TqRunning *running);
-extern void   tq_running_remove(int64 task_id, int64 version);
-extern void   tq_running_drop(const TqRunning *seen);
-extern void   tq_running_flag(void);
-extern bool   tq_running_complete(void);
-extern uint64 tq_running_rebuild_begin(void);
-extern void   tq_running_rebuild_end(uint64 begun);
-extern int    tq_running_due(TimestampTz now, int passed, TqRunning *found,
-							  int max, TimestampTz *next);
-extern int    tq_running_of_workers(const int32 *workers, int count,
-									 TqRunning *found, int max);
-extern int    tq_running_count(void);
-extern int    tq_running_count_all(void);
-extern bool   tq_running_find(int64 task_id, TqRunning *running);
+extern void       tq_running_put(const TqRunning *running);
+extern void       tq_running_remove(int64 task_id, int64 version);
+extern void       tq_running_drop(const TqRunning *seen);
+extern void       tq_running_flag(void);
+extern bool       tq_running_complete(void);
+extern uint64     tq_running_rebuild_begin(void);
+extern void       tq_running_rebuild_end(uint64 begun);
+extern int        tq_running_due(TimestampTz now, int passed, TqRunning *found,
+								 int max, TimestampTz *next);
+extern int        tq_running_of_workers(const int32 *workers, int count,
+										TqRunning *found, int max);
+extern int        tq_running_count(void);
+extern int        tq_running_count_all(void);
+extern bool       tq_running_find(int64 task_id, TqRunning *running);
 extern TqRunning *tq_running_all(int *count);
 extern void       tq_running_ask_duty(int duty);
 extern bool       tq_running_asked_duty(int duty);
@@ -56,8 +56,8 @@ extern void       tq_running_timer_fired(void);
 extern uint64     tq_running_timers(void);
 
 extern void tq_running_progress(int64 task_id, int64 token, float4 progress,
-								 const char *message);
+								const char *message);
 extern bool tq_running_read_progress(int64 task_id, int64 token,
-									  float4 *progress, char *message);
+									 float4 *progress, char *message);
 
 #endif /* TQ_RUNNING_H */

@@ -84,7 +84,8 @@ tq_session_end_init(void)
 {
 	bool found;
 
-	binding = ShmemInitStruct("taskq bound sessions", tq_session_end_size(), &found);
+	binding =
+		ShmemInitStruct("taskq bound sessions", tq_session_end_size(), &found);
 	if (found)
 		return;
 	binding->instance = draw_instance();

@@ -10,10 +10,10 @@
  * given back, so the end of a transaction has nothing to do with it.
  *
  * What is lost here, at a start or by a wipe, is made good by going on above
- * all that was given out before (engine/id.c), which must be done once for each
- * number that tq_token_floor_start() tells.  A wipe changes that number before it
- * empties a cell: a token was drawn in time if the number is still the same
- * after it was drawn.
+ * all that was given out before (engine/id.c), which must be done once for
+ * each number that tq_token_floor_start() tells.  A wipe changes that number
+ * before it empties a cell: a token was drawn in time if the number is still
+ * the same after it was drawn.
  *
  * Tasks that follow each other lie in different lines of the processor's
  * cache, since they are claimed at the same time.  All of it is atomics:
@@ -63,7 +63,8 @@ tq_token_floor_init(void)
 	if (found)
 		return;
 	/* with room above for any number of wipes */
-	pg_atomic_init_u64(&tokens->start, (uint64) tq_session_end_instance() >> 1 | 1);
+	pg_atomic_init_u64(&tokens->start,
+					   (uint64) tq_session_end_instance() >> 1 | 1);
 	for (int i = 0; i < CELLS; i++)
 		pg_atomic_init_u64(&tokens->last[i], 0);
 }

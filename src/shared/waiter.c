@@ -63,24 +63,24 @@
 /* What this backend waits for. */
 static TqWaiterSlot *my_slot = NULL; /* NULL: nothing */
 
-static uint64        my_ticket = 0;
-static TqWaitFor     my_wait_for;
-static int           held_count = 0;
-static TqWake        held[HELD]; /* wakes that it got before its last look */
-static int           taken_count = 0;
-static int64 taken[TAKEN]; /* lanes of tasks that this look has claimed */
-static int32 taken_queue[TAKEN];
+static uint64    my_ticket = 0;
+static TqWaitFor my_wait_for;
+static int       held_count = 0;
+static TqWake    held[HELD]; /* wakes that it got before its last look */
+static int       taken_count = 0;
+static int64     taken[TAKEN]; /* lanes of tasks that this look has claimed */
+static int32     taken_queue[TAKEN];
 
-static Size              tickets_size(void);
-static void              begin(TqWaiterKind kind, int64 task_id);
-static void              arm(TqWaiterSlot *slot);
-static bool              take_wake(TqWaiterSlot *slot, TqWake *wake);
-static void              hold(const TqWake *wake);
-static bool              waits_for(const TqWake *wake);
-static bool              is_used(const TqWake *wake);
-static void              pass_on(TqWake *wake, uint64 after);
-static void              at_exit(int code, Datum arg);
-static void              wait_latch(long timeout);
+static Size tickets_size(void);
+static void begin(TqWaiterKind kind, int64 task_id);
+static void arm(TqWaiterSlot *slot);
+static bool take_wake(TqWaiterSlot *slot, TqWake *wake);
+static void hold(const TqWake *wake);
+static bool waits_for(const TqWake *wake);
+static bool is_used(const TqWake *wake);
+static void pass_on(TqWake *wake, uint64 after);
+static void at_exit(int code, Datum arg);
+static void wait_latch(long timeout);
 
 Size
 tq_waiter_size(void)

@@ -9,7 +9,6 @@
 
 #include "base/compat.h"
 
-
 /* What a waiter can name; beyond that it is woken for more than it needs. */
 #define TQ_WAITER_QUEUES 16
 #define TQ_WAITER_LANES 64

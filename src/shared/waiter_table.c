@@ -16,7 +16,7 @@
 #include "shared/waiter_table.h"
 #include "shared/waiter.h"
 
-TqWaiters *tq_waiters = NULL;
+TqWaiters        *tq_waiters = NULL;
 pg_atomic_uint64 *tq_waiter_tickets = NULL;
 
 /* It cannot be woken any more.  The slot is locked. */

@@ -100,6 +100,6 @@ extern pg_atomic_uint32 *tq_waiter_bucket(Oid database, int32 queue_id,
 extern bool tq_waiter_has_queue(const TqWaitFor *wait_for, int32 queue_id);
 extern bool tq_waiter_has_lane(const TqWaitFor *wait_for, int64 lane_id);
 
-extern pg_atomic_uint32 * tq_waiter_bucket_of(const TqWaiterSlot *slot);
+extern pg_atomic_uint32 *tq_waiter_bucket_of(const TqWaiterSlot *slot);
 
 #endif /* TQ_WAITER_TABLE_H */

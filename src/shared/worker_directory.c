@@ -66,10 +66,10 @@ typedef struct Entry
 	pg_atomic_uint64 turn_at;      /* when the last turn began; the same */
 
 	/* the rest is read and changed under lock */
-	int          pid;      /* attached worker, or 0 */
-	int          last_pid; /* that, or the one before */
-	uint32       ask_count;
-	bool         established;
+	int         pid;      /* attached worker, or 0 */
+	int         last_pid; /* that, or the one before */
+	uint32      ask_count;
+	bool        established;
 	TqWorkerEnd end;
 } Entry;
 
@@ -118,7 +118,8 @@ tq_worker_directory_init(void)
 {
 	bool found;
 
-	station = ShmemInitStruct("taskq station", tq_worker_directory_size(), &found);
+	station =
+		ShmemInitStruct("taskq station", tq_worker_directory_size(), &found);
 	if (!found)
 	{
 		memset(station, 0, tq_worker_directory_size());
@@ -294,8 +295,8 @@ tq_worker_directory_lacks_room(void)
 
 /*
  * Ask that database's worker to leave, and let none in until as many calls
- * of tq_worker_directory_keep_out_end.  False, and nothing done, when the table is
- * full.  The worker leaves by itself, a little later.
+ * of tq_worker_directory_keep_out_end.  False, and nothing done, when the
+ * table is full.  The worker leaves by itself, a little later.
  */
 bool
 tq_worker_directory_keep_out_begin(Oid dboid)
@@ -400,7 +401,7 @@ tq_worker_directory_interrupt(Oid dboid)
 TqWorkerAttach
 tq_worker_directory_attach(Oid dboid)
 {
-	Entry          *entry;
+	Entry         *entry;
 	TqWorkerAttach result = TQ_STATION_CLOSED;
 
 	Assert(attached == NULL);
@@ -610,7 +611,7 @@ tq_worker_directory_list(TqWorkerItem *items, int max)
 TqWorkerEnd
 tq_worker_directory_take_end(Oid dboid)
 {
-	Entry       *entry;
+	Entry      *entry;
 	TqWorkerEnd end = TQ_STATION_END_NONE;
 
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);

@@ -30,12 +30,12 @@ typedef enum TqWorkerAttach
 /* A copy of one entry, for the launcher. */
 typedef struct TqWorkerItem
 {
-	Oid          dboid;
-	int          pid;         /* 0: no worker attached */
-	bool         established; /* its worker has found something to do */
-	bool         asked;       /* somebody wants a worker to look */
-	uint32       ask_count;
-	int          keep_out;
+	Oid         dboid;
+	int         pid;         /* 0: no worker attached */
+	bool        established; /* its worker has found something to do */
+	bool        asked;       /* somebody wants a worker to look */
+	uint32      ask_count;
+	int         keep_out;
 	TqWorkerEnd end;
 } TqWorkerItem;
 
@@ -71,24 +71,24 @@ extern void tq_worker_directory_interrupt(Oid dboid);
 
 /* for the worker */
 extern TqWorkerAttach tq_worker_directory_attach(Oid dboid);
-extern bool            tq_worker_directory_establish(void);
-extern bool            tq_worker_directory_kept_out(void);
-extern bool            tq_worker_directory_asked(void);
-extern TimestampTz     tq_worker_directory_told(void);
-extern TimestampTz     tq_worker_directory_turn_begin(void);
-extern TimestampTz     tq_worker_directory_turn_end(TimestampTz next);
-extern void            tq_worker_directory_detach(TqWorkerEnd end);
+extern bool           tq_worker_directory_establish(void);
+extern bool           tq_worker_directory_kept_out(void);
+extern bool           tq_worker_directory_asked(void);
+extern TimestampTz    tq_worker_directory_told(void);
+extern TimestampTz    tq_worker_directory_turn_begin(void);
+extern TimestampTz    tq_worker_directory_turn_end(TimestampTz next);
+extern void           tq_worker_directory_detach(TqWorkerEnd end);
 
 /* for the launcher */
-extern void         tq_worker_directory_launcher_attach(void);
-extern void         tq_worker_directory_launcher_detach(void);
-extern void         tq_worker_directory_round_begin(void);
-extern bool         tq_worker_directory_told_launcher(void);
-extern int          tq_worker_directory_capacity(void);
-extern int          tq_worker_directory_list(TqWorkerItem *items, int max);
+extern void        tq_worker_directory_launcher_attach(void);
+extern void        tq_worker_directory_launcher_detach(void);
+extern void        tq_worker_directory_round_begin(void);
+extern bool        tq_worker_directory_told_launcher(void);
+extern int         tq_worker_directory_capacity(void);
+extern int         tq_worker_directory_list(TqWorkerItem *items, int max);
 extern TqWorkerEnd tq_worker_directory_take_end(Oid dboid);
-extern void         tq_worker_directory_forget(Oid dboid, uint32 ask_count);
-extern bool         tq_worker_directory_take_rescan(void);
-extern void         tq_worker_directory_set_lacks_slot(bool lacks);
+extern void        tq_worker_directory_forget(Oid dboid, uint32 ask_count);
+extern bool        tq_worker_directory_take_rescan(void);
+extern void        tq_worker_directory_set_lacks_slot(bool lacks);
 
 #endif /* TQ_WORKER_DIRECTORY_H */

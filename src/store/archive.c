@@ -26,8 +26,8 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-static bool  read_archived(TqStmt *stmt, int64 task_id, int64 version,
-						   int expected, TqTask *task);
+static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
+						  int expected, TqTask *task);
 
 #define ALL_COLUMNS                                                           \
 	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
@@ -93,8 +93,7 @@ tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task)
 	if (tq_archive_find(task_id, task))
 		return true;
 	tq_snapshot_renew();
-	return tq_row_find(call, task_id, task) ||
-		   tq_archive_find(task_id, task);
+	return tq_row_find(call, task_id, task) || tq_archive_find(task_id, task);
 }
 
 static bool

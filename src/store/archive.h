@@ -10,7 +10,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 extern bool tq_archive_take(TqTask *task);
 extern bool tq_archive_find(int64 task_id, TqTask *task);
 extern bool tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task);

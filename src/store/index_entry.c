@@ -91,13 +91,13 @@ static KnownTable *remembered = NULL;
 static int         remembered_count = 0;
 static uint64      changes = 0; /* that were told */
 
-static TqIndexEntries  *begin(TqTable *table);
-static KnownTable *remember(Relation rel);
-static void        read_indexes(Relation rel, KnownTable *indexes);
-static bool        read_index(Oid relid, KnownIndex *index);
-static bool        read_condition(List *predicate, KnownIndex *index);
-static void        insert_into(TqTable *table, int n, TupleTableSlot **slots,
-							   int count);
+static TqIndexEntries *begin(TqTable *table);
+static KnownTable     *remember(Relation rel);
+static void            read_indexes(Relation rel, KnownTable *indexes);
+static bool            read_index(Oid relid, KnownIndex *index);
+static bool            read_condition(List *predicate, KnownIndex *index);
+static void insert_into(TqTable *table, int n, TupleTableSlot **slots,
+						int count);
 static bool belongs(const KnownIndex *index, HeapTuple tuple, TupleDesc desc);
 static void relation_changed(Datum arg, Oid relid);
 
@@ -134,7 +134,8 @@ tq_index_entry_insert(TqTable *table, TupleTableSlot **slots, int count)
  * says so, only in those that summarize.
  */
 void
-tq_index_entry_update(TqTable *table, TupleTableSlot *slot, TqIndexUpdate indexes)
+tq_index_entry_update(TqTable *table, TupleTableSlot *slot,
+					  TqIndexUpdate indexes)
 {
 	if (table->entries == NULL)
 		table->entries = begin(table);
@@ -324,9 +325,9 @@ read_condition(List *predicate, KnownIndex *index)
 static void
 insert_into(TqTable *table, int n, TupleTableSlot **slots, int count)
 {
-	TqIndexEntries  *entries = table->entries;
-	KnownIndex *index = &entries->known.index[n];
-	TupleDesc   desc = RelationGetDescr(table->rel);
+	TqIndexEntries *entries = table->entries;
+	KnownIndex     *index = &entries->known.index[n];
+	TupleDesc       desc = RelationGetDescr(table->rel);
 
 	if (!index->ready)
 		return;

@@ -11,12 +11,11 @@
 
 #include "store/table.h"
 
-
 extern void tq_index_entry_init(void);
 extern void tq_index_entry_insert(TqTable *table, TupleTableSlot **slots,
-							  int count);
+								  int count);
 extern void tq_index_entry_update(TqTable *table, TupleTableSlot *slot,
-							  TqIndexUpdate indexes);
+								  TqIndexUpdate indexes);
 extern void tq_index_entry_prepare(TqTable *table);
 extern void tq_index_entry_end(TqTable *table);
 

@@ -42,7 +42,7 @@ struct TqMultiInsert
 	Size            bytes;
 };
 
-static TqMultiInsert        *batch_of(TqTable *table);
+static TqMultiInsert  *batch_of(TqTable *table);
 static TupleTableSlot *next_slot(TqTable *table, TqMultiInsert *batch);
 
 /* Where the next row has to be formed. */
@@ -56,7 +56,7 @@ tq_multi_insert_context(TqTable *table)
 void
 tq_multi_insert_add(TqTable *table, HeapTuple tuple)
 {
-	TqMultiInsert        *batch = batch_of(table);
+	TqMultiInsert  *batch = batch_of(table);
 	TupleTableSlot *slot = next_slot(table, batch);
 
 	ExecStoreHeapTuple(tuple, slot, true);
@@ -70,8 +70,8 @@ tq_multi_insert_add(TqTable *table, HeapTuple tuple)
 void
 tq_multi_insert_flush(TqTable *table)
 {
-	TqMultiInsert      *batch = table->batch;
-	MemoryContext mine;
+	TqMultiInsert *batch = table->batch;
+	MemoryContext  mine;
 
 	if (batch == NULL || batch->count == 0)
 		return;
@@ -109,7 +109,8 @@ batch_of(TqTable *table)
 {
 	if (table->batch == NULL)
 	{
-		table->batch = MemoryContextAllocZero(table->context, sizeof(TqMultiInsert));
+		table->batch =
+			MemoryContextAllocZero(table->context, sizeof(TqMultiInsert));
 		table->batch->context = AllocSetContextCreate(
 			table->context, "taskq batch", ALLOCSET_DEFAULT_SIZES);
 	}

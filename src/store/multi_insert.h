@@ -9,7 +9,6 @@
 
 #include "store/table.h"
 
-
 extern MemoryContext tq_multi_insert_context(TqTable *table);
 extern void          tq_multi_insert_add(TqTable *table, HeapTuple tuple);
 extern void          tq_multi_insert_flush(TqTable *table);

@@ -5,7 +5,8 @@
  * One descent of the primary key costs more than all else that there is to
  * reading a row.  A call that will ask for ids that stand close together, in
  * rising order, reads their entries of the index in one walk
- * (tq_pkey_lookup_prefetch); the rows themselves are fetched when they are asked for.
+ * (tq_pkey_lookup_prefetch); the rows themselves are fetched when they are
+ * asked for.
  *
  * Entries that were read ahead hold for the snapshot that was active then,
  * and are not used with a newer one.  Nothing of the index stays pinned
@@ -59,13 +60,13 @@ struct TqPkeyLookup
 };
 
 static TqPkeyLookup *lookup_of(TqTable *table);
-static void      begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first,
-							int64 last);
-static Entry    *next_entry(TqPkeyLookup *lookup);
-static bool      is_ahead(const TqPkeyLookup *lookup, int64 task_id);
-static bool      find_running(TqTable *table, int64 task_id);
-static void      make_slot(TqTable *table);
-static bool      find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id);
+static void   begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first,
+						 int64 last);
+static Entry *next_entry(TqPkeyLookup *lookup);
+static bool   is_ahead(const TqPkeyLookup *lookup, int64 task_id);
+static bool   find_running(TqTable *table, int64 task_id);
+static void   make_slot(TqTable *table);
+static bool   find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id);
 
 /*
  * The call will look for tasks from first to last, in rising order, and for
@@ -74,7 +75,7 @@ static bool      find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id)
 void
 tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
 {
-	TqPkeyLookup     *lookup = lookup_of(&call->task);
+	TqPkeyLookup *lookup = lookup_of(&call->task);
 	MemoryContext mine = MemoryContextSwitchTo(call->task.context);
 
 	begin_walk(call, lookup, first, last);
@@ -101,7 +102,7 @@ tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
 bool
 tq_pkey_lookup_find(TqTable *table, int64 task_id)
 {
-	TqPkeyLookup     *lookup;
+	TqPkeyLookup *lookup;
 	MemoryContext mine;
 	bool          found;
 
@@ -185,7 +186,7 @@ static TqPkeyLookup *
 lookup_of(TqTable *table)
 {
 	MemoryContext mine;
-	TqPkeyLookup     *lookup;
+	TqPkeyLookup *lookup;
 
 	if (table->lookup != NULL)
 		return table->lookup;

@@ -9,7 +9,6 @@
 
 #include "store/table.h"
 
-
 extern void tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last);
 extern bool tq_pkey_lookup_find(TqTable *table, int64 task_id);
 extern void tq_pkey_lookup_end(TqTable *table);

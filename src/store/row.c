@@ -10,7 +10,8 @@
  *
  * Archived rows are read and taken away by SQL; adding one, or one of the
  * history, goes to the leaf directly.  A call with many set has new rows of
- * all of them inserted together, by store/multi_insert.c, at the latest when it ends.
+ * all of them inserted together, by store/multi_insert.c, at the latest when
+ * it ends.
  *
  * What the executor would do, and who does it here:
  * - Snapshot: tq_call_begin and tq_snapshot_renew push one; a write takes the
@@ -20,7 +21,8 @@
  * - Locks: the table's is RowExclusiveLock from the call's beginning, and
  *   each index that gets an entry is opened with the same; both to the
  *   transaction's end.
- * - Index entries: store/index_entry.c for new rows; ExecInsertIndexTuples where a
+ * - Index entries: store/index_entry.c for new rows; ExecInsertIndexTuples
+ * where a
  *   reference is tested, and after an update in those indexes, if any, that
  *   the server says.  A row that the claim changes stays heap-only, since no
  *   index has what it changes, unless somebody has added one.
@@ -150,7 +152,8 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 		slot = store(table, task->image, false);
 	}
 	else
-		slot = store(table, tq_row_image_form(task, RelationGetDescr(table->rel)),
+		slot = store(table,
+					 tq_row_image_form(task, RelationGetDescr(table->rel)),
 					 true);
 	done = written(table_tuple_update(table->rel, &tid, slot,
 									  GetCurrentCommandId(true),
@@ -243,8 +246,8 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 		insert_later(table, task);
 		return true;
 	}
-	slot =
-		store(table, tq_row_image_form(task, RelationGetDescr(table->rel)), true);
+	slot = store(table, tq_row_image_form(task, RelationGetDescr(table->rel)),
+				 true);
 	if (unique_reference)
 		added = insert_unique(table, slot, holder, holder_state);
 	else
@@ -268,8 +271,8 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 		insert_later(table, task);
 		return;
 	}
-	slot =
-		store(table, tq_row_image_form(task, RelationGetDescr(table->rel)), true);
+	slot = store(table, tq_row_image_form(task, RelationGetDescr(table->rel)),
+				 true);
 	insert_now(table, slot);
 	ExecClearTuple(slot);
 }
@@ -330,7 +333,7 @@ static void
 insert_later(TqTable *table, TqTask *task)
 {
 	MemoryContext mine = MemoryContextSwitchTo(tq_multi_insert_context(table));
-	HeapTuple     tuple = tq_row_image_form(task, RelationGetDescr(table->rel));
+	HeapTuple tuple = tq_row_image_form(task, RelationGetDescr(table->rel));
 
 	MemoryContextSwitchTo(mine);
 	tq_multi_insert_add(table, tuple);

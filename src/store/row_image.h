@@ -12,6 +12,6 @@
 #include "store/task.h"
 
 extern HeapTuple tq_row_image_form(const TqTask *task, TupleDesc desc);
-extern void      tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
+extern void tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
 
 #endif /* TQ_ROW_IMAGE_H */

@@ -7,7 +7,6 @@
 #ifndef TQ_SNAPSHOT_H
 #define TQ_SNAPSHOT_H
 
-
 extern void   tq_snapshot_push(void);
 extern void   tq_snapshot_renew(void);
 extern void   tq_snapshot_push_latest(void);

@@ -11,41 +11,41 @@
 
 #include "shared/dead_range_core.h"
 
-typedef struct TqMultiInsert   TqMultiInsert;
+typedef struct TqMultiInsert TqMultiInsert;
 
 typedef struct TqIndexEntries TqIndexEntries;
 
-typedef struct TqKeys    TqKeys;
+typedef struct TqKeys TqKeys;
 
-typedef struct TqPkeyLookup  TqPkeyLookup;
+typedef struct TqPkeyLookup TqPkeyLookup;
 
 /* A table opened for one call; what follows is made when it is needed. */
 typedef struct TqTable
 {
 	Relation        rel;
 	MemoryContext   context; /* for what lives as long as the call */
-	TqPkeyLookup       *lookup;  /* of rows by their ids */
+	TqPkeyLookup   *lookup;  /* of rows by their ids */
 	TupleTableSlot *slot;    /* for a row that is read */
 	TupleTableSlot *writer;  /* for one that is written */
-	TqIndexEntries      *entries; /* of indexes */
+	TqIndexEntries *entries; /* of indexes */
 	EState         *estate;  /* when the executor does that */
 	ResultRelInfo  *target;
-	TqMultiInsert        *batch; /* rows to be inserted together */
+	TqMultiInsert  *batch; /* rows to be inserted together */
 } TqTable;
 
 /* What one SQL call works with, from tq_call_begin to tq_call_end. */
 typedef struct TqCall
 {
-	TqTable       task;
-	TqTable       leaf; /* of the archive, the last one used */
-	Oid           leaf_oid;
-	TqTable       history; /* of its leaf, the last one used */
-	Oid           history_oid;
-	MemoryContext context;
+	TqTable           task;
+	TqTable           leaf; /* of the archive, the last one used */
+	Oid               leaf_oid;
+	TqTable           history; /* of its leaf, the last one used */
+	Oid               history_oid;
+	MemoryContext     context;
 	TqDeadRangeMoment moment; /* not after the active snapshot was taken */
-	uint64        ring_moment;
-	bool          many;        /* rows may be inserted later, with others */
-	TqKeys       *keys;        /* that were locked */
+	uint64            ring_moment;
+	bool              many;    /* rows may be inserted later, with others */
+	TqKeys           *keys;    /* that were locked */
 	List         *keys_ahead;  /* of TqKeyName: to be locked with the next */
 	bool          lines_later; /* they are settled at the end, once each */
 	struct TqKey *unsettled;

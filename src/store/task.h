@@ -150,7 +150,7 @@ typedef struct TqTask
 	HeapTuple       image;       /* of a live one; NULL: to be formed */
 	ItemPointerData tid;         /* where a live one was read */
 	bool            stood;       /* it was pending when it was read, at */
-	TqLanePosition         place;
+	TqLanePosition  place;
 	int32           queue_before; /* when it was read */
 	Datum           key_before;   /* the same; NULL for none */
 } TqTask;

@@ -10,14 +10,14 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 extern bool tq_tuple_lock_was_taken(const TqTask *task);
 extern bool tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait,
-							bool *locked);
+								  bool *locked);
 extern void tq_tuple_lock_release(Relation rel, ItemPointer tid, bool locked);
 
 extern bool tq_tuple_lock_is_taken(TqCall *call, TqTask *task);
-extern bool tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer);
+extern bool tq_tuple_lock_is_writing(TupleTableSlot *slot,
+									 TransactionId  *writer);
 extern bool tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid);
 
 #endif /* TQ_TUPLE_LOCK_H */

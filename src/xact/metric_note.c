@@ -75,7 +75,7 @@ tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number)
  */
 void
 tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
-				 TimestampTz claimed_at)
+					 TimestampTz claimed_at)
 {
 	TqState         to = (TqState) task->f.state;
 	bool            executed;

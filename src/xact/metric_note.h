@@ -11,14 +11,15 @@
 #include "store/task.h"
 
 /* what has happened; queue 0: what belongs to no queue */
-extern void tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number);
+extern void tq_metric_note_count(int32 queue_id, TqMetric metric,
+								 int64 number);
 extern void tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
-							 TimestampTz claimed_at);
+								 TimestampTz claimed_at);
 
 /* for xact.c, at the ends of transactions and savepoints; cannot fail */
 extern void tq_metric_note_commit(void);
 extern void tq_metric_note_sub_commit(SubTransactionId mine,
-								  SubTransactionId parent);
+									  SubTransactionId parent);
 extern void tq_metric_note_sub_abort(SubTransactionId mine);
 extern void tq_metric_note_forget(void);
 

@@ -8,11 +8,11 @@
  * taken are claimable again at the old ones.  Until then others have passed
  * these rows, and may have remembered that there is nothing.
  *
- * So a note is made before a row is written (tq_position_note_taking): an error
- * between the write and a later note would be the end of it.  The note gets
- * the new place after the write (tq_position_note_put), or is taken back when the
- * row was not written (tq_position_note_not_taken).  Telling comes after the
- * transaction's end is visible, and cannot fail.
+ * So a note is made before a row is written (tq_position_note_taking): an
+ * error between the write and a later note would be the end of it.  The note
+ * gets the new place after the write (tq_position_note_put), or is taken back
+ * when the row was not written (tq_position_note_not_taken).  Telling comes
+ * after the transaction's end is visible, and cannot fail.
  *
  * A task that one transaction changes twice has two notes; at commit the
  * later one counts.
@@ -41,8 +41,8 @@ typedef struct Note
 	bool             taken;   /* a pending task stood at before */
 	bool             put;     /* one stands at after */
 	bool             all;     /* many were taken, who knows where */
-	TqLanePosition          before;
-	TqLanePosition          after;
+	TqLanePosition   before;
+	TqLanePosition   after;
 } Note;
 
 /* In the top transaction's memory; gone with it. */
@@ -113,14 +113,15 @@ tq_position_note_offered(void)
  * task away again.
  */
 bool
-tq_position_note_first(int64 lane_id, int16 priority, bool last, TqLanePosition *place)
+tq_position_note_first(int64 lane_id, int16 priority, bool last,
+					   TqLanePosition *place)
 {
 	bool found = false;
 
 	for (int i = 0; i < note_count; i++)
 	{
 		const TqLanePosition *after = &notes[i].after;
-		bool           before;
+		bool                  before;
 
 		if (!notes[i].put || after->lane_id != lane_id ||
 			after->priority != priority)
@@ -140,7 +141,7 @@ void
 tq_position_note_commit(void)
 {
 	TqLanePosition places[TELL_AT_ONCE];
-	int     count = 0;
+	int            count = 0;
 
 	if (offered_count > 1)
 		qsort(notes, note_count, sizeof(Note), compare_notes);
@@ -218,8 +219,8 @@ static void
 drop_notes(SubTransactionId from)
 {
 	TqLanePosition places[TELL_AT_ONCE];
-	int     count = 0;
-	bool    all = false;
+	int            count = 0;
+	bool           all = false;
 
 	while (note_count > 0 && notes[note_count - 1].subid >= from)
 	{

@@ -18,13 +18,13 @@ extern void tq_position_note_all_taken(void);
 /* what this transaction has put, which only it sees */
 extern int  tq_position_note_offered(void);
 extern bool tq_position_note_first(int64 lane_id, int16 priority, bool last,
-							TqLanePosition *place);
+								   TqLanePosition *place);
 
 /* for xact.c, at the ends of transactions and savepoints; cannot fail */
 extern void tq_position_note_commit(void);
 extern void tq_position_note_abort(void);
 extern void tq_position_note_sub_commit(SubTransactionId mine,
-								 SubTransactionId parent);
+										SubTransactionId parent);
 extern void tq_position_note_sub_abort(SubTransactionId mine);
 extern void tq_position_note_forget(void);
 

@@ -501,12 +501,14 @@ carry_out(const Intent *intent)
 		case INTENT_STOPPED:
 			TQ_DEBUG_POINT_COMMITTED("stop_untold");
 			tq_running_remove(intent->running.task_id,
-							   intent->running.version);
+							  intent->running.version);
 			tq_reservation_release(TQ_OWNER_QUEUE, intent->running.queue_id,
-							   intent->running.task_id, tq_xact_mark_instance());
+								   intent->running.task_id,
+								   tq_xact_mark_instance());
 			if (intent->running.worker_id != 0)
-				tq_reservation_release(TQ_OWNER_WORKER, intent->running.worker_id,
-								   intent->running.task_id, tq_xact_mark_instance());
+				tq_reservation_release(
+					TQ_OWNER_WORKER, intent->running.worker_id,
+					intent->running.task_id, tq_xact_mark_instance());
 			wake_for_room(&intent->running);
 			if (intent->ended != 0)
 				tq_wake_task_ended(intent->running.task_id, intent->ended);
@@ -597,18 +599,19 @@ give_back(const Intent *intent, bool of_savepoint)
 		tq_rate_bucket_put_back(claim->queue_id, intent->taken_at);
 	if (of_savepoint)
 	{
-		tq_reservation_undo(TQ_OWNER_QUEUE, claim->queue_id, intent->queue_epoch);
+		tq_reservation_undo(TQ_OWNER_QUEUE, claim->queue_id,
+							intent->queue_epoch);
 		if (claim->worker_id != 0)
 			tq_reservation_undo(TQ_OWNER_WORKER, claim->worker_id,
-							intent->worker_epoch);
+								intent->worker_epoch);
 	}
 	else
 	{
 		tq_reservation_release(TQ_OWNER_QUEUE, claim->queue_id, claim->task_id,
-						   tq_xact_mark_instance());
+							   tq_xact_mark_instance());
 		if (claim->worker_id != 0)
 			tq_reservation_release(TQ_OWNER_WORKER, claim->worker_id,
-							   claim->task_id, tq_xact_mark_instance());
+								   claim->task_id, tq_xact_mark_instance());
 	}
 	wake_for_room(claim);
 }
@@ -660,7 +663,8 @@ unknow_workers(void)
 	for (int i = 0; i < intent_count; i++)
 	{
 		if (intents[i].kind == INTENT_UNKNOW_WORKER)
-			tq_reservation_invalidate(TQ_OWNER_WORKER, intents[i].running.worker_id);
+			tq_reservation_invalidate(TQ_OWNER_WORKER,
+									  intents[i].running.worker_id);
 	}
 }
 

@@ -19,8 +19,8 @@
 
 /* {handler, queue, config}; never NULL. */
 TqStep *
-tq_compensation_definition_read(TqDefinitionProblems *problems, const char *path,
-				   const JsonbValue *value)
+tq_compensation_definition_read(TqDefinitionProblems *problems,
+								const char *path, const JsonbValue *value)
 {
 	TqStep    *step = palloc0(sizeof(TqStep));
 	bool       has_handler = false;
@@ -59,7 +59,8 @@ tq_compensation_definition_read(TqDefinitionProblems *problems, const char *path
  * itself was told.
  */
 void
-tq_compensation_definition_finish(TqTemplate *template, int place, TqDefinitionProblems *problems)
+tq_compensation_definition_finish(TqTemplate *template, int place,
+								  TqDefinitionProblems *problems)
 {
 	const TqStep *step = &template->steps[place];
 	TqStep       *compensate = step->compensate;

@@ -10,10 +10,10 @@
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
 
-
-extern TqStep *tq_compensation_definition_read(TqDefinitionProblems *problems, const char *path,
-								  const JsonbValue *value);
-extern void    tq_compensation_definition_finish(TqTemplate *template, int place,
-									TqDefinitionProblems *problems);
+extern TqStep *tq_compensation_definition_read(TqDefinitionProblems *problems,
+											   const char           *path,
+											   const JsonbValue     *value);
+extern void tq_compensation_definition_finish(TqTemplate *template, int place,
+											  TqDefinitionProblems *problems);
 
 #endif /* TQ_COMPENSATION_DEFINITION_H */

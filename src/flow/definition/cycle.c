@@ -39,8 +39,8 @@ static void walk(Cycles *cycles, int from);
 static void enter(Cycles *cycles, int place);
 static void leave(Cycles *cycles);
 static bool is_own_parent(const TqStep *step, int place);
-static void tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
-					  int at);
+static void tell_part(const Cycles *cycles, TqDefinitionProblems *problems,
+					  bool *seen, int at);
 static int  parent_in_part(const Cycles *cycles, int place);
 
 /* left: of each step how many parents have no place in the order. */
@@ -166,7 +166,8 @@ is_own_parent(const TqStep *step, int place)
 
 /* From a step back to its parents, until one comes again. */
 static void
-tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen, int at)
+tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
+		  int at)
 {
 	const TqStep  *steps = cycles->template->steps;
 	List          *way = NIL;

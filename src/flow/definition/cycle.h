@@ -10,7 +10,6 @@
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
 
-
 extern void tq_cycle_tell(const TqTemplate *template, const int *left,
 						  TqDefinitionProblems *problems);
 

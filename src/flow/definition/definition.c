@@ -161,9 +161,9 @@ typedef struct Reader
 {
 	TqTemplate *template;
 	TqDefinitionProblems *problems;
-	HTAB       *names; /* of steps */
-	Draft      *drafts;
-	uint32      given; /* members of the template, as bits */
+	HTAB                 *names; /* of steps */
+	Draft                *drafts;
+	uint32                given; /* members of the template, as bits */
 } Reader;
 
 typedef struct Named
@@ -203,7 +203,8 @@ tq_step_type_name(TqStepType type)
  * batches there may be below each other.
  */
 TqTemplate *
-tq_definition_read(Jsonb *definition, int max_nesting, TqDefinitionProblems *problems)
+tq_definition_read(Jsonb *definition, int max_nesting,
+				   TqDefinitionProblems *problems)
 {
 	Reader reader = {0};
 	TqTemplate *template = palloc0(sizeof(TqTemplate));
@@ -290,7 +291,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 {
 	TqTemplate *template = reader->template;
 	TqDefinitionProblems *problems = reader->problems;
-	int64       span;
+	int64                 span;
 
 	switch (known->member)
 	{
@@ -428,9 +429,9 @@ read_step_member(Reader *reader, int place, const Known *known,
 				 const char *path, JsonbValue *value)
 {
 	TqDefinitionProblems *problems = reader->problems;
-	TqStep     *step = &reader->template->steps[place];
-	Draft      *draft = &reader->drafts[place];
-	JsonbValue  key;
+	TqStep               *step = &reader->template->steps[place];
+	Draft                *draft = &reader->drafts[place];
+	JsonbValue            key;
 
 	switch (known->member)
 	{
@@ -489,7 +490,8 @@ read_step_member(Reader *reader, int place, const Known *known,
 			draft->waits[known->member - M_WORKFLOW] = *value;
 			break;
 		case M_COMPENSATE:
-			step->compensate = tq_compensation_definition_read(problems, path, value);
+			step->compensate =
+				tq_compensation_definition_read(problems, path, value);
 			break;
 		case M_FAILURE_STRATEGY:
 			step->strategy = (TqStrategy) tq_member_choice(
@@ -524,9 +526,9 @@ static void
 finish_step(Reader *reader, int place)
 {
 	TqDefinitionProblems *problems = reader->problems;
-	TqStep     *step = &reader->template->steps[place];
-	Draft      *draft = &reader->drafts[place];
-	char       *path = psprintf("steps[%d]", place);
+	TqStep               *step = &reader->template->steps[place];
+	Draft                *draft = &reader->drafts[place];
+	char                 *path = psprintf("steps[%d]", place);
 
 	if (step->name != NULL)
 		note_name(reader, place);
@@ -563,18 +565,18 @@ static void
 finish_wait(Reader *reader, int place, const char *path)
 {
 	TqDefinitionProblems *problems = reader->problems;
-	TqStep     *step = &reader->template->steps[place];
-	Draft      *draft = &reader->drafts[place];
-	const char *type = type_names[step->type];
-	Member      member = step->type == TQ_STEP_WORKFLOW ? M_WORKFLOW
-						 : step->type == TQ_STEP_TIMER  ? M_TIMER
-														: M_SIGNAL;
-	const char *name = step->type == TQ_STEP_WORKFLOW ? "workflow"
-					   : step->type == TQ_STEP_TIMER  ? "timer"
-													  : "signal";
-	bool        waits = tq_step_waits(step->type);
-	bool        found = false;
-	ListCell   *cell;
+	TqStep               *step = &reader->template->steps[place];
+	Draft                *draft = &reader->drafts[place];
+	const char           *type = type_names[step->type];
+	Member                member = step->type == TQ_STEP_WORKFLOW ? M_WORKFLOW
+								   : step->type == TQ_STEP_TIMER  ? M_TIMER
+																  : M_SIGNAL;
+	const char           *name = step->type == TQ_STEP_WORKFLOW ? "workflow"
+								 : step->type == TQ_STEP_TIMER  ? "timer"
+																: "signal";
+	bool                  waits = tq_step_waits(step->type);
+	bool                  found = false;
+	ListCell             *cell;
 
 	foreach (cell, draft->given)
 	{

@@ -26,10 +26,10 @@ typedef struct Graph
 {
 	TqTemplate *template;
 	TqDefinitionProblems *problems;
-	int         max_nesting;
-	int        *left;    /* parents that have no place in the order yet */
-	int         ordered; /* steps that have one */
-	int         regions_room;
+	int                   max_nesting;
+	int *left;    /* parents that have no place in the order yet */
+	int  ordered; /* steps that have one */
+	int  regions_room;
 } Graph;
 
 static void link_children(Graph *graph);
@@ -49,7 +49,8 @@ static void check_member_names(Graph *graph);
 static bool contains(const TqStepList *list, int place);
 
 void
-tq_graph_check(TqTemplate *template, int max_nesting, TqDefinitionProblems *problems)
+tq_graph_check(TqTemplate *template, int max_nesting,
+			   TqDefinitionProblems *problems)
 {
 	Graph graph = {template, problems, max_nesting};
 

@@ -10,7 +10,6 @@
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
 
-
 extern void tq_graph_check(TqTemplate *template, int max_nesting,
 						   TqDefinitionProblems *problems);
 

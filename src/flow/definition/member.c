@@ -18,7 +18,8 @@
 
 /* Read the members of an object, which has that path; NULL: it has none. */
 void
-tq_member_list_begin(TqMembers *members, JsonbContainer *object, const char *path)
+tq_member_list_begin(TqMembers *members, JsonbContainer *object,
+					 const char *path)
 {
 	JsonbValue begin;
 
@@ -45,8 +46,8 @@ tq_member_list_next(TqMembers *members, JsonbValue *value)
 
 /* A name, key and the like; NULL when it is wrong. */
 char *
-tq_member_word(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
-			   int max)
+tq_member_word(TqDefinitionProblems *problems, const char *path,
+			   const JsonbValue *value, int max)
 {
 	char *word;
 
@@ -117,8 +118,8 @@ tq_member_integer(TqDefinitionProblems *problems, const char *path,
 }
 
 bool
-tq_member_span(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
-			   bool forever, int64 *span)
+tq_member_span(TqDefinitionProblems *problems, const char *path,
+			   const JsonbValue *value, bool forever, int64 *span)
 {
 	char *word;
 
@@ -141,8 +142,8 @@ tq_member_span(TqDefinitionProblems *problems, const char *path, const JsonbValu
 }
 
 void
-tq_member_tags(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
-			   TqTags *tags)
+tq_member_tags(TqDefinitionProblems *problems, const char *path,
+			   const JsonbValue *value, TqTags *tags)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
@@ -177,8 +178,8 @@ tq_member_tags(TqDefinitionProblems *problems, const char *path, const JsonbValu
 
 /* A jsonpath; NULL when it is wrong.  Steps that it names are noted. */
 JsonPath *
-tq_member_path(TqDefinitionProblems *problems, const char *path, const JsonbValue *value,
-			   List **wanted)
+tq_member_path(TqDefinitionProblems *problems, const char *path,
+			   const JsonbValue *value, List **wanted)
 {
 	char     *word;
 	char     *wrong;
@@ -200,8 +201,8 @@ tq_member_path(TqDefinitionProblems *problems, const char *path, const JsonbValu
 
 /* A document in which each object {"$": path} has a path that can be read. */
 Jsonb *
-tq_member_pattern(TqDefinitionProblems *problems, const char *path, JsonbValue *value,
-				  List **wanted)
+tq_member_pattern(TqDefinitionProblems *problems, const char *path,
+				  JsonbValue *value, List **wanted)
 {
 	Jsonb    *pattern = JsonbValueToJsonb(value);
 	List     *paths = tq_value_paths(pattern);
@@ -226,7 +227,7 @@ tq_member_pattern(TqDefinitionProblems *problems, const char *path, JsonbValue *
  */
 void
 tq_member_check_options(TqDefinitionProblems *problems, const char *path,
-						 Jsonb *options)
+						Jsonb *options)
 {
 	bool       wrong_list = false;
 	TqOptions  own;

@@ -26,7 +26,7 @@ typedef struct TqMembers
 } TqMembers;
 
 extern void tq_member_list_begin(TqMembers *members, JsonbContainer *object,
-							 const char *path);
+								 const char *path);
 extern bool tq_member_list_next(TqMembers *members, JsonbValue *value);
 
 /* what is wrong gives NULL, the first word, 0, false, or less */
@@ -46,12 +46,14 @@ extern bool tq_member_span(TqDefinitionProblems *problems, const char *path,
 extern void tq_member_tags(TqDefinitionProblems *problems, const char *path,
 						   const JsonbValue *value, TqTags *tags);
 
-extern void tq_member_check_options(TqDefinitionProblems *problems, const char *path,
-									 Jsonb *options);
+extern void tq_member_check_options(TqDefinitionProblems *problems,
+									const char *path, Jsonb *options);
 
-extern JsonPath *tq_member_path(TqDefinitionProblems *problems, const char *path,
-								const JsonbValue *value, List **wanted);
-extern Jsonb    *tq_member_pattern(TqDefinitionProblems *problems, const char *path,
-								   JsonbValue *value, List **wanted);
+extern JsonPath *tq_member_path(TqDefinitionProblems *problems,
+								const char *path, const JsonbValue *value,
+								List **wanted);
+extern Jsonb    *tq_member_pattern(TqDefinitionProblems *problems,
+								   const char *path, JsonbValue *value,
+								   List **wanted);
 
 #endif /* TQ_MEMBER_H */

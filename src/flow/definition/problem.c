@@ -54,7 +54,8 @@ tq_problem_detail(const TqDefinitionProblems *problems)
 
 /* Note a problem; of very many only the first ones. */
 void
-tq_problem(TqDefinitionProblems *problems, const char *path, const char *format, ...)
+tq_problem(TqDefinitionProblems *problems, const char *path,
+		   const char *format, ...)
 {
 	StringInfoData text;
 	va_list        args;
@@ -67,7 +68,8 @@ tq_problem(TqDefinitionProblems *problems, const char *path, const char *format,
 		problems->all =
 			problems->all == NULL
 				? palloc(sizeof(TqDefinitionProblem) * problems->room)
-				: repalloc(problems->all, sizeof(TqDefinitionProblem) * problems->room);
+				: repalloc(problems->all,
+						   sizeof(TqDefinitionProblem) * problems->room);
 	}
 	initStringInfo(&text);
 	va_start(args, format);

@@ -9,9 +9,8 @@
 
 #include "flow/definition/template.h"
 
-
 extern void  tq_reach_add_below(const TqTemplate *template, int place,
-							   bool *below);
+								bool *below);
 extern bool *tq_reach_below(const TqTemplate *template, int place);
 extern bool *tq_reach_above(const TqTemplate *template, int place);
 

@@ -180,7 +180,8 @@ check_type(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 }
 
 static void
-check_strings(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
+check_strings(JsonbValue *value, const char *path,
+			  TqDefinitionProblems *problems)
 {
 	JsonbIterator *it;
 	JsonbValue     entry;
@@ -198,7 +199,8 @@ check_strings(JsonbValue *value, const char *path, TqDefinitionProblems *problem
 }
 
 static void
-check_properties(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
+check_properties(JsonbValue *value, const char *path,
+				 TqDefinitionProblems *problems)
 {
 	TqMembers  members;
 	JsonbValue member;
@@ -214,7 +216,8 @@ check_properties(JsonbValue *value, const char *path, TqDefinitionProblems *prob
 }
 
 static void
-check_schema_value(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
+check_schema_value(JsonbValue *value, const char *path,
+				   TqDefinitionProblems *problems)
 {
 	if (!tq_json_is_object(value))
 		tq_problem(problems, path, "must be an object");

@@ -9,7 +9,6 @@
 
 #include "flow/definition/problem.h"
 
-
 extern void tq_schema_check(Jsonb *schema, TqDefinitionProblems *problems);
 extern void tq_schema_apply(Jsonb *schema, Jsonb *document,
 							TqDefinitionProblems *problems);

@@ -129,11 +129,12 @@ static HTAB *cache = NULL;
 static Size  cache_size = 0;
 
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
-static void  raise_unbuilt(const TqDefinitionProblems *problems) pg_attribute_noreturn();
-static void  warn_of_nesting(const TqTemplate *template);
-static void  add_identity(StringInfo detail, const TqTemplate *template);
-static void  lock_alone(const int32 *versions, int count);
-static void  undefine(int32 template_id);
+static void   raise_unbuilt(const TqDefinitionProblems *problems)
+	pg_attribute_noreturn();
+static void   warn_of_nesting(const TqTemplate *template);
+static void   add_identity(StringInfo detail, const TqTemplate *template);
+static void   lock_alone(const int32 *versions, int count);
+static void   undefine(int32 template_id);
 static int32 *read_versions(char *space, char *name, char *version,
 							int *count);
 static int32 find_id(const char *space, const char *name, const char *version);
@@ -149,7 +150,7 @@ tq_template_init(void)
 Datum
 taskq_define_workflow(PG_FUNCTION_ARGS)
 {
-	Jsonb     *definition = definition_arg(fcinfo);
+	Jsonb               *definition = definition_arg(fcinfo);
 	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
 	Datum  args[6];
@@ -164,7 +165,7 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 		tq_definition_read(definition, tq_guc_max_decision_nesting, &problems);
 	if (problems.count > problems.unbuilt)
 		tq_problem_raise(&problems, "the definition of the workflow is "
-									 "not valid");
+									"not valid");
 	if (problems.unbuilt > 0)
 		raise_unbuilt(&problems);
 	args[0] = CStringGetTextDatum(template->space);
@@ -201,8 +202,8 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 Datum
 taskq_validate_workflow(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqDefinitionProblems     problems = {0};
+	ReturnSetInfo       *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqDefinitionProblems problems = {0};
 
 	tq_srf_begin(fcinfo);
 	(void) tq_definition_read(definition_arg(fcinfo),
@@ -405,7 +406,7 @@ tq_template_get(int32 template_id)
 static TqTemplate *
 read_template(int32 template_id)
 {
-	Datum      arg = Int32GetDatum(template_id);
+	Datum                arg = Int32GetDatum(template_id);
 	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
 	MemoryContext context;
@@ -434,7 +435,7 @@ read_template(int32 template_id)
 	MemoryContextSwitchTo(mine);
 	if (problems.count > problems.unbuilt)
 		tq_problem_raise(&problems, "the stored definition of a workflow is "
-									 "not valid");
+									"not valid");
 	template->template_id = template_id;
 	template->defined_by = defined_by;
 	return template;

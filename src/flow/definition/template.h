@@ -105,31 +105,31 @@ typedef struct TqWaitDefinition
 
 typedef struct TqStep
 {
-	char      *name;
-	TqStepType type;
-	char      *queue;
-	char      *handler; /* NULL: none */
-	Jsonb     *config;  /* NULL: none */
-	TqStepList parents; /* as declared */
-	TqStepList children;
-	JsonPath  *when;         /* NULL: always */
-	Jsonb     *payload;      /* NULL: the instance's input */
-	TqStepList wants;        /* whose results its paths name */
-	int        priority;     /* where it is given */
-	bool       has_priority; /* of its own */
-	int        max_attempts; /* 0: the queue's */
-	TqTags     tags;
-	char      *key;     /* NULL: none */
-	Jsonb     *options; /* NULL: none of its own */
-	bool       retryable;
-	int        branch_count;
-	TqBranch  *branches;
-	TqStrategy strategy; /* of a batch */
+	char             *name;
+	TqStepType        type;
+	char             *queue;
+	char             *handler; /* NULL: none */
+	Jsonb            *config;  /* NULL: none */
+	TqStepList        parents; /* as declared */
+	TqStepList        children;
+	JsonPath         *when;         /* NULL: always */
+	Jsonb            *payload;      /* NULL: the instance's input */
+	TqStepList        wants;        /* whose results its paths name */
+	int               priority;     /* where it is given */
+	bool              has_priority; /* of its own */
+	int               max_attempts; /* 0: the queue's */
+	TqTags            tags;
+	char             *key;     /* NULL: none */
+	Jsonb            *options; /* NULL: none of its own */
+	bool              retryable;
+	int               branch_count;
+	TqBranch         *branches;
+	TqStrategy        strategy; /* of a batch */
 	TqWaitDefinition *wait;     /* NULL: workers do it */
-	int        level;    /* 0: no parents; else behind the last of them */
-	int        region;   /* number of the region that it stands in */
-	bool       ends;     /* the instance does not end before it does */
-	TqStepList joins;    /* deferred steps that its outcome decides about */
+	int               level;  /* 0: no parents; else behind the last of them */
+	int               region; /* number of the region that it stands in */
+	bool              ends;   /* the instance does not end before it does */
+	TqStepList joins; /* deferred steps that its outcome decides about */
 
 	/* what takes it back, a step that no other one knows; NULL: nothing */
 	struct TqStep *compensate;

@@ -19,11 +19,11 @@
 /* One member of them, with what is needed to read it. */
 typedef struct Reading
 {
-	TqWaitDefinition  *wait;
+	TqWaitDefinition     *wait;
 	TqDefinitionProblems *problems;
-	List      **wanted;
-	const char *path; /* of the member */
-	JsonbValue *value;
+	List                **wanted;
+	const char           *path; /* of the member */
+	JsonbValue           *value;
 	/* members that are there, be they right or wrong */
 	bool has_name;
 	bool has_on_timeout;
@@ -45,16 +45,17 @@ static void   check_whole(Reading *reading, TqStepType type, const char *path);
 
 /* Never NULL; where there are problems it is good for nothing. */
 TqWaitDefinition *
-tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems, const char *path,
-				const JsonbValue *value, List **wanted)
+tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems,
+						const char *path, const JsonbValue *value,
+						List **wanted)
 {
-	ReadMember read = type == TQ_STEP_WORKFLOW ? read_workflow
-					  : type == TQ_STEP_TIMER  ? read_timer
-											   : read_signal;
+	ReadMember        read = type == TQ_STEP_WORKFLOW ? read_workflow
+							 : type == TQ_STEP_TIMER  ? read_timer
+													  : read_signal;
 	TqWaitDefinition *wait = palloc0(sizeof(TqWaitDefinition));
-	Reading    reading = {wait, problems, wanted};
-	TqMembers  members;
-	JsonbValue member;
+	Reading           reading = {wait, problems, wanted};
+	TqMembers         members;
+	JsonbValue        member;
 
 	if (!tq_json_is_object(value))
 	{
@@ -77,7 +78,7 @@ tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems, const c
 static bool
 read_workflow(Reading *reading, TqStepType type, const char *name)
 {
-	TqWaitDefinition  *wait = reading->wait;
+	TqWaitDefinition     *wait = reading->wait;
 	TqDefinitionProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)
@@ -110,7 +111,7 @@ read_signal(Reading *reading, TqStepType type, const char *name)
 {
 	static const char *const words[] = {"fail", "complete"};
 
-	TqWaitDefinition  *wait = reading->wait;
+	TqWaitDefinition     *wait = reading->wait;
 	TqDefinitionProblems *problems = reading->problems;
 
 	if (strcmp(name, "name") == 0)

@@ -11,9 +11,8 @@
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
 
-
-extern TqWaitDefinition *tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems,
-								  const char *path, const JsonbValue *value,
-								  List **wanted);
+extern TqWaitDefinition *tq_wait_definition_read(
+	TqStepType type, TqDefinitionProblems *problems, const char *path,
+	const JsonbValue *value, List **wanted);
 
 #endif /* TQ_WAIT_DEFINITION_H */

@@ -99,9 +99,10 @@ static TqStmt stmt_steps = {
 	NULL,
 	true};
 
-static void revive(void *arg);
-static bool read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
-static int  read_steps(const TqFlow *flow, bool compensations, TqStepRow **made);
+static void        revive(void *arg);
+static bool        read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
+static int         read_steps(const TqFlow *flow, bool compensations,
+							  TqStepRow **made);
 static uint64      look(const TqFlow *flow, TqStmt *stmt, const Datum *args,
 						long limit);
 static TimestampTz expires_at(const TqTemplate *template, TimestampTz now);

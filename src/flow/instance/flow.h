@@ -110,7 +110,7 @@ typedef struct TqPlanView
 typedef struct TqUndo
 {
 	int        count;
-	TqStepRow    *made;  /* as it was; NULL: not read yet */
+	TqStepRow *made;  /* as it was; NULL: not read yet */
 	bool      *again; /* by places: steps that wait again, or are about to */
 	bool      *gone;  /* by places: what was taken back */
 	TqNewEdges kept;  /* to what stays, from what has ended and is gone */

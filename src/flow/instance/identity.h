@@ -9,8 +9,8 @@
 
 #include "flow/instance/flow.h"
 
-extern void  tq_identity_conflict(const char *name, int64 holder, const char *hint)
-	pg_attribute_noreturn();
+extern void   tq_identity_conflict(const char *name, int64 holder,
+								   const char *hint) pg_attribute_noreturn();
 extern Jsonb *tq_identity(const TqFlow *flow, const char *key);
 extern Jsonb *tq_identity_of(const TqFlow *flow);
 extern int64  tq_identity_holder(Jsonb *identity, int64 but);

@@ -12,7 +12,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 /* The index of live tasks by instance and step, opened. */
 typedef struct TqStepRows
 {

@@ -53,7 +53,7 @@ tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
  */
 bool
 tq_step_rule_has_begun(const TqStep *step, TqState state, TqReason reason,
-					bool claimed, bool waited)
+					   bool claimed, bool waited)
 {
 	if (claimed || waited)
 		return true;

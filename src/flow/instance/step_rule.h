@@ -10,9 +10,10 @@
 #include "flow/instance/flow.h"
 
 extern bool tq_step_rule_has_begun(const TqStep *step, TqState state,
-								TqReason reason, bool claimed, bool waited);
+								   TqReason reason, bool claimed, bool waited);
 extern bool tq_step_rule_stops(const TqFlow *flow);
-extern bool tq_step_rule_ends_batch(const TqTemplate *template, const TqStep *step);
-extern bool    tq_step_rule_is_excused(const TqTemplate *template, int32 step_id);
+extern bool tq_step_rule_ends_batch(const TqTemplate *template,
+									const TqStep *step);
+extern bool tq_step_rule_is_excused(const TqTemplate *template, int32 step_id);
 
 #endif /* TQ_STEP_RULE_H */

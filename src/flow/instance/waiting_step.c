@@ -26,7 +26,8 @@ bool
 tq_waiting_step_is_put_off(const TqTask *task)
 {
 	return tq_waiting_step_until(task->f.task_id,
-							TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) != 0;
+								 TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, 0)) !=
+		   0;
 }
 
 /* Has it been suspended to wait, and not been put aside? */

@@ -64,10 +64,10 @@ typedef struct Advance
 	TqEdges      edges;
 	TqStepRows   rows;
 	List        *ends;      /* of TqMoved, that have still to be seen to */
-	TqChildLooks      looks;     /* children that are to be looked at */
-	TqChildLooks      later;     /* those for which somebody is waited for */
+	TqChildLooks looks;     /* children that are to be looked at */
+	TqChildLooks later;     /* those for which somebody is waited for */
 	List        *elsewhere; /* of those one that was put elsewhere meanwhile */
-	TqPlanView     *known;     /* while the lock is kept; NULL: not read yet */
+	TqPlanView  *known;     /* while the lock is kept; NULL: not read yet */
 	bool         asked; /* has anything failed?  Until that may have changed */
 	bool         held_up;
 	bool         choices; /* of before a wait, that are looked at again */
@@ -267,8 +267,8 @@ round_of(Advance *a)
 				tq_instance_end_has_failed(&a->flow, &a->edges);
 	a->going = TQ_GOING_NOT;
 	if (a->judged && !a->left_to_others)
-		a->going =
-			tq_instance_end_goes_on(a->call, &a->flow, &a->edges, a->near, &a->other);
+		a->going = tq_instance_end_goes_on(a->call, &a->flow, &a->edges,
+										   a->near, &a->other);
 	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
 	a->judged = a->judged && !a->left_to_others;
 	return a->later.count == 0 &&
@@ -330,9 +330,9 @@ is_choice(const Advance *a, const TqMoved *end)
 static bool
 make_choices(Advance *a)
 {
-	TqStepRow  *made;
-	int      count = tq_flow_steps(&a->flow, &made);
-	TqMoved *ends = palloc0(sizeof(TqMoved) * (count + 1));
+	TqStepRow *made;
+	int        count = tq_flow_steps(&a->flow, &made);
+	TqMoved   *ends = palloc0(sizeof(TqMoved) * (count + 1));
 
 	for (int i = 0; i < count; i++)
 	{
@@ -378,7 +378,7 @@ make_choice(Advance *a, const TqMoved *end)
 	if (a->known == NULL)
 		a->known = tq_step_plan_known(&a->flow, a->to_come);
 	if (!tq_step_plan_after(&a->flow, a->known, &a->edges, place, &choice,
-					   a->to_come, &plan, &a->other))
+							a->to_come, &plan, &a->other))
 		return false;
 	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
@@ -560,7 +560,8 @@ static void
 put_off(Advance *a, const TqChildLooks *ready)
 {
 	for (int i = 0; i < ready->count; i++)
-		tq_move_queue_add_look(&a->later, ready->all[i].child, ready->all[i].near);
+		tq_move_queue_add_look(&a->later, ready->all[i].child,
+							   ready->all[i].near);
 }
 
 /*
@@ -588,7 +589,8 @@ begin_ready(Advance *a, TqChildLooks *ready)
 	{
 		busy = busy || !let_go(a, ready->all[i].child);
 		if (busy)
-			tq_move_queue_add_look(&a->later, ready->all[i].child, ready->all[i].near);
+			tq_move_queue_add_look(&a->later, ready->all[i].child,
+								   ready->all[i].near);
 	}
 	/* one of them had finished before what it depends on */
 	if (a->not_there)
@@ -672,7 +674,8 @@ wait_for_others(Advance *a)
 	CHECK_FOR_INTERRUPTS();
 	tq_step_may_wait();
 	for (int i = 0; i < a->later.count; i++)
-		tq_move_queue_add_look(&a->looks, a->later.all[i].child, a->later.all[i].near);
+		tq_move_queue_add_look(&a->looks, a->later.all[i].child,
+							   a->later.all[i].near);
 	a->later.count = 0;
 	if (a->busy == 0)
 	{

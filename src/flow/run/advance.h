@@ -11,7 +11,6 @@
 
 #include "store/table.h"
 
-
 extern void tq_advance(TqCall *call);
 
 #endif /* TQ_ADVANCE_H */

@@ -24,7 +24,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_cancel_workflow);
 
-static void   has_ended(const TqFlow *flow) pg_attribute_noreturn();
+static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
 
 Datum
 taskq_cancel_workflow(PG_FUNCTION_ARGS)

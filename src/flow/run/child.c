@@ -116,7 +116,8 @@ tq_child_cancel(TqCall *call, int64 task_id)
 		return false;
 	tq_instance_lock_exclusive(child.workflow_id);
 	return tq_flow_read(child.workflow_id, &child) &&
-		   child.state == TQ_FLOW_LIVE && tq_child_cancel_instance(call, &child, NULL);
+		   child.state == TQ_FLOW_LIVE &&
+		   tq_child_cancel_instance(call, &child, NULL);
 }
 
 /* If it still waits. */
@@ -161,10 +162,10 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 	if (result != NULL && (int64) VARSIZE(result) > queue->options.max_payload)
 	{
 		tq_step_fill_reject(task, move,
-					   psprintf("the result of workflow " INT64_FORMAT
-								" has %u bytes, and the queue allows %d",
-								child->workflow_id, VARSIZE(result),
-								queue->options.max_payload));
+							psprintf("the result of workflow " INT64_FORMAT
+									 " has %u bytes, and the queue allows %d",
+									 child->workflow_id, VARSIZE(result),
+									 queue->options.max_payload));
 		return;
 	}
 	move->to = TQ_STATE_DONE;

@@ -9,9 +9,11 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern void tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child);
+extern void tq_child_end_step(TqCall *call, int64 task_id,
+							  const TqFlow *child);
 
-extern bool tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message);
+extern bool tq_child_cancel_instance(TqCall *call, TqFlow *flow,
+									 char *message);
 extern void tq_child_ended(TqCall *call, const TqFlow *flow);
 extern void tq_child_revived(TqCall *call, const TqFlow *flow);
 extern bool tq_child_cancel(TqCall *call, int64 task_id);

@@ -56,7 +56,7 @@ static char *prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 					 TqBeginning *beginning);
 static char *missing_right(const TqFlow *child);
 static bool  may_submit(Oid role, const char *name);
-static void reject_step(TqCall *call, int64 task_id, const char *wrong);
+static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
  * A step begins to wait, in this call.  A child that it has already goes on,
@@ -135,7 +135,8 @@ add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
 	Adding     adding = {child, beginning, identity, 0};
 	ErrorData *error;
 
-	if (identity == NULL && tq_start_workflow_missing_queue(child->template) == NULL)
+	if (identity == NULL &&
+		tq_start_workflow_missing_queue(child->template) == NULL)
 	{
 		*holder = tq_start_workflow_row(child, beginning, NULL);
 		return true;
@@ -163,8 +164,8 @@ add_alone(void *arg)
 	int     level = tq_step_wait_briefly();
 
 	tq_start_workflow_queues(adding->child->template, true);
-	adding->holder =
-		tq_start_workflow_row(adding->child, adding->beginning, adding->identity);
+	adding->holder = tq_start_workflow_row(adding->child, adding->beginning,
+										   adding->identity);
 	AtEOXact_GUC(true, level);
 }
 
@@ -174,9 +175,9 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
 {
 	const TqWaitDefinition *wait = step->wait;
-	const char      *missing = NULL;
-	int              largest;
-	char            *wrong;
+	const char             *missing = NULL;
+	int                     largest;
+	char                   *wrong;
 
 	if (flow->depth >= TQ_MAX_NESTING)
 		return psprintf("workflows are nested more than %d deep",

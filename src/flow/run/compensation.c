@@ -12,9 +12,9 @@
  * of the task.
  *
  * From then on the steps stay as they are: none of them is brought back or
- * resolved, which nobody does beside an end (instance_lock.c): so none goes on beside
- * its own compensation.  A step that has succeeded is not tried again once
- * another one has failed: it is what would be taken back.
+ * resolved, which nobody does beside an end (instance_lock.c): so none goes on
+ * beside its own compensation.  A step that has succeeded is not tried again
+ * once another one has failed: it is what would be taken back.
  *
  * A compensation that dies, or is cancelled, ends the instance.  When it is
  * brought back, or resolved, the rest of the list follows.
@@ -122,8 +122,8 @@ find_finished(const TqFlow *flow, Finished **finished)
 	TimestampTz *ends =
 		palloc0(sizeof(TimestampTz) * (template->step_count + 1));
 	TqStepRow *made;
-	int     count = tq_flow_steps(flow, &made);
-	int     found = 0;
+	int        count = tq_flow_steps(flow, &made);
+	int        found = 0;
 
 	*finished = MemoryContextAllocHuge(CurrentMemoryContext,
 									   sizeof(Finished) * (count + 1));
@@ -309,7 +309,8 @@ end(TqFlow *flow, TqReason reason)
  * instance does not allow that any more.
  */
 void
-tq_compensation_check(const TqFlow *flow, const TqTask *task, const TqMove *move)
+tq_compensation_check(const TqFlow *flow, const TqTask *task,
+					  const TqMove *move)
 {
 	int32   step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState from = (TqState) task->f.state;

@@ -14,9 +14,9 @@
 extern void  tq_compensation_begin(TqCall *call, TqFlow *flow);
 extern List *tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves);
 extern void  tq_compensation_check(const TqFlow *flow, const TqTask *task,
-								 const TqMove *move);
+								   const TqMove *move);
 extern bool  tq_compensation_allows(const TqFlow *flow, int32 step_id,
-								  TqState from);
+									TqState from);
 extern int   tq_compensation_left(const TqFlow *flow, int32 **step_ids);
 
 #endif /* TQ_COMPENSATION_H */

@@ -264,7 +264,8 @@ remove_rows(TqStmt *stmt, int64 limit)
 		int64 count = tq_spi_int8(i, 1, 0);
 
 		if (stmt == &stmt_finished)
-			tq_metric_note_count(tq_spi_int4(i, 2, 0), TQ_METRIC_CLEANED, count);
+			tq_metric_note_count(tq_spi_int4(i, 2, 0), TQ_METRIC_CLEANED,
+								 count);
 		removed += count;
 	}
 	tq_spi_leave(&spi);

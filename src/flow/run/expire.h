@@ -7,7 +7,6 @@
 #ifndef TQ_EXPIRE_H
 #define TQ_EXPIRE_H
 
-
 extern void tq_expire_init(void);
 
 #endif /* TQ_EXPIRE_H */

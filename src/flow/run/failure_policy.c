@@ -3,12 +3,12 @@
  *		What a failure holds up.
  *
  * Under on_failure stop or compensate nothing begins after a step has failed:
- * what has not begun is cancelled (instance_end.c), and a choice makes nothing.  The
- * members of a batch that ends with the first one that dies are cancelled as
- * well.  All of that comes when no failure is left.
+ * what has not begun is cancelled (instance_end.c), and a choice makes
+ * nothing.  The members of a batch that ends with the first one that dies are
+ * cancelled as well.  All of that comes when no failure is left.
  *
- * There failures, choices and repairs come one after the other (instance_lock.c): each
- * sees what those before it have done.
+ * There failures, choices and repairs come one after the other
+ * (instance_lock.c): each sees what those before it have done.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -11,9 +11,10 @@
 #include "flow/run/move_queue.h"
 #include "store/table.h"
 
-
-extern bool tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end);
+extern bool tq_failure_policy_counts_as_finished(const TqFlow  *flow,
+												 const TqMoved *end);
 extern bool tq_failure_policy_has_failed(const TqFlow *flow);
-extern int tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps);
+extern int  tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow,
+										 int32 **steps);
 
 #endif /* TQ_FAILURE_POLICY_H */

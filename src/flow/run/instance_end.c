@@ -76,7 +76,8 @@ static bool    has_not_begun(const TqTask *task, int place);
  * wait (TQ_GOING_UNKNOWN) for those that have looked, and are not committed.
  */
 TqGoing
-tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges, TransactionId *other)
+tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
+					TransactionId *other)
 {
 	for (int i = 0; i < 2; i++)
 	{
@@ -97,8 +98,8 @@ bool
 tq_instance_end_if_done(TqFlow *flow)
 {
 	TqStepRow *made;
-	int     count = tq_flow_steps(flow, &made);
-	TqTally tally;
+	int        count = tq_flow_steps(flow, &made);
+	TqTally    tally;
 
 	tq_tally_count(flow, made, count, &tally);
 	if (tally.done != tally.total)
@@ -156,7 +157,8 @@ tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges)
  * dies.
  */
 void
-tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, const Bitmapset *batches)
+tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
+							   const Bitmapset *batches)
 {
 	int place = -1;
 
@@ -179,7 +181,7 @@ tq_instance_end_in_error(TqFlow *flow)
 /* Does any step go on?  Most likely one that is near. */
 TqGoing
 tq_instance_end_goes_on(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
-			  TransactionId *other)
+						TransactionId *other)
 {
 	return look_at_rows(call, flow, edges, near, false, other);
 }

@@ -19,13 +19,14 @@ typedef enum TqGoing
 } TqGoing;
 
 extern TqGoing tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
-							TransactionId *other);
+								   TransactionId *other);
 extern bool    tq_instance_end_if_done(TqFlow *flow);
 extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges);
-extern TqGoing tq_instance_end_goes_on(TqCall *call, TqFlow *flow, TqEdges *edges,
-							 int32 near, TransactionId *other);
+extern TqGoing tq_instance_end_goes_on(TqCall *call, TqFlow *flow,
+									   TqEdges *edges, int32 near,
+									   TransactionId *other);
 extern void    tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
-							   const Bitmapset *batches);
+											  const Bitmapset *batches);
 extern void    tq_instance_end_in_error(TqFlow *flow);
 
 #endif /* TQ_INSTANCE_END_H */

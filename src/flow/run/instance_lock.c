@@ -6,10 +6,10 @@
  * key or a row for that, and has it to the end of the transaction.  Steps that
  * end pass together.  Whoever does what others must not see halfway passes
  * alone: who repairs a step, cancels the instance, gives a signal; where a
- * failure holds up what others would do, who fails or chooses (tq_step_rule_stops).
- * So of two calls of which one is alone, one has nothing yet that the other
- * could wait for; and ends look at edges, rows and signals that nobody but
- * other ends is changing.
+ * failure holds up what others would do, who fails or chooses
+ * (tq_step_rule_stops). So of two calls of which one is alone, one has nothing
+ * yet that the other could wait for; and ends look at edges, rows and signals
+ * that nobody but other ends is changing.
  *
  * The end of an instance ends a step of the one around it, so the gates of
  * those are passed as well.  A call passes all of its gates in the order of
@@ -89,8 +89,8 @@ typedef struct Gates
 	bool  waited;
 
 	TqKeyPreview ahead;
-	List   *children;   /* tasks that wait for instances, to be cancelled */
-	List   *identities; /* hashes, of instances that may have them again */
+	List        *children; /* tasks that wait for instances, to be cancelled */
+	List *identities;      /* hashes, of instances that may have them again */
 } Gates;
 
 static TqStmt stmt_around = {
@@ -104,23 +104,24 @@ static TqStmt stmt_around = {
 static TransactionId shared_by = InvalidTransactionId;
 static int           shared_count = 0;
 
-static bool  is_any(void);
-static void  add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
-					   const TqStep *step, TqInstanceLockKind kind);
-static bool  goes_far(const TqTemplate *template, const TqStep *step);
-static bool  any_join(const TqTemplate *template, const TqStep *step);
-static bool  may_end(const TqTemplate *template, const TqStep *step,
-					 TqInstanceLockKind kind);
-static bool  is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind);
-static bool  has_failed(int64 workflow_id);
-static int64 around(int64 workflow_id);
-static void  add_identity(Gates *gates, const TqFlow *flow);
-static void  add(Gates *gates, int64 workflow_id, bool alone);
-static void  add_child(Gates *gates, int64 task_id);
-static void  add_list(TqCall *call, Gates *gates, const int64 *ids,
-					  const int64 *tokens, const TqInstanceLockKind *kinds, int count,
-					  int right);
-static void  pass(TqCall *call, Gates *gates);
+static bool     is_any(void);
+static void     add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
+						  const TqStep *step, TqInstanceLockKind kind);
+static bool     goes_far(const TqTemplate *template, const TqStep *step);
+static bool     any_join(const TqTemplate *template, const TqStep *step);
+static bool     may_end(const TqTemplate *template, const TqStep *step,
+						TqInstanceLockKind kind);
+static bool     is_alone(const TqFlow *flow, const TqStep *step,
+						 TqInstanceLockKind kind);
+static bool     has_failed(int64 workflow_id);
+static int64    around(int64 workflow_id);
+static void     add_identity(Gates *gates, const TqFlow *flow);
+static void     add(Gates *gates, int64 workflow_id, bool alone);
+static void     add_child(Gates *gates, int64 task_id);
+static void     add_list(TqCall *call, Gates *gates, const int64 *ids,
+						 const int64 *tokens, const TqInstanceLockKind *kinds,
+						 int count, int right);
+static void     pass(TqCall *call, Gates *gates);
 static LOCKMODE of_all(const Gates *gates, bool *too_many);
 static void     pass_one(TqCall *call, Gates *gates, int64 workflow_id,
 						 LOCKMODE mode);
@@ -140,7 +141,7 @@ static int      compare(const void *a, const void *b);
  */
 bool
 tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
-			 TqInstanceLockKind kind)
+						 TqInstanceLockKind kind)
 {
 	Gates gates = {0};
 
@@ -156,8 +157,10 @@ tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
  * and that are held under their tokens, if there are tokens.
  */
 void
-tq_instance_lock_acquire_all(TqCall *call, const int64 *ids, const int64 *tokens,
-				 const TqInstanceLockKind *kinds, int count, int right)
+tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
+							 const int64              *tokens,
+							 const TqInstanceLockKind *kinds, int count,
+							 int right)
 {
 	Gates     gates = {0};
 	ListCell *cell;
@@ -186,11 +189,11 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 
 	for (int i = 0; i < count; i++)
 	{
-		TqInstanceLockKind    kind = kinds[i];
-		TqTask        task;
-		TqFlow        flow;
-		const TqStep *step;
-		TqQueue      *queue;
+		TqInstanceLockKind kind = kinds[i];
+		TqTask             task;
+		TqFlow             flow;
+		const TqStep      *step;
+		TqQueue           *queue;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(one);
@@ -257,7 +260,7 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 		add_identity(gates, flow);
 	if (keys)
 		tq_key_preview_note(call, &gates->ahead, flow->template,
-					  alone ? NULL : step);
+							alone ? NULL : step);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
 		TqFlow outer;
@@ -275,9 +278,9 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 		if (ends && tq_flow_read(workflow_id, &outer))
 		{
 			/* it may fail by that, or the engine choose */
-			alone = alone ||
-					(tq_step_rule_stops(&outer) &&
-					 (kind != TQ_FLOW_LOCK_END || goes_far(outer.template, NULL)));
+			alone = alone || (tq_step_rule_stops(&outer) &&
+							  (kind != TQ_FLOW_LOCK_END ||
+							   goes_far(outer.template, NULL)));
 			if (kind == TQ_FLOW_LOCK_REPAIR)
 				add_identity(gates, &outer);
 			if (keys)
@@ -297,7 +300,8 @@ is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 			return tq_step_rule_stops(flow) && goes_far(flow->template, step);
 		case TQ_FLOW_LOCK_FAILURE:
 			/* who cancels one that waits for an instance cancels that */
-			return tq_step_rule_stops(flow) || step->type == TQ_STEP_WORKFLOW ||
+			return tq_step_rule_stops(flow) ||
+				   step->type == TQ_STEP_WORKFLOW ||
 				   tq_step_rule_ends_batch(flow->template, step);
 		case TQ_FLOW_LOCK_ALONE:
 		case TQ_FLOW_LOCK_REPAIR:
@@ -346,7 +350,8 @@ any_join(const TqTemplate *template, const TqStep *step)
 
 /* Can the instance end by that, if nothing has failed before? */
 static bool
-may_end(const TqTemplate *template, const TqStep *step, TqInstanceLockKind kind)
+may_end(const TqTemplate *template, const TqStep *step,
+		TqInstanceLockKind kind)
 {
 	bool *behind;
 	bool  any = false;

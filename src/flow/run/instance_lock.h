@@ -11,11 +11,13 @@
 #include "flow/instance/flow.h"
 #include "store/table.h"
 
-extern bool tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
-						 TqInstanceLockKind kind);
+extern bool tq_instance_lock_acquire(TqCall *call, const TqFlow *flow,
+									 const TqStep      *step,
+									 TqInstanceLockKind kind);
 extern void tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
-							 const int64 *tokens, const TqInstanceLockKind *kinds,
-							 int count, int right);
+										 const int64              *tokens,
+										 const TqInstanceLockKind *kinds,
+										 int count, int right);
 extern void tq_instance_lock_exclusive(int64 workflow_id);
 
 #endif /* TQ_INSTANCE_LOCK_H */

@@ -4,8 +4,8 @@
  *
  * Whoever waits for a key later may have what others wait for.  So the keys of
  * all that may begin, or be cancelled, by a move are noted when its gates are
- * passed (instance_lock.c), and locked with its own, in one order: also those of
- * instances that begin inside, and that are cancelled with what waits for
+ * passed (instance_lock.c), and locked with its own, in one order: also those
+ * of instances that begin inside, and that are cancelled with what waits for
  * them.
  *
  * Copyright (c) 2026, the taskq developers
@@ -22,7 +22,8 @@ static void follow(const TqTemplate *template, const TqStep *step,
 				   bool *behind);
 static void note_keys(TqCall     *call, const TqTemplate *template,
 					  const bool *which);
-static void begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait);
+static void begin(TqCall *call, TqKeyPreview *ahead,
+				  const TqWaitDefinition *wait);
 static void begin_inside(TqCall *call, TqKeyPreview *ahead,
 						 const TqTemplate *template);
 static void remember(const TqTemplate *template);
@@ -84,8 +85,8 @@ tq_key_preview_ends_at_once(const TqStep *step)
 
 /* The keys of what is behind a step, or of all steps (NULL). */
 void
-tq_key_preview_note(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template,
-			  const TqStep *step)
+tq_key_preview_note(TqCall *call, TqKeyPreview               *ahead,
+					const TqTemplate *template, const TqStep *step)
 {
 	bool *behind = NULL;
 
@@ -239,7 +240,7 @@ void
 tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow)
 {
 	TqStepRow *made;
-	int     count;
+	int        count;
 
 	if (!flow->template->any_inner || !tq_queue_any_ordered())
 		return;

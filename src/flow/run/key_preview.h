@@ -17,11 +17,14 @@ typedef struct TqKeyPreview
 	List *begun; /* that begin inside of another one */
 } TqKeyPreview;
 
-extern bool *tq_key_preview_behind(const TqTemplate *template, const TqStep *step);
+extern bool *tq_key_preview_behind(const TqTemplate *template,
+								   const TqStep *step);
 extern bool  tq_key_preview_ends_at_once(const TqStep *step);
-extern void  tq_key_preview_note(TqCall *call, TqKeyPreview                    *ahead,
-						   const TqTemplate *template, const TqStep *step);
-extern void  tq_key_preview_note_start(TqCall *call, const TqTemplate *template);
+extern void  tq_key_preview_note(TqCall *call, TqKeyPreview *ahead,
+								 const TqTemplate *template,
+								 const TqStep *step);
+extern void  tq_key_preview_note_start(TqCall *call,
+									   const TqTemplate *template);
 extern void  tq_key_preview_note_inside(TqCall *call, const TqStep *step);
 extern void  tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow);
 extern void  tq_key_preview_note_child(TqCall *call, int64 task_id);

@@ -155,8 +155,8 @@ compare_tasks(const void *a, const void *b)
 
 /* A step has moved, and something may follow when the call ends. */
 void
-tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id, int32 step_id,
-				TqState from, TqState to, bool revived)
+tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
+				   int32 step_id, TqState from, TqState to, bool revived)
 {
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
 	TqMoved      *one = palloc(sizeof(TqMoved));

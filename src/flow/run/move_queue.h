@@ -10,7 +10,6 @@
 #include "base/types.h"
 #include "store/table.h"
 
-
 /* A move that the door has told of. */
 typedef struct TqMoved
 {
@@ -35,8 +34,8 @@ typedef struct TqChildLook
 
 typedef struct TqChildLooks
 {
-	int     count;
-	int     room;
+	int          count;
+	int          room;
 	TqChildLook *all;
 } TqChildLooks;
 
@@ -46,13 +45,14 @@ extern void (*tq_move_queue_advance)(TqCall *call);
 extern pairingheap *tq_move_queue_new(void);
 extern uint64       tq_move_queue_number(void);
 extern TqMoved     *tq_move_queue_next(TqCall *call, pairingheap *moves);
-extern void         tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near);
+extern void         tq_move_queue_add_look(TqChildLooks *looks, int32 child,
+										   int32 near);
 extern void         tq_move_queue_drop_look(TqChildLooks *looks, int32 child);
 extern void         tq_move_queue_sort_looks(TqChildLooks *looks);
 extern void         tq_move_queue_sort_tasks(TqChildLooks *looks);
 
 extern void tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
-							int32 step_id, TqState from, TqState to,
-							bool revived);
+							   int32 step_id, TqState from, TqState to,
+							   bool revived);
 
 #endif /* TQ_MOVE_QUEUE_H */

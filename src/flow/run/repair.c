@@ -17,10 +17,10 @@
  * the engine has decided, waits again, too, and what depends on it.  What a
  * decision or batch has chosen is taken back (undo_choice.c).
  *
- * Whoever repairs has passed the gate of the instance alone (instance_lock.c): no step
- * of it ends meanwhile, so that nobody relies on edges that come back being
- * gone.  But steps are claimed: the rows of children are changed, or locked,
- * before edges are added.
+ * Whoever repairs has passed the gate of the instance alone (instance_lock.c):
+ * no step of it ends meanwhile, so that nobody relies on edges that come back
+ * being gone.  But steps are claimed: the rows of children are changed, or
+ * locked, before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -59,7 +59,7 @@ typedef struct Return
 	int           count;
 	int           room;
 	int32        *parents; /* whose edges come back */
-	TqUndo    unmaking;
+	TqUndo        unmaking;
 } Return;
 
 static TqStmt stmt_row = {
@@ -455,9 +455,9 @@ send_back_row(Return *r, int32 child, TqTask *task)
 static bool
 has_begun(const TqStep *step, const TqTask *task)
 {
-	return tq_step_rule_has_begun(step, (TqState) task->f.state,
-							   (TqReason) task->f.reason, task->f.token != 0,
-							   (task->f.flags & TQ_FLAG_WAITED) != 0);
+	return tq_step_rule_has_begun(
+		step, (TqState) task->f.state, (TqReason) task->f.reason,
+		task->f.token != 0, (task->f.flags & TQ_FLAG_WAITED) != 0);
 }
 
 /* TQ005 */

@@ -12,7 +12,6 @@
 #include "store/table.h"
 #include "store/task.h"
 
-
 extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
 extern void tq_repair_waiting(const TqTask *task, TqMove *move);
 

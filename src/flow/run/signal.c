@@ -238,7 +238,7 @@ check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 static void
 check_role(const TqFlow *flow, int place)
 {
-	const TqStep    *step = &flow->template->steps[place];
+	const TqStep           *step = &flow->template->steps[place];
 	const TqWaitDefinition *wait = step->wait;
 
 	if (wait->role == NULL || is_member(wait->role))
@@ -295,8 +295,8 @@ find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 			 TqStepList *asked)
 {
 	TqStepRow *made = NULL;
-	bool   *skipped = NULL;
-	int     count = 0;
+	bool      *skipped = NULL;
+	int        count = 0;
 
 	wait->places = palloc(sizeof(int) * (steps->count + 1));
 	asked->places = palloc(sizeof(int) * (steps->count + 1));
@@ -366,9 +366,9 @@ is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 	{
 		int at = TQ_STEP_INDEX(made[i].step_id);
 
-		if (below[at] && tq_step_rule_has_begun(&template->steps[at],
-											 made[i].state, made[i].reason,
-											 made[i].claimed, made[i].waited))
+		if (below[at] && tq_step_rule_has_begun(
+							 &template->steps[at], made[i].state,
+							 made[i].reason, made[i].claimed, made[i].waited))
 			return true;
 	}
 	return false;

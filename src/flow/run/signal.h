@@ -9,7 +9,6 @@
 
 #include "flow/instance/flow.h"
 
-
 extern void tq_signal_forget(int64 workflow_id, const char *name);
 extern void tq_signal_check_again(const TqFlow *flow, const bool *places);
 

@@ -126,7 +126,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 	tq_key_lock_names(&call, NULL, 0);
 	tq_start_workflow_queues(flow.template, false);
 	holder = tq_start_workflow_row(&flow, &start.beginning,
-						  tq_identity(&flow, start.beginning.key));
+								   tq_identity(&flow, start.beginning.key));
 	if (holder == 0)
 		tq_start_workflow_steps(&call, &flow);
 	tq_call_end(&call);
@@ -135,12 +135,13 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 	if (start.return_existing)
 		PG_RETURN_INT64(holder);
 	tq_identity_conflict(start.name, holder,
-					"Use on_conflict => 'return' to get its id.");
+						 "Use on_conflict => 'return' to get its id.");
 }
 
 /* The row of an instance; the id of another one with its identity, else 0. */
 int64
-tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
+tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning,
+					  Jsonb *identity)
 {
 	int64 holder;
 
@@ -346,8 +347,8 @@ tq_start_workflow_largest_input(const TqTemplate *template)
 char *
 tq_start_workflow_wrong_input(const TqFlow *flow)
 {
-	TqDefinitionProblems     problems = {0};
-	StringInfoData words;
+	TqDefinitionProblems problems = {0};
+	StringInfoData       words;
 
 	if (flow->template->input_schema == NULL)
 		return NULL;
@@ -408,8 +409,9 @@ tq_start_workflow_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
 	for (int i = 0; i < plan->count; i++)
 	{
 		if (plan->steps[i].judged)
-			tq_move_queue_note(call, flow->workflow_id, 0, plan->steps[i].step_id,
-							TQ_STATE_BLOCKED, TQ_STATE_BLOCKED, false);
+			tq_move_queue_note(call, flow->workflow_id, 0,
+							   plan->steps[i].step_id, TQ_STATE_BLOCKED,
+							   TQ_STATE_BLOCKED, false);
 	}
 	if (plan->count == 0)
 	{

@@ -13,10 +13,12 @@
 extern int   tq_start_workflow_largest_input(const TqTemplate *template);
 extern char *tq_start_workflow_wrong_input(const TqFlow *flow);
 extern int64 tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning,
-						  Jsonb *identity);
-extern void  tq_start_workflow_queues(const TqTemplate *template, bool by_extension);
+								   Jsonb *identity);
+extern void  tq_start_workflow_queues(const TqTemplate *template,
+									  bool by_extension);
 extern const char *tq_start_workflow_missing_queue(const TqTemplate *template);
 extern void        tq_start_workflow_steps(TqCall *call, TqFlow *flow);
-extern void tq_start_workflow_begin(TqCall *call, TqFlow *flow, const TqPlan *plan);
+extern void        tq_start_workflow_begin(TqCall *call, TqFlow *flow,
+										   const TqPlan *plan);
 
 #endif /* TQ_START_WORKFLOW_H */

@@ -130,8 +130,8 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		  const TqStep *step, const TqTask *task, const TqMove *move,
 		  bool repairs)
 {
-	TqMoved    end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
-					  .to = move->to};
+	TqMoved end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
+				   .to = move->to};
 	TqInstanceLockKind kind = TQ_FLOW_LOCK_END;
 
 	if (repairs)

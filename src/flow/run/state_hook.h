@@ -8,7 +8,6 @@
 #ifndef TQ_STATE_HOOK_H
 #define TQ_STATE_HOOK_H
 
-
 extern void tq_state_hook_init(void);
 
 #endif /* TQ_STATE_HOOK_H */

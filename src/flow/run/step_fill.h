@@ -9,7 +9,8 @@
 #include "engine/move.h"
 #include "flow/instance/flow.h"
 
-#define TQ_STEP_FILL_TOO_LARGE "the results that its paths look at are too large"
+#define TQ_STEP_FILL_TOO_LARGE                                                \
+	"the results that its paths look at are too large"
 
 extern bool tq_step_fill(const TqFlow *flow, const TqStep *step,
 						 Jsonb *pattern, Jsonb **result, char **wrong);

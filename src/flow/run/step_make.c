@@ -46,7 +46,7 @@ static bool fill_payload(TqFlow *flow, const TqStep *step,
  */
 void
 tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
-			  const TqNewEdges *edges)
+				 const TqNewEdges *edges)
 {
 	bool          many = call->many;
 	MemoryContext mine = CurrentMemoryContext;
@@ -186,8 +186,8 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
  * is judged and its payload made; a decision that the engine makes is made.
  */
 void
-tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue, TqTask *task,
-			  TqMove *move)
+tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
+				   TqTask *task, TqMove *move)
 {
 	Jsonb *document = NULL;
 	char  *wrong;

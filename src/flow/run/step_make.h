@@ -13,8 +13,8 @@
 #include "store/table.h"
 
 extern void tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new,
-						  int count, const TqNewEdges *edges);
-extern void tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
-						  TqTask *task, TqMove *move);
+							 int count, const TqNewEdges *edges);
+extern void tq_step_make_begin(TqFlow *flow, const TqStep *step,
+							   TqQueue *queue, TqTask *task, TqMove *move);
 
 #endif /* TQ_STEP_MAKE_H */

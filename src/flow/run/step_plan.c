@@ -25,7 +25,7 @@ typedef struct Planning
 	TqFlow *flow;
 	TqTemplate *template;
 	TqPlan         *plan;
-	TqPlanView        *known;
+	TqPlanView     *known;
 	bool           *exists; /* of what is known */
 	bool           *ended;
 	int             place; /* whose choice it is; -1: the start */
@@ -82,7 +82,7 @@ tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come)
 {
 	TqPlanView *known = tq_step_plan_nothing(flow->template);
 	TqStepRow  *made;
-	int      count = tq_flow_steps(flow, &made);
+	int         count = tq_flow_steps(flow, &made);
 
 	for (int i = 0; i < count; i++)
 		tq_step_plan_note(known, &made[i]);
@@ -113,8 +113,8 @@ tq_step_plan_note(TqPlanView *known, const TqStepRow *made)
  */
 bool
 tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
-			  const TqChoice *choice, const Bitmapset *to_come, TqPlan *plan,
-			  TransactionId *other)
+				   const TqChoice *choice, const Bitmapset *to_come,
+				   TqPlan *plan, TransactionId *other)
 {
 	TqTemplate *template = flow->template;
 	bool    *concerned = tq_reach_below(template, place);

@@ -9,14 +9,16 @@
 
 #include "flow/instance/flow.h"
 
-extern void     tq_step_plan_start(TqFlow *flow, TqPlan *plan);
+extern void        tq_step_plan_start(TqFlow *flow, TqPlan *plan);
 extern TqPlanView *tq_step_plan_nothing(const TqTemplate *template);
-extern TqPlanView *tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come);
-extern bool     tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges,
-							  int place, const TqChoice *choice,
-							  const Bitmapset *to_come, TqPlan *plan,
-							  TransactionId *other);
-extern void     tq_step_plan_note(TqPlanView *known, const TqStepRow *made);
-extern void  tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below);
+extern TqPlanView *tq_step_plan_known(const TqFlow    *flow,
+									  const Bitmapset *to_come);
+extern bool tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges,
+							   int place, const TqChoice *choice,
+							   const Bitmapset *to_come, TqPlan *plan,
+							   TransactionId *other);
+extern void tq_step_plan_note(TqPlanView *known, const TqStepRow *made);
+extern void tq_step_plan_without(TqFlow *flow, TqPlanView *known,
+								 const bool *below);
 
 #endif /* TQ_STEP_PLAN_H */

@@ -61,10 +61,10 @@ static TimestampTz next_due = DT_NOBEGIN;
 /* Where this session is among those that somebody is at. */
 static TqSweep sweep;
 
-static int64 ring_timers(int limit);
-static bool  ring(TqCall *call, void *arg);
-static bool  begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
-						 TqTask *task, const Timer *timer);
+static int64       ring_timers(int limit);
+static bool        ring(TqCall *call, void *arg);
+static bool        begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
+							   TqTask *task, const Timer *timer);
 static TimestampTz next_timer(void);
 
 void
@@ -170,8 +170,8 @@ ring(TqCall *call, void *arg)
 	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
 	{
 		tq_step_fill_reject(&task, &move,
-					   psprintf("signal \"%s\" has not come in time",
-								step->wait->signal));
+							psprintf("signal \"%s\" has not come in time",
+									 step->wait->signal));
 		move.reason = TQ_REASON_TIMEOUT;
 	}
 	return tq_state_enter(call, queue, &task, &move);

@@ -7,7 +7,6 @@
 #ifndef TQ_STEP_TIMER_H
 #define TQ_STEP_TIMER_H
 
-
 extern void tq_step_timer_init(void);
 
 #endif /* TQ_STEP_TIMER_H */

@@ -22,8 +22,8 @@
 #include "flow/run/choice.h"
 #include "flow/run/tally.h"
 
-static void    note_held(const TqFlow *flow, const TqStepRow *made,
-						 const bool *exists, bool *chosen);
+static void note_held(const TqFlow *flow, const TqStepRow *made,
+					  const bool *exists, bool *chosen);
 
 /* Count the steps of an instance. */
 void
@@ -34,12 +34,12 @@ tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 	for (int i = 0; i < count; i++)
 	{
 		const TqStepRow *step = &made[i];
-		const TqStep *kind =
+		const TqStep    *kind =
 			&flow->template->steps[TQ_STEP_INDEX(step->step_id)];
 
 		tally->total++;
 		tally->begun += tq_step_rule_has_begun(kind, step->state, step->reason,
-											step->claimed, false);
+											   step->claimed, false);
 		switch (step->state)
 		{
 			case TQ_STATE_PENDING:
@@ -181,8 +181,8 @@ tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made, int count)
 
 /*
  * By places: steps that a choice which was made goes past.  What it has chosen
- * is there, or to come, while a failure holds it up (failure_policy.c).  A region comes
- * after the one that it is in.
+ * is there, or to come, while a failure holds it up (failure_policy.c).  A
+ * region comes after the one that it is in.
  */
 bool *
 tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
@@ -203,8 +203,8 @@ tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
 		ended[place] = made[i].state == TQ_STATE_DONE ||
 					   made[i].state == TQ_STATE_FILTERED;
 	}
-	for (int i = 0;
-		 i < count && (tq_step_rule_stops(flow) || flow->state == TQ_FLOW_CANCELLED);
+	for (int i = 0; i < count && (tq_step_rule_stops(flow) ||
+								  flow->state == TQ_FLOW_CANCELLED);
 		 i++)
 	{
 		if (made[i].state == TQ_STATE_DONE)

@@ -33,13 +33,13 @@ typedef struct TqTally
 	const TqStepRow *first_suspended; /* in the template */
 } TqTally;
 
-extern void tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
-						   TqTally *tally);
+extern void        tq_tally_count(const TqFlow *flow, const TqStepRow *made,
+								  int count, TqTally *tally);
 extern const char *tq_tally_state(const TqFlow *flow, const TqTally *tally);
 extern TqReason    tq_tally_reason(const TqFlow *flow, const TqTally *tally);
-extern int         tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made,
-									  int count);
-extern bool   *tq_tally_skipped(const TqFlow *flow, const TqStepRow *made,
+extern int   tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made,
 								int count);
+extern bool *tq_tally_skipped(const TqFlow *flow, const TqStepRow *made,
+							  int count);
 
 #endif /* TQ_TALLY_H */

@@ -8,8 +8,8 @@
  * them has begun; so nobody has done anything for them, and the next choice
  * makes what it wants.  Their history stays, and says that they are gone.
  *
- * Whoever does this has passed the gate of the instance alone (instance_lock.c), and
- * has the keys of all of its steps.
+ * Whoever does this has passed the gate of the instance alone
+ * (instance_lock.c), and has the keys of all of its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,12 +32,12 @@
 #include "store/snapshot.h"
 
 static TqPlanView *find_what_stays(TqFlow *flow, TqUndo *all,
-								const bool *below);
+								   const bool *below);
 static TqStepRow  *find_chosen(const TqUndo *all, const TqPlanView *known,
-							const bool *below, int *count);
-static void     note_edges(const TqTemplate *template, TqUndo *all,
-						   const TqPlanView *known, const TqStepRow *made,
-						   TqNewEdges *edges);
+							   const bool *below, int *count);
+static void        note_edges(const TqTemplate *template, TqUndo *all,
+							  const TqPlanView *known, const TqStepRow *made,
+							  TqNewEdges *edges);
 static bool take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made);
 static bool take_row(TqCall *call, TqTask *task);
 static int  compare_tasks(const void *a, const void *b);
@@ -50,10 +50,10 @@ static int  compare_tasks(const void *a, const void *b);
 bool
 tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all, const bool *below)
 {
-	TqPlanView   *known = find_what_stays(flow, all, below);
-	TqNewEdges edges = {0};
-	int        count;
-	TqStepRow    *chosen = find_chosen(all, known, below, &count);
+	TqPlanView *known = find_what_stays(flow, all, below);
+	TqNewEdges  edges = {0};
+	int         count;
+	TqStepRow  *chosen = find_chosen(all, known, below, &count);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -177,7 +177,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 			/* a failure is none any more */
 			if (taken && !TQ_STATE_IS_LIVE(from))
 				tq_move_queue_note(call, flow->workflow_id, made->task_id,
-								made->step_id, from, 0, false);
+								   made->step_id, from, 0, false);
 		}
 		MemoryContextSwitchTo(mine);
 	}

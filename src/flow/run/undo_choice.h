@@ -12,6 +12,6 @@
 #include "store/table.h"
 
 extern bool tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all,
-					  const bool *below);
+						   const bool *below);
 
 #endif /* TQ_UNDO_CHOICE_H */

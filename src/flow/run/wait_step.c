@@ -46,16 +46,17 @@ static TqStmt stmt_add = {
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
-static bool  find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
-					   TimestampTz *at, char **wrong);
-static bool  add_span(TimestampTz from, int64 span, TimestampTz *at);
+static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
+					  TimestampTz *at, char **wrong);
+static bool add_span(TimestampTz from, int64 span, TimestampTz *at);
 
 /*
  * A step has nothing to wait for any more but what it is there for; who
  * suspends it, as move then says, calls tq_wait_step_begun afterwards.
  */
 void
-tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task, TqMove *move)
+tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
+				   TqMove *move)
 {
 	TimestampTz at = 0;
 	Jsonb      *payload;
@@ -109,13 +110,15 @@ tq_wait_step_again(const TqTask *task)
 	int64       waited = now - TQ_TASK_TIME(task, TQ_COL_SUSPENDED_AT, now);
 	TqMove      move = {0};
 
-	move.due_at = now + Min(Max(waited / 4, TQ_WAIT_STEP_BUSY_PAUSE), LONGEST_PAUSE);
+	move.due_at = now +
+				  Min(Max(waited / 4, TQ_WAIT_STEP_BUSY_PAUSE), LONGEST_PAUSE);
 	tq_wait_step_begun(task, &move);
 }
 
 /* The signal that a step waits for has come: its end. */
 void
-tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload, TqMove *move)
+tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
+				 TqMove *move)
 {
 	if (step->type == TQ_STEP_APPROVAL && !tq_wait_step_approves(payload))
 	{
@@ -164,17 +167,18 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 		  char **wrong)
 {
 	const TqWaitDefinition *wait = step->wait;
-	const char      *what = wait->at != NULL              ? "at"
-							: step->type == TQ_STEP_TIMER ? "after"
-														  : "timeout";
-	char            *word;
-	int64            span;
+	const char             *what = wait->at != NULL              ? "at"
+								   : step->type == TQ_STEP_TIMER ? "after"
+																 : "timeout";
+	char                   *word;
+	int64                   span;
 
 	*at = 0;
 	if (wait->at == NULL && wait->after == NULL)
 		return true;
-	if (!tq_wait_step_word(flow, step, wait->at != NULL ? wait->at : wait->after,
-						 &word, wrong))
+	if (!tq_wait_step_word(flow, step,
+						   wait->at != NULL ? wait->at : wait->after, &word,
+						   wrong))
 	{
 		*wrong = psprintf("%s: %s", what, *wrong);
 		return false;
@@ -200,8 +204,8 @@ add_span(TimestampTz from, int64 span, TimestampTz *at)
 
 /* A pattern that has to give a string; false, and words: it does not. */
 bool
-tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern, char **word,
-				char **wrong)
+tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
+				  char **word, char **wrong)
 {
 	JsonbValue value;
 

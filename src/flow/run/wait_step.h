@@ -19,15 +19,15 @@ tq_passive_takes_signal(const TqStep *step)
 }
 
 extern void tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
-							 TqMove *move);
+							   TqMove *move);
 extern void tq_wait_step_again(const TqTask *task);
 extern void tq_wait_step_begun(const TqTask *task, const TqMove *move);
 extern void tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
-						   TqMove *move);
+							 TqMove *move);
 extern bool tq_wait_step_signal(int64 workflow_id, const char *name,
-							  Jsonb **payload);
+								Jsonb **payload);
 extern bool tq_wait_step_approves(Jsonb *payload);
 extern bool tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
-							char **word, char **wrong);
+							  char **word, char **wrong);
 
 #endif /* TQ_WAIT_STEP_H */

@@ -2,9 +2,10 @@
  * await_workflow.c
  *		CALL taskq_await_workflow: waiting for the end of an instance.
  *
- * command/await.c waits; here is the look.  The row of an instance says that it
- * has ended, and tq_flow_end tells who waits at commit, so no look reads the
- * steps of a live one.  They are read once, when time is up, for its state.
+ * command/await.c waits; here is the look.  The row of an instance says that
+ * it has ended, and tq_flow_end tells who waits at commit, so no look reads
+ * the steps of a live one.  They are read once, when time is up, for its
+ * state.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -100,7 +101,7 @@ look(AwaitedFlow *awaited, bool last)
 	else if (last && !tq_flow_has_ended(&flow))
 	{
 		TqStepRow *made;
-		int     count = tq_flow_steps(&flow, &made);
+		int        count = tq_flow_steps(&flow, &made);
 
 		tq_tally_count(&flow, made, count, &tally);
 	}

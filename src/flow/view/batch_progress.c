@@ -102,12 +102,12 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TqTemplate *template;
-	Progress *members;
-	TqStepRow   *made;
-	bool     *skipped;
-	bool     *ended;
-	int       count;
-	TqFlow    flow;
+	Progress  *members;
+	TqStepRow *made;
+	bool      *skipped;
+	bool      *ended;
+	int        count;
+	TqFlow     flow;
 
 	tq_srf_begin(fcinfo);
 	tq_queue_refresh();

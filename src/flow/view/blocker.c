@@ -58,8 +58,8 @@ tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 	for (int i = 0; i < sight->count; i++)
 	{
 		const TqStepRow *step = &sight->made[i];
-		int           place = TQ_STEP_INDEX(step->step_id);
-		bool          ended = step->state == TQ_STATE_DONE ||
+		int              place = TQ_STEP_INDEX(step->step_id);
+		bool             ended = step->state == TQ_STATE_DONE ||
 					 step->state == TQ_STATE_FILTERED;
 
 		sight->ended[place] = ended &&
@@ -98,8 +98,8 @@ tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
 	for (int i = 0; i < sight->count; i++)
 	{
 		const TqStepRow *step = &sight->made[i];
-		int           place = TQ_STEP_INDEX(step->step_id);
-		bool          follows = step->state == TQ_STATE_CANCELLED &&
+		int              place = TQ_STEP_INDEX(step->step_id);
+		bool             follows = step->state == TQ_STATE_CANCELLED &&
 					   step->reason == TQ_REASON_DEPENDENCY_FAILED;
 
 		if ((places != NULL && !places[place]) || follows ||
@@ -297,10 +297,10 @@ say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 static void
 say_child(StringInfo text, int64 task_id)
 {
-	TqFlow  child;
-	TqTally tally;
+	TqFlow     child;
+	TqTally    tally;
 	TqStepRow *made;
-	int     count;
+	int        count;
 
 	if (!tq_flow_find_child(task_id, &child))
 	{
@@ -327,5 +327,6 @@ say_child(StringInfo text, int64 task_id)
 static bool
 find_child(int64 task_id, TqFlow *child)
 {
-	return tq_flow_find_child(task_id, child) && tq_flow_sight(child->template) > 0;
+	return tq_flow_find_child(task_id, child) &&
+		   tq_flow_sight(child->template) > 0;
 }

@@ -66,7 +66,8 @@ static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow,
 							   bool *held);
 static bool          is_held(const TqTask *task);
 static bool          may_read(const TqFlow *flow, int place, bool held);
-static void put(Datum *values, bool *nulls, TqStepClaimColumn column, Datum value);
+static void          put(Datum *values, bool *nulls, TqStepClaimColumn column,
+						 Datum value);
 
 void
 tq_claim_columns_init(void)

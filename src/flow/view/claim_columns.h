@@ -8,7 +8,6 @@
 #ifndef TQ_CLAIM_COLUMNS_H
 #define TQ_CLAIM_COLUMNS_H
 
-
 extern void tq_claim_columns_init(void);
 
 #endif /* TQ_CLAIM_COLUMNS_H */

@@ -80,11 +80,11 @@ static const char *verdict_undone(const TqFlowView *sight, const char *steps);
 static int         count_failed(const TqFlowView *sight);
 static int         count_undone(const TqFlowView *sight);
 static void        put_obstacles(Writing *w, const TqFlowView *sight);
-static void        put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step);
-static void        put_next(Writing *w, const TqFlowView *sight);
-static bool        put_advice(Writing *w, TqFlow *flow, const TqStepRow *step);
+static void put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step);
+static void put_next(Writing *w, const TqFlowView *sight);
+static bool put_advice(Writing *w, TqFlow *flow, const TqStepRow *step);
 static const TqStepRow *step_at(const TqFlowView *sight, int i);
-static bool          is_in_the_way(const TqFlow *flow, const TqStepRow *step);
+static bool is_in_the_way(const TqFlow *flow, const TqStepRow *step);
 
 Datum
 taskq_workflow(PG_FUNCTION_ARGS)
@@ -139,9 +139,9 @@ read_document(int64 workflow_id, Jsonb *outlook)
 static Jsonb *
 outlook(TqFlow *flow)
 {
-	Writing w = {0};
+	Writing    w = {0};
 	TqFlowView sight;
-	TqTally tally;
+	TqTally    tally;
 
 	tq_blocker_look(&sight, flow);
 	tq_tally_count(flow, sight.made, sight.count, &tally);

@@ -81,12 +81,12 @@ typedef struct Made
 typedef struct Drawing
 {
 	const TqTemplate *template;
-	const TqStepRow  *rows;
-	int           *next; /* row of the same step; -1: none */
-	Made          *made; /* by place */
-	bool          *skipped;
-	bool           mermaid;
-	StringInfoData text;
+	const TqStepRow *rows;
+	int             *next; /* row of the same step; -1: none */
+	Made            *made; /* by place */
+	bool            *skipped;
+	bool             mermaid;
+	StringInfoData   text;
 } Drawing;
 
 static void begin(Drawing *drawing, const TqFlow *flow, const TqStepRow *rows,
@@ -109,13 +109,13 @@ static void end(Drawing *drawing);
 Datum
 taskq_workflow_graph(PG_FUNCTION_ARGS)
 {
-	int64   workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
-	char   *format = tq_arg_keyword(fcinfo, 1, "format");
-	Drawing drawing = {0};
+	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
+	char      *format = tq_arg_keyword(fcinfo, 1, "format");
+	Drawing    drawing = {0};
 	TqStepRow *rows;
-	int     count;
-	TqTally tally;
-	TqFlow  flow;
+	int        count;
+	TqTally    tally;
+	TqFlow     flow;
 
 	if (format != NULL && strcmp(format, "mermaid") == 0)
 		drawing.mermaid = true;
@@ -183,7 +183,7 @@ sort_rows(Drawing *drawing, int count)
 	for (int i = count - 1; i >= 0; i--)
 	{
 		const TqStepRow *row = &drawing->rows[i];
-		int           place = TQ_STEP_INDEX(row->step_id);
+		int              place = TQ_STEP_INDEX(row->step_id);
 
 		drawing->next[i] = drawing->made[place].first;
 		drawing->made[place].first = i;
@@ -313,8 +313,8 @@ static void
 draw_compensations(Drawing *drawing, const TqFlow *flow)
 {
 	TqStepRow *rows;
-	int32  *left;
-	int     count = tq_flow_compensations(flow, &rows);
+	int32     *left;
+	int        count = tq_flow_compensations(flow, &rows);
 
 	for (int i = 0; i < count; i++)
 		draw_compensation(drawing, rows[i].step_id,

@@ -43,12 +43,13 @@ static int  read_missing(const TqFlow *flow, int32 step_id, int32 **missing);
 static void say_missing(TqExplain *e, const TqFlowView *sight,
 						const int32 *missing, int count);
 static const TqStepRow *find(const TqFlowView *sight, int32 step_id);
-static void          say_cause(TqExplain *e, const TqFlowView *sight, int place,
-							   const int32 *missing, int count);
-static int           find_choice(const TqFlowView *sight, const bool *places);
-static const TqStepRow *first_that_goes(const TqFlowView *sight, const bool *places);
-static void          explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id,
-									 int64 task_id);
+static void say_cause(TqExplain *e, const TqFlowView *sight, int place,
+					  const int32 *missing, int count);
+static int  find_choice(const TqFlowView *sight, const bool *places);
+static const TqStepRow *first_that_goes(const TqFlowView *sight,
+										const bool       *places);
+static void explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id,
+							int64 task_id);
 static bool explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task);
 static bool is_over(const TqFlow *flow, int32 step_id, TqState state);
 
@@ -86,8 +87,8 @@ static bool
 explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
 {
 	TqFlowView sight;
-	int32  *missing;
-	int     count = read_missing(flow, step_id, &missing);
+	int32     *missing;
+	int        count = read_missing(flow, step_id, &missing);
 
 	if (count == 0)
 		return false;
@@ -170,14 +171,14 @@ find(const TqFlowView *sight, int32 step_id)
 
 /* Why those that are missing are, and what to do. */
 static void
-say_cause(TqExplain *e, const TqFlowView *sight, int place, const int32 *missing,
-		  int count)
+say_cause(TqExplain *e, const TqFlowView *sight, int place,
+		  const int32 *missing, int count)
 {
 	const TqTemplate *template = sight->flow->template;
-	bool         *before = tq_reach_above(template, place);
-	StringInfo    text = &e->text;
-	int           choice = -1;
-	bool          hidden;
+	bool            *before = tq_reach_above(template, place);
+	StringInfo       text = &e->text;
+	int              choice = -1;
+	bool             hidden;
 	const TqStepRow *step = tq_blocker_root(sight, before, &hidden);
 
 	if (step != NULL || hidden)
@@ -247,7 +248,7 @@ first_that_goes(const TqFlowView *sight, const bool *places)
 	for (int i = 0; i < sight->count; i++)
 	{
 		const TqStepRow *step = &sight->made[i];
-		int           place = TQ_STEP_INDEX(step->step_id);
+		int              place = TQ_STEP_INDEX(step->step_id);
 
 		if (places[place] && TQ_STATE_IS_LIVE(step->state) &&
 			(step->state != TQ_STATE_BLOCKED || step->in_line) &&
@@ -263,7 +264,7 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 {
 	const TqStep *step = &flow->template->steps[TQ_STEP_INDEX(step_id)];
 	TqStepType    type = step->type;
-	TqStepRow        made = {0};
+	TqStepRow     made = {0};
 
 	made.step_id = step_id;
 	made.task_id = task_id;
@@ -283,11 +284,11 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 static bool
 explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 {
-	TqState       state = (TqState) task->f.state;
-	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	TqState          state = (TqState) task->f.state;
+	int32            step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqFlowView       sight;
 	const TqStepRow *root;
-	bool          hidden;
+	bool             hidden;
 
 	if (is_over(flow, step_id, state))
 	{

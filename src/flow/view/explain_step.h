@@ -7,7 +7,6 @@
 #ifndef TQ_EXPLAIN_STEP_H
 #define TQ_EXPLAIN_STEP_H
 
-
 extern void tq_explain_step_init(void);
 
 #endif /* TQ_EXPLAIN_STEP_H */

@@ -81,7 +81,7 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 	TqReason    reason;
 	TupleDesc   desc;
 	TqTally     tally;
-	TqStepRow     *made;
+	TqStepRow  *made;
 	int         sight;
 	int         count;
 	TqFlow      flow;
@@ -121,13 +121,13 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	const TqTemplate *template;
-	int    *left;
-	bool   *exists;
-	bool   *skipped;
+	int       *left;
+	bool      *exists;
+	bool      *skipped;
 	TqStepRow *made;
-	int     sight;
-	int     count;
-	TqFlow  flow;
+	int        sight;
+	int        count;
+	TqFlow     flow;
 
 	tq_srf_begin(fcinfo);
 	if (PG_ARGISNULL(0) || !see(PG_GETARG_INT64(0), &flow, &sight))
@@ -180,8 +180,8 @@ static void
 add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 {
 	TqStepRow *made;
-	int32  *left;
-	int     count = tq_flow_compensations(flow, &made);
+	int32     *left;
+	int        count = tq_flow_compensations(flow, &made);
 
 	for (int i = 0; i < count; i++)
 		add_step_row(result, flow, &made[i], 0);

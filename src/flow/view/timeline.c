@@ -3,8 +3,8 @@
  *		taskq_timeline: what became of a task, of an instance, or of all that
  *		has a correlation id.
  *
- * The rows are those of taskq.transition (engine/history.c), which are found by
- * the ids of tasks alone; these come from the rows of the tasks, by their
+ * The rows are those of taskq.transition (engine/history.c), which are found
+ * by the ids of tasks alone; these come from the rows of the tasks, by their
  * indexes.  So what is read are the changes of these tasks, whatever else the
  * history keeps.  The numbers of changes rise with each change of a task, and
  * they were drawn when the changes were made: they are the order.
@@ -62,7 +62,7 @@ typedef enum Column
 typedef struct Timeline
 {
 	ReturnSetInfo *result;
-	TqVisibility        sight;
+	TqVisibility   sight;
 	int64          told; /* rows */
 } Timeline;
 
@@ -188,7 +188,7 @@ tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 	}
 	if (!timeline->sight.all)
 		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
-						TQ_RIGHT_READ);
+							 TQ_RIGHT_READ);
 	if (restricted && !fits(&task, workflow_id, correlation_id))
 		return;
 	if (!task.isnull[TQ_COL_WORKFLOW_ID])
@@ -205,8 +205,8 @@ find_task(int64 task_id, TqTask *task)
 {
 	TqTaskPage  *find = tq_task_page_begin(GetActiveSnapshot());
 	TqTaskFilter filter;
-	TqFound *found;
-	bool     there;
+	TqFound     *found;
+	bool         there;
 
 	tq_task_filter_init(&filter);
 	filter.ids = &task_id;
@@ -272,7 +272,7 @@ tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 
 	heap_deform_tuple(row, desc, values, nulls);
 	reads = tq_visibility_reads(&timeline->sight,
-						   DatumGetInt32(values[COLUMN_QUEUE_ID]));
+								DatumGetInt32(values[COLUMN_QUEUE_ID]));
 	if (!reads && !timeline->sight.all)
 		return;
 	put_word(values, nulls, COLUMN_STEP, step_of(values, nulls));
