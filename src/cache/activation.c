@@ -6,14 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
-#include "utils/timestamp.h"
-
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/activation.h"

@@ -6,10 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-#include "fmgr.h"
-#include "utils/memutils.h"
-
 #include "change/change.h"
 #include "change/change_set.h"
 

@@ -6,12 +6,7 @@
  */
 #include "base/compat.h"
 
-#include "access/xlog.h"
-#include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "storage/latch.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "base/srf.h"

@@ -6,11 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xlog.h"
-#include "fmgr.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
-
 #include "base/str.h"
 #include "diag/health_report.h"
 

@@ -6,13 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_type.h"
-#include "utils/builtins.h"
-#include "utils/hsearch.h"
-#include "utils/jsonb.h"
-#include "utils/memutils.h"
-#include "utils/timestamp.h"
-
 #include "base/compare.h"
 #include "cache/queue.h"
 #include "cache/role.h"

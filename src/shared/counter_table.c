@@ -7,18 +7,6 @@
  */
 #include "base/compat.h"
 
-#include "access/transam.h"
-#include "port/atomics.h"
-#include "storage/latch.h"
-#include "storage/lwlock.h"
-#include "storage/proc.h"
-#include "storage/procarray.h"
-#include "storage/shmem.h"
-#include "storage/spin.h"
-#include "utils/hsearch.h"
-#include "utils/snapmgr.h"
-#include "utils/wait_event.h"
-
 #include "base/clock.h"
 #include "base/guc.h"
 #include "shared/counter_table.h"

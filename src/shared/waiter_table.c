@@ -7,11 +7,6 @@
 #include "base/compat.h"
 
 #include "common/hashfn.h"
-#include "storage/ipc.h"
-#include "storage/latch.h"
-#include "storage/proc.h"
-#include "storage/shmem.h"
-#include "utils/wait_event.h"
 
 #include "shared/waiter_table.h"
 #include "shared/waiter.h"

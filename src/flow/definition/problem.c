@@ -6,18 +6,7 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "miscadmin.h"
-#include "storage/lmgr.h"
-#include "utils/acl.h"
-#include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/json.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "base/error.h"
 #include "base/str.h"

@@ -6,17 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
-#include "access/transam.h"
-#include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "storage/lmgr.h"
-#include "storage/procarray.h"
-#include "utils/fmgroids.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
-#include "utils/timestamp.h"
-
 #include "flow/instance/flow.h"
 #include "flow/instance/step_rule.h"
 

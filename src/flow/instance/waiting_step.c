@@ -6,12 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_type.h"
-#include "common/int.h"
-#include "mb/pg_wchar.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
-
 #include "base/spi.h"
 #include "flow/instance/waiting_step.h"
 

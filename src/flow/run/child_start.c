@@ -6,10 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-#include "catalog/pg_type.h"
-#include "miscadmin.h"
-#include "utils/guc.h"
 #include "utils/syscache.h"
 
 #include "base/debug.h"

@@ -6,9 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
-
 #include "engine/failure.h"
 #include "flow/definition/value.h"
 #include "flow/instance/flow.h"

@@ -6,16 +6,6 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
-#include "access/transam.h"
-#include "access/xact.h"
-#include "storage/lmgr.h"
-#include "storage/procarray.h"
-#include "utils/fmgroids.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
-#include "utils/timestamp.h"
-
 #include "base/clock.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
