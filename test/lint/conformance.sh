@@ -16,7 +16,7 @@ exists() {
 		tap:*) [ -f "test/t/$name.pl" ] ;;
 		lint:*) [ -f "test/lint/$name.sh" ] ;;
 		hostile:*) grep -q "{\"$name\", " test/hostile/main.c ;;
-		mutant:*) [ -f "test/mutants/$name.patch" ] ;;
+		mutant:*) [ -n "$(find test/mutants -name "$name.patch")" ] ;;
 		cmd:make\ *) make_targets | grep -qxF -e "$(printf '%s' "$name" | cut -d' ' -f2)" ;;
 		cmd:*) [ -x "${name%% *}" ] ;;
 		*) false ;;

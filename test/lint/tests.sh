@@ -70,5 +70,8 @@ none 'every part is in the order of the Makefile' "$(
 none 'every mutant names a test' \
 	"$(find test/mutants -name '*.patch' \
 		-exec grep -LE '^# test: [a-z]+ .' {} + 2>/dev/null)"
+none 'no two mutants have the same name, and none has that of an area' \
+	"$({ find test/mutants -name '*.patch'; find test/mutants -mindepth 1 -type d; } |
+		sed 's,.*/,,; s,\.patch$,,' | sort | uniq -d)"
 
 done_testing

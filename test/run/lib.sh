@@ -30,6 +30,20 @@ is_root() { [ "$(id -u)" = 0 ]; }
 # git, also in a clone that belongs to somebody else
 git_here() { git -c "safe.directory=$TASKQ_TOP" -C "$TASKQ_TOP" "$@"; }
 
+# mutant_files [NAME...]: the files of these mutants, or of all.  A name is that
+# of a mutant or that of a folder.
+mutant_files() {
+	local dir=$TASKQ_TOP/test/mutants name
+	for name in "${@:-.}"; do
+		if [ -d "$dir/$name" ]; then
+			find "$dir/$name" -name '*.patch' | sort
+		else
+			find "$dir" -name "${name##*/}.patch" | grep . ||
+				die "there is no mutant $name"
+		fi
+	done
+}
+
 # wait_gone PID SECONDS: false when the process is still there after that.
 # Zombies of our own are collected by the shell.
 wait_gone() {

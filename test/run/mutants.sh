@@ -1,6 +1,7 @@
 # mutants.sh: proof that the tests can fail.
 #
-# Each test/mutants/NAME.patch breaks the code in one way.  Lines at its head,
+# Each test/mutants/AREA/NAME.patch breaks the code in one way; the area is the
+# folder of src that it breaks.  Lines at its head,
 # "# test: FAMILY NAME", tell which tests must notice; each of them is a case.
 # A mutant of the chaos test names the rules that must be broken, "# rule: 8".
 #
@@ -10,9 +11,11 @@
 # their first failure, unless rules are named: then all of them must be seen.
 
 run_mutants() {
-	local patch files jobs=${JOBS:-2} n=0
+	local patch found files jobs=${JOBS:-2} n=0
 	[[ $jobs =~ ^[1-9][0-9]*$ ]] || die "JOBS is a number, not \"$jobs\""
-	pick_files "$TASKQ_SRC/test/mutants" .patch "$(asked_for mutants)"
+	# shellcheck disable=SC2046  # a list of words
+	found=$(mutant_files $(asked_for mutants)) || exit $NO_RESULT
+	mapfile -t files <<<"$found"
 	[ ${#files[@]} = 1 ] || make_base
 	for patch in "${files[@]}"; do
 		while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
