@@ -62,11 +62,11 @@ none 'a file of TAP or pgTAP tests lies where it is run' \
 		grep -vE '^test/(t/[^/]+\.pl|pgtap/[^/]+\.sql)$')"
 none 'every pgTAP test rolls back' \
 	"$(grep -LiE '^ROLLBACK;' test/pgtap/*.sql)"
-none 'every part is in the order of the Makefile' "$(
-	order=$(sed -n '/^SQL_PARTS/,/[^\\]$/p' Makefile)
-	for part in $(names sql/parts .sql); do
-		printf '%s\n' "$order" | grep -qw -e "$part" || echo "$part"
-	done)"
+none 'the Makefile lists every part, in the order of their numbers' \
+	"$(diff <(sed -n '/^SQL_PARTS/,/[^\\]$/p' Makefile |
+		grep -oE '\b[0-9]{2}_[a-z_]+') <(names sql/parts .sql))"
+none 'no number is that of two parts' \
+	"$(names sql/parts .sql | cut -d _ -f 1 | uniq -d)"
 none 'every mutant names a test' \
 	"$(find test/mutants -name '*.patch' \
 		-exec grep -LE '^# test: [a-z]+ .' {} + 2>/dev/null)"

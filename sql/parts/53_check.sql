@@ -1,5 +1,5 @@
 /*
- * 52_check: do tables and memory agree?
+ * 53_check: do tables and memory agree?
  */
 CREATE VIEW taskq.table_problem AS
 SELECT 'task is live and finished' AS problem,

@@ -1,5 +1,5 @@
 /*
- * 51_check_flow: do steps, edges and instances of workflows agree?
+ * 52_check_flow: do steps, edges and instances of workflows agree?
  *
  * Sets, each read once; of templates what flow/view/check_template.c tells.  An
  * instance whose time is up is left out: the retention duty takes it away
