@@ -25,7 +25,7 @@ detail_word(const char *name, const char *value)
 }
 
 const char *
-tq_right_name(TqRight right)
+tq_error_right_name(TqRight right)
 {
 	switch (right)
 	{
@@ -205,12 +205,12 @@ tq_error_no_right(const char *queue, TqRight right)
 		ERROR,
 		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		 errmsg("permission denied for queue \"%s\"", queue),
-		 errdetail("The right \"%s\" is missing.", tq_right_name(right)),
+		 errdetail("The right \"%s\" is missing.", tq_error_right_name(right)),
 		 errhint(
 			 "Somebody who may manage the queue can run: SELECT taskq_grant(%s, %s, '{%s}');",
 			 quote_literal_cstr(queue),
 			 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
-			 tq_right_name(right))));
+			 tq_error_right_name(right))));
 	pg_unreachable();
 }
 
@@ -221,7 +221,7 @@ tq_error_task_right(TqRight right)
 	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					errmsg("permission denied for this task"),
 					errdetail("The right \"%s\" on its queue is missing.",
-							  tq_right_name(right))));
+							  tq_error_right_name(right))));
 	pg_unreachable();
 }
 

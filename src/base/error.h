@@ -54,6 +54,6 @@ extern void tq_error_invalid(const char *what, const char *problem,
 extern void tq_error_required(const char *what) pg_attribute_noreturn();
 extern void tq_error_serialization(void) pg_attribute_noreturn();
 
-extern const char *tq_right_name(TqRight right);
+extern const char *tq_error_right_name(TqRight right);
 
 #endif /* TQ_ERROR_H */

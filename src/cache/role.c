@@ -10,7 +10,7 @@
  * Grants and the numbers of roles are kept for the session until the next
  * announcement of a change (base/catalog.c).  A number that this
  * transaction made is forgotten when the transaction, or the savepoint,
- * rolls back: xact/xact.c calls tq_role_forget.
+ * rolls back: xact/xact.c calls forget().
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -88,6 +88,7 @@ static TqStmt stmt_add = {
 static TqStmt stmt_oid = {
 	"SELECT oid FROM taskq.known_role WHERE role_id = $1", 1, {INT4OID}, NULL};
 
+static void  forget(void);
 static int32 number_of(Oid role, bool wait);
 static void  load_grants(void);
 static int   granted(Oid user, int32 queue_id);
@@ -246,12 +247,12 @@ tq_role_require_all(TqRight right)
 void
 tq_role_init(void)
 {
-	tq_xact_on_rollback(tq_role_forget);
+	tq_xact_on_rollback(forget);
 }
 
 /* Forget numbers that a roll-back may have undone. */
-void
-tq_role_forget(void)
+static void
+forget(void)
 {
 	if (role_numbers != NULL)
 	{

@@ -23,7 +23,6 @@ extern bool  tq_role_is_monitor(void);
 extern void  tq_role_require(const struct TqQueue *queue, TqRight right);
 extern void  tq_role_require_all(TqRight right);
 extern void  tq_role_init(void);
-extern void  tq_role_forget(void);
 
 extern void tq_role_require_task(const TqQueue *queue, int64 task_id,
 								 TqRight right);

@@ -117,6 +117,8 @@ static TqStmt stmt_end_free = {
 	{INT4OID, INT4OID, TIMESTAMPTZOID},
 	NULL};
 
+static bool  end_registration(int32 worker_id, TqWorkerState how);
+static void  bind_session(int64 *instance, int64 *session);
 static int32 add_row(const char *name, const Registration *registration);
 static bool  keep_row(int32 worker_id, const Registration *registration);
 static bool  end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
@@ -161,8 +163,8 @@ taskq_register(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_register()");
 	if (bound)
-		tq_registration_bind(&registration.bound_instance,
-							 &registration.bound_session);
+		bind_session(&registration.bound_instance,
+					 &registration.bound_session);
 	for (;;)
 	{
 		if (tq_worker_look(name, false, &former) == TQ_WORKER_ACTIVE)
@@ -178,7 +180,7 @@ taskq_register(PG_FUNCTION_ARGS)
 				tq_xact_wake_worker(worker_id);
 				break;
 			}
-			tq_registration_end(former.worker_id, TQ_WORKER_GONE);
+			end_registration(former.worker_id, TQ_WORKER_GONE);
 			ended = lappend_int(ended, former.worker_id);
 		}
 		worker_id = add_row(name, &registration);
@@ -242,7 +244,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_deregister()");
 	worker_id = tq_worker_active(name);
 	/* declared dead, or registered anew, at this very moment */
-	if (!tq_registration_end(worker_id, TQ_WORKER_GONE))
+	if (!end_registration(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
 	returned = tq_reclaim_held_by(&call, list_make1_int(worker_id), true);
 	tq_catalog_announce_worker();
@@ -317,7 +319,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 		if (!tq_worker_may_be(roles[i]) ||
 			!tq_liveness_silence(ids[i], &silence) || silence < older_than)
 			continue;
-		if (tq_registration_end(ids[i], TQ_WORKER_DEAD))
+		if (end_registration(ids[i], TQ_WORKER_DEAD))
 			expired++;
 	}
 	if (expired > 0)
@@ -344,8 +346,8 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
 /*
  * A registration ends.  False when it had ended before.
  */
-bool
-tq_registration_end(int32 worker_id, TqWorkerState how)
+static bool
+end_registration(int32 worker_id, TqWorkerState how)
 {
 	return end_by(&stmt_end, worker_id, how);
 }
@@ -461,8 +463,8 @@ check_queues(FunctionCallInfo fcinfo, int n)
  * The worker that is being registered is bound to this session: what its row
  * has to say.  The library must be preloaded.
  */
-void
-tq_registration_bind(int64 *instance, int64 *session)
+static void
+bind_session(int64 *instance, int64 *session)
 {
 	*session = tq_session_end_session();
 	*instance = tq_session_end_instance();

@@ -10,8 +10,6 @@
 
 #include "engine/worker.h"
 
-extern bool tq_registration_end(int32 worker_id, TqWorkerState how);
 extern bool tq_registration_end_if_free(int32 worker_id, TqWorkerState how);
-extern void tq_registration_bind(int64 *instance, int64 *session);
 
 #endif /* TQ_REGISTRATION_H */

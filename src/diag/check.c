@@ -29,7 +29,6 @@
 #include "cache/activation.h"
 #include "cache/queue.h"
 #include "cache/role.h"
-#include "diag/check.h"
 #include "diag/check_memory.h"
 #include "diag/check_report.h"
 #include "diag/check_rows.h"

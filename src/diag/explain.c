@@ -42,7 +42,6 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "cache/role.h"
-#include "diag/explain.h"
 #include "diag/explain_facts.h"
 #include "diag/explain_text.h"
 #include "diag/explain_workers.h"

@@ -160,8 +160,8 @@ tq_explain_span(int64 span)
 }
 
 /* Some of a text: its first line, if that is not too long. */
-char *
-tq_explain_first_line(const char *text)
+static char *
+first_line(const char *text)
 {
 	return tq_arg_cut(pnstrdup(text, strcspn(text, "\r\n")), LINE_MAX_BYTES);
 }
@@ -184,8 +184,7 @@ void
 tq_explain_words(TqExplain *e, const char *before, const char *words)
 {
 	if (words != NULL && e->words)
-		appendStringInfo(&e->text, "%s\"%s\"", before,
-						 tq_explain_first_line(words));
+		appendStringInfo(&e->text, "%s\"%s\"", before, first_line(words));
 }
 
 /*

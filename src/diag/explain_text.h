@@ -113,7 +113,6 @@ typedef struct TqExplain
 extern void  tq_explain_because(TqWhy why);
 extern char *tq_explain_time(TimestampTz at);
 extern char *tq_explain_span(int64 span);
-extern char *tq_explain_first_line(const char *text);
 extern char *tq_explain_tags(const TqTags *tags);
 extern void  tq_explain_words(TqExplain *e, const char *before,
 							  const char *words);

@@ -30,7 +30,6 @@
 #include "base/subxact.h"
 #include "cache/activation.h"
 #include "cache/role.h"
-#include "diag/health.h"
 #include "diag/health_queue.h"
 #include "diag/health_report.h"
 #include "diag/health_server.h"

@@ -104,13 +104,6 @@ tq_key_queue_init(void)
 	tq_state_hooks.rearrange = rearrange;
 }
 
-/* Who may be open is, and nobody else, as far as it can be helped. */
-void
-tq_line_settle(TqCall *call, TqQueue *queue, Datum key)
-{
-	left(call, queue, key);
-}
-
 /* The door is about to move a task, or (to 0) to take it away. */
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)

@@ -11,6 +11,5 @@
 #include "store/table.h"
 
 extern void tq_key_queue_init(void);
-extern void tq_line_settle(TqCall *call, TqQueue *queue, Datum key);
 
 #endif /* TQ_KEY_QUEUE_H */

@@ -47,7 +47,6 @@
 #include "engine/step.h"
 #include "engine/sweep.h"
 #include "engine/worker.h"
-#include "flow/run/wait_step.h"
 #include "maintenance/batch_run.h"
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"

@@ -68,6 +68,8 @@ static volatile sig_atomic_t working = false;
 /* For messages; lives as long as the process. */
 static char database_name[NAMEDATALEN] = "";
 
+static void work_end(void);
+static void work_begin(void);
 static void handle_stop(SIGNAL_ARGS);
 static void detach_at_exit(int code, Datum arg);
 static void connect_to(Oid dboid);
@@ -99,9 +101,9 @@ tq_bgw_worker_main(Datum arg)
 
 	if (tq_worker_directory_attach(dboid) != TQ_STATION_ATTACHED)
 		proc_exit(0);
-	tq_bgw_work_begin();
+	work_begin();
 	connect_to(dboid);
-	tq_bgw_work_end();
+	work_end();
 	work_until_told();
 	proc_exit(0);
 }
@@ -125,11 +127,11 @@ tq_bgw_stopping(void)
 }
 
 /*
- * From here to tq_bgw_work_end SIGTERM ends the process wherever it is next
+ * From here to work_end SIGTERM ends the process wherever it is next
  * ready for it.
  */
-void
-tq_bgw_work_begin(void)
+static void
+work_begin(void)
 {
 	working = true;
 	if (stop_requested)
@@ -140,8 +142,8 @@ tq_bgw_work_begin(void)
 	}
 }
 
-void
-tq_bgw_work_end(void)
+static void
+work_end(void)
 {
 	working = false;
 }
@@ -158,7 +160,7 @@ tq_bgw_try(TqBgwWork work, void *arg)
 
 	/* A cancellation of what is over already. */
 	QueryCancelPending = false;
-	tq_bgw_work_begin();
+	work_begin();
 	PG_TRY();
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -171,7 +173,7 @@ tq_bgw_try(TqBgwWork work, void *arg)
 		recover();
 	}
 	PG_END_TRY();
-	tq_bgw_work_end();
+	work_end();
 	MemoryContextSwitchTo(before);
 	return done;
 }

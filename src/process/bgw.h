@@ -16,8 +16,6 @@ typedef void (*TqBgwWork)(void *arg);
 
 extern void tq_bgw_signals(void);
 extern bool tq_bgw_stopping(void);
-extern void tq_bgw_work_begin(void);
-extern void tq_bgw_work_end(void);
 extern bool tq_bgw_try(TqBgwWork work, void *arg);
 extern void tq_bgw_reload(void);
 extern void tq_bgw_sleep(int64 ms);

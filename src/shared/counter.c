@@ -126,9 +126,9 @@ tq_counter_init(void)
 		memset(marks, 0, sizeof(Mark) * MaxBackends);
 	ctl.keysize = sizeof(TqCounterKey);
 	ctl.entrysize = sizeof(TqCounter);
-	tq_counters = ShmemInitHash("taskq counter entries", tq_guc_max_counters,
-								tq_guc_max_counters, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
+	tq_counter_hash = ShmemInitHash(
+		"taskq counter entries", tq_guc_max_counters, tq_guc_max_counters,
+		&ctl, HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 }
 
 void
@@ -138,9 +138,9 @@ tq_counter_wipe(void)
 	TqCounter      *counter;
 
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, tq_counters);
+	hash_seq_init(&scan, tq_counter_hash);
 	while ((counter = hash_seq_search(&scan)) != NULL)
-		hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
+		hash_search(tq_counter_hash, &counter->key, HASH_REMOVE, NULL);
 	memset(marks, 0, sizeof(Mark) * MaxBackends);
 	tq_counter_table->instance = tq_counter_new_number();
 	shared->since = tq_clock_dispatch();
@@ -377,7 +377,7 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 		bool all = true;
 
 		database->missing = false;
-		hash_seq_init(&scan, tq_counters);
+		hash_seq_init(&scan, tq_counter_hash);
 		while ((counter = hash_seq_search(&scan)) != NULL)
 		{
 			if (counter->key.database != MyDatabaseId)
@@ -422,7 +422,7 @@ tq_counter_has_no_room(int32 queue_id)
 	bool       full;
 
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	full = hash_get_num_entries(tq_counters) >= tq_guc_max_counters;
+	full = hash_get_num_entries(tq_counter_hash) >= tq_guc_max_counters;
 	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
 	if (database != NULL &&
 		(tq_counter_find(TQ_OWNER_QUEUE, queue_id) != NULL ||
@@ -469,7 +469,7 @@ tq_counter_claimed(int32 queue_id, TimestampTz now)
 		return;
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(TQ_OWNER_QUEUE, queue_id);
-	if (counter == NULL && hash_get_num_entries(tq_counters) <
+	if (counter == NULL && hash_get_num_entries(tq_counter_hash) <
 							   tq_guc_max_counters - tq_guc_max_counters / 4)
 		counter = tq_counter_find_or_make(TQ_OWNER_QUEUE, queue_id);
 	if (counter != NULL)
@@ -497,7 +497,7 @@ tq_counter_last_claim(int32 queue_id, TimestampTz *at)
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
 	counter = tq_counter_find(TQ_OWNER_QUEUE, queue_id);
 	known = counter != NULL ||
-			hash_get_num_entries(tq_counters) <
+			hash_get_num_entries(tq_counter_hash) <
 				tq_guc_max_counters - tq_guc_max_counters / 4;
 	if (counter != NULL)
 		*at = (TimestampTz) pg_atomic_read_u64(&counter->claimed_at);
@@ -521,7 +521,7 @@ tq_counter_room(void)
 	if (tq_counter_table == NULL)
 		return 0;
 	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
-	count = (int) hash_get_num_entries(tq_counters);
+	count = (int) hash_get_num_entries(tq_counter_hash);
 	LWLockRelease(tq_counter_table->lock);
 	return count;
 }
@@ -537,7 +537,7 @@ tq_counter_forget(TqOwner owner, int32 id)
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
 	counter = tq_counter_find(owner, id);
 	if (counter != NULL)
-		hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
+		hash_search(tq_counter_hash, &counter->key, HASH_REMOVE, NULL);
 	LWLockRelease(tq_counter_table->lock);
 }
 
@@ -549,11 +549,11 @@ tq_counter_forget_database(Oid database)
 	TqCounter      *counter;
 
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	hash_seq_init(&scan, tq_counters);
+	hash_seq_init(&scan, tq_counter_hash);
 	while ((counter = hash_seq_search(&scan)) != NULL)
 	{
 		if (counter->key.database == database)
-			hash_search(tq_counters, &counter->key, HASH_REMOVE, NULL);
+			hash_search(tq_counter_hash, &counter->key, HASH_REMOVE, NULL);
 	}
 	LWLockRelease(tq_counter_table->lock);
 }

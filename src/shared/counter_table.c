@@ -13,7 +13,7 @@
 #include "shared/counter.h"
 
 TqCounterTable *tq_counter_table = NULL;
-HTAB           *tq_counters = NULL;
+HTAB           *tq_counter_hash = NULL;
 
 /* Under the lock, in any mode. */
 TqCounter *
@@ -24,7 +24,7 @@ tq_counter_find(int owner, int32 id)
 	key.database = MyDatabaseId;
 	key.owner = owner;
 	key.id = id;
-	return hash_search(tq_counters, &key, HASH_FIND, NULL);
+	return hash_search(tq_counter_hash, &key, HASH_FIND, NULL);
 }
 
 /* Under the shared lock, which may be let go for a moment. */
@@ -53,12 +53,12 @@ tq_counter_make(int owner, int32 id)
 
 	/* The hash hands out spare entries beyond its size: count ourselves. */
 	if (counter != NULL ||
-		hash_get_num_entries(tq_counters) >= tq_guc_max_counters)
+		hash_get_num_entries(tq_counter_hash) >= tq_guc_max_counters)
 		return counter;
 	key.database = MyDatabaseId;
 	key.owner = owner;
 	key.id = id;
-	counter = hash_search(tq_counters, &key, HASH_ENTER_NULL, &found);
+	counter = hash_search(tq_counter_hash, &key, HASH_ENTER_NULL, &found);
 	if (counter == NULL)
 		return NULL;
 	memset((char *) counter + sizeof(TqCounterKey), 0,

@@ -72,7 +72,7 @@ typedef struct TqCounterTable
 
 /* NULL: the library was not preloaded. */
 extern TqCounterTable *tq_counter_table;
-extern HTAB           *tq_counters; /* of TqCounter */
+extern HTAB           *tq_counter_hash; /* of TqCounter */
 
 extern TqCounter *tq_counter_find(int owner, int32 id);
 extern TqCounter *tq_counter_find_or_make(int owner, int32 id);

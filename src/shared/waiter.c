@@ -97,26 +97,27 @@ tq_waiter_init(void)
 {
 	bool found;
 
-	tq_waiters = ShmemInitStruct("taskq waiters", tq_waiter_size(), &found);
+	tq_waiter_table =
+		ShmemInitStruct("taskq waiters", tq_waiter_size(), &found);
 	tq_waiter_tickets =
-		(pg_atomic_uint64 *) ((char *) tq_waiters +
+		(pg_atomic_uint64 *) ((char *) tq_waiter_table +
 							  (tq_waiter_size() - tickets_size()));
 	if (found)
 		return;
-	memset(tq_waiters, 0, tq_waiter_size());
-	pg_atomic_init_u64(&tq_waiters->last_ticket, 0);
-	pg_atomic_init_u64(&tq_waiters->sleeps, 0);
-	pg_atomic_init_u64(&tq_waiters->wakes, 0);
-	pg_atomic_init_u64(&tq_waiters->passed_on, 0);
-	pg_atomic_init_u32(&tq_waiters->all, 0);
-	pg_atomic_init_u32(&tq_waiters->hindered, 0);
-	pg_atomic_init_u32(&tq_waiters->broad, 0);
+	memset(tq_waiter_table, 0, tq_waiter_size());
+	pg_atomic_init_u64(&tq_waiter_table->last_ticket, 0);
+	pg_atomic_init_u64(&tq_waiter_table->sleeps, 0);
+	pg_atomic_init_u64(&tq_waiter_table->wakes, 0);
+	pg_atomic_init_u64(&tq_waiter_table->passed_on, 0);
+	pg_atomic_init_u32(&tq_waiter_table->all, 0);
+	pg_atomic_init_u32(&tq_waiter_table->hindered, 0);
+	pg_atomic_init_u32(&tq_waiter_table->broad, 0);
 	for (int i = 0; i < TQ_WAITER_BUCKETS; i++)
-		pg_atomic_init_u32(&tq_waiters->buckets[i], 0);
-	tq_waiters->slot_count = MaxBackends;
+		pg_atomic_init_u32(&tq_waiter_table->buckets[i], 0);
+	tq_waiter_table->slot_count = MaxBackends;
 	for (int i = 0; i < MaxBackends; i++)
 	{
-		SpinLockInit(&tq_waiters->slot[i].mutex);
+		SpinLockInit(&tq_waiter_table->slot[i].mutex);
 		pg_atomic_init_u64(&tq_waiter_tickets[i], 0);
 	}
 }
@@ -125,11 +126,11 @@ tq_waiter_init(void)
 void
 tq_waiter_wipe(void)
 {
-	if (tq_waiters == NULL)
+	if (tq_waiter_table == NULL)
 		return;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		TqWaiterSlot *slot = &tq_waiter_table->slot[i];
 		bool          used;
 
 		SpinLockAcquire(&slot->mutex);
@@ -218,8 +219,8 @@ tq_waiter_sleep(int64 until_monotonic)
 	}
 	if (woken || left <= 0)
 		return woken;
-	if (tq_waiters != NULL)
-		pg_atomic_fetch_add_u64(&tq_waiters->sleeps, 1);
+	if (tq_waiter_table != NULL)
+		pg_atomic_fetch_add_u64(&tq_waiter_table->sleeps, 1);
 	wait_latch((long) Min(left / 1000 + 1, INT_MAX));
 	if (my_slot == NULL)
 		return false;
@@ -285,11 +286,11 @@ tq_waiter_ahead(int32 queue_id)
 {
 	int count = 0;
 
-	if (my_slot == NULL || pg_atomic_read_u32(&tq_waiters->hindered) == 0)
+	if (my_slot == NULL || pg_atomic_read_u32(&tq_waiter_table->hindered) == 0)
 		return 0;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		TqWaiterSlot *slot = &tq_waiter_table->slot[i];
 		uint64        ticket = pg_atomic_read_u64(&tq_waiter_tickets[i]);
 
 		if (ticket == 0 || ticket >= my_ticket)
@@ -312,11 +313,11 @@ tq_waiter_count(int32 queue_id, int64 lane_id)
 {
 	int count = 0;
 
-	if (tq_waiters == NULL)
+	if (tq_waiter_table == NULL)
 		return 0;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		TqWaiterSlot *slot = &tq_waiter_table->slot[i];
 
 		SpinLockAcquire(&slot->mutex);
 		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
@@ -335,8 +336,9 @@ tq_waiter_count_all(void)
 {
 	int count = 0;
 
-	for (int i = 0; tq_waiters != NULL && i < tq_waiters->slot_count; i++)
-		count += tq_waiters->slot[i].kind != TQ_WAITER_FREE ? 1 : 0;
+	for (int i = 0; tq_waiter_table != NULL && i < tq_waiter_table->slot_count;
+		 i++)
+		count += tq_waiter_table->slot[i].kind != TQ_WAITER_FREE ? 1 : 0;
 	return count;
 }
 
@@ -344,11 +346,12 @@ void
 tq_waiter_numbers(TqWaiterNumbers *numbers)
 {
 	memset(numbers, 0, sizeof(*numbers));
-	if (tq_waiters == NULL)
+	if (tq_waiter_table == NULL)
 		return;
-	numbers->sleeps = (int64) pg_atomic_read_u64(&tq_waiters->sleeps);
-	numbers->wakes = (int64) pg_atomic_read_u64(&tq_waiters->wakes);
-	numbers->passed_on = (int64) pg_atomic_read_u64(&tq_waiters->passed_on);
+	numbers->sleeps = (int64) pg_atomic_read_u64(&tq_waiter_table->sleeps);
+	numbers->wakes = (int64) pg_atomic_read_u64(&tq_waiter_table->wakes);
+	numbers->passed_on =
+		(int64) pg_atomic_read_u64(&tq_waiter_table->passed_on);
 }
 
 static Size
@@ -367,16 +370,16 @@ begin(TqWaiterKind kind, int64 task_id)
 	bool          woken;
 
 	taken_count = 0;
-	if (tq_waiters == NULL || TQ_MY_PROC_NUMBER < 0 ||
-		TQ_MY_PROC_NUMBER >= tq_waiters->slot_count)
+	if (tq_waiter_table == NULL || TQ_MY_PROC_NUMBER < 0 ||
+		TQ_MY_PROC_NUMBER >= tq_waiter_table->slot_count)
 		return;
 	if (!registered)
 		before_shmem_exit(at_exit, (Datum) 0);
 	registered = true;
-	slot = &tq_waiters->slot[TQ_MY_PROC_NUMBER];
+	slot = &tq_waiter_table->slot[TQ_MY_PROC_NUMBER];
 	if (my_slot == NULL)
 	{
-		my_ticket = pg_atomic_add_fetch_u64(&tq_waiters->last_ticket, 1);
+		my_ticket = pg_atomic_add_fetch_u64(&tq_waiter_table->last_ticket, 1);
 		my_slot = slot;
 		held_count = 0;
 	}
@@ -403,12 +406,12 @@ static void
 arm(TqWaiterSlot *slot)
 {
 	slot->armed = true;
-	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot],
+	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiter_table->slot],
 						slot->ticket);
-	pg_atomic_fetch_add_u32(&tq_waiters->all, 1);
+	pg_atomic_fetch_add_u32(&tq_waiter_table->all, 1);
 	pg_atomic_fetch_add_u32(tq_waiter_bucket_of(slot), 1);
 	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_add_u32(&tq_waiters->hindered, 1);
+		pg_atomic_fetch_add_u32(&tq_waiter_table->hindered, 1);
 }
 
 /* What the slot was woken for, if it is more than to look.  It is locked. */
@@ -459,7 +462,7 @@ pass_on(TqWake *wake, uint64 after)
 {
 	wake->after = after;
 	if (tq_wake_one(wake, 1) > 0)
-		pg_atomic_fetch_add_u64(&tq_waiters->passed_on, 1);
+		pg_atomic_fetch_add_u64(&tq_waiter_table->passed_on, 1);
 }
 
 static void

@@ -11,7 +11,7 @@
 #include "shared/waiter_table.h"
 #include "shared/waiter.h"
 
-TqWaiters        *tq_waiters = NULL;
+TqWaiters        *tq_waiter_table = NULL;
 pg_atomic_uint64 *tq_waiter_tickets = NULL;
 
 /* It cannot be woken any more.  The slot is locked. */
@@ -21,11 +21,11 @@ tq_waiter_disarm(TqWaiterSlot *slot)
 	if (!slot->armed)
 		return;
 	slot->armed = false;
-	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiters->slot], 0);
-	pg_atomic_fetch_sub_u32(&tq_waiters->all, 1);
+	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiter_table->slot], 0);
+	pg_atomic_fetch_sub_u32(&tq_waiter_table->all, 1);
 	pg_atomic_fetch_sub_u32(tq_waiter_bucket_of(slot), 1);
 	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_sub_u32(&tq_waiters->hindered, 1);
+		pg_atomic_fetch_sub_u32(&tq_waiter_table->hindered, 1);
 }
 
 /* Where those are counted who wait for one queue, or task. */
@@ -36,7 +36,7 @@ tq_waiter_bucket(Oid database, int32 queue_id, int64 key)
 		hash_combine(murmurhash32(database), murmurhash32((uint32) queue_id));
 
 	hash = hash_combine(hash, (uint32) key);
-	return &tq_waiters->buckets[murmurhash32(hash) % TQ_WAITER_BUCKETS];
+	return &tq_waiter_table->buckets[murmurhash32(hash) % TQ_WAITER_BUCKETS];
 }
 
 bool
@@ -68,5 +68,5 @@ tq_waiter_bucket_of(const TqWaiterSlot *slot)
 		return tq_waiter_bucket(slot->database, 0, slot->task_id);
 	if (slot->wait_for.queue_count == 1)
 		return tq_waiter_bucket(slot->database, slot->wait_for.queues[0], 0);
-	return &tq_waiters->broad;
+	return &tq_waiter_table->broad;
 }

@@ -87,7 +87,7 @@ typedef struct TqWaiters
 } TqWaiters;
 
 /* NULL: the library was not preloaded. */
-extern TqWaiters *tq_waiters;
+extern TqWaiters *tq_waiter_table;
 
 /* The ticket of each armed slot, or 0: beside each other, for the search. */
 extern pg_atomic_uint64 *tq_waiter_tickets;

@@ -42,7 +42,7 @@ tq_wake_positions(const TqLanePosition *places, int count)
 	TqWake      wake = {TQ_WAKE_PLACE};
 	int         next;
 
-	if (tq_waiters == NULL)
+	if (tq_waiter_table == NULL)
 		return;
 	wake.database = MyDatabaseId;
 	for (int i = 0; i < count; i = next)
@@ -158,7 +158,7 @@ wake_all(TqWake *wake)
 {
 	if (!is_anybody(wake))
 		return;
-	for (int i = 0; i < tq_waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
 		if (pg_atomic_read_u64(&tq_waiter_tickets[i]) != 0)
 			(void) wake_slot(i, wake);
@@ -172,19 +172,19 @@ wake_all(TqWake *wake)
 static bool
 is_anybody(const TqWake *wake)
 {
-	if (tq_waiters == NULL)
+	if (tq_waiter_table == NULL)
 		return false;
 	pg_memory_barrier();
 	if (wake->kind == TQ_WAKE_ROOM || wake->whose == TQ_OF_WORKER_ROOM)
-		return pg_atomic_read_u32(&tq_waiters->hindered) != 0;
+		return pg_atomic_read_u32(&tq_waiter_table->hindered) != 0;
 	if (wake->whose == TQ_OF_TASK)
 		return pg_atomic_read_u32(
 				   tq_waiter_bucket(wake->database, 0, wake->key)) != 0;
 	if (wake->kind == TQ_WAKE_PLACE || wake->whose == TQ_OF_QUEUE)
 		return pg_atomic_read_u32(
 				   tq_waiter_bucket(wake->database, wake->id, 0)) != 0 ||
-			   pg_atomic_read_u32(&tq_waiters->broad) != 0;
-	return pg_atomic_read_u32(&tq_waiters->all) != 0;
+			   pg_atomic_read_u32(&tq_waiter_table->broad) != 0;
+	return pg_atomic_read_u32(&tq_waiter_table->all) != 0;
 }
 
 /* Up to max slots that are wanted, those with the lowest tickets, in order. */
@@ -194,9 +194,9 @@ choose(const TqWake *wake, int max, int *chosen)
 	uint64 lowest[WAKE_AT_ONCE];
 	int    count = 0;
 
-	for (int i = 0; i < tq_waiters->slot_count; i++)
+	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
-		TqWaiterSlot *slot = &tq_waiters->slot[i];
+		TqWaiterSlot *slot = &tq_waiter_table->slot[i];
 		uint64        ticket = pg_atomic_read_u64(&tq_waiter_tickets[i]);
 		bool          wanted;
 		int           place;
@@ -229,7 +229,7 @@ choose(const TqWake *wake, int max, int *chosen)
 static bool
 wake_slot(int number, const TqWake *wake)
 {
-	TqWaiterSlot *slot = &tq_waiters->slot[number];
+	TqWaiterSlot *slot = &tq_waiter_table->slot[number];
 	bool          wanted;
 
 	SpinLockAcquire(&slot->mutex);
@@ -245,7 +245,7 @@ wake_slot(int number, const TqWake *wake)
 	SpinLockRelease(&slot->mutex);
 	if (!wanted)
 		return false;
-	pg_atomic_fetch_add_u64(&tq_waiters->wakes, 1);
+	pg_atomic_fetch_add_u64(&tq_waiter_table->wakes, 1);
 	SetLatch(&GetPGProcByNumber(number)->procLatch);
 	return true;
 }

@@ -192,7 +192,7 @@ static void read_branch(Reader *reader, int place, int n, JsonbValue *value);
 static void resolve_wanted(Reader *reader, int place);
 
 const char *
-tq_step_type_name(TqStepType type)
+tq_definition_step_type(TqStepType type)
 {
 	return type_names[type];
 }
@@ -258,20 +258,6 @@ tq_definition_read(Jsonb *definition, int max_nesting,
 	if (template->step_count > 0 && !problems->no_graph)
 		tq_graph_check(template, max_nesting, problems);
 	return template;
-}
-
-/* The place of a step; -1: there is none of that name. */
-int
-tq_template_step(const TqTemplate *template, const char *name, int length)
-{
-	for (int i = 0; i < template->step_count; i++)
-	{
-		if (template->steps[i].name != NULL &&
-			strncmp(template->steps[i].name, name, length) == 0 &&
-			template->steps[i].name[length] == '\0')
-			return i;
-	}
-	return -1;
 }
 
 static const Known *

@@ -13,8 +13,6 @@
 extern TqTemplate *tq_definition_read(Jsonb *definition, int max_nesting,
 									  TqDefinitionProblems *problems);
 
-extern const char *tq_step_type_name(TqStepType type);
-extern int tq_template_step(const TqTemplate *template, const char *name,
-							int length);
+extern const char *tq_definition_step_type(TqStepType type);
 
 #endif /* TQ_DEFINITION_H */

@@ -448,7 +448,7 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 				 errmsg("permission denied for this workflow"),
 				 errdetail(
 					 "The right \"%s\" on the queues of its steps is missing.",
-					 tq_right_name(right))));
+					 tq_error_right_name(right))));
 }
 
 /* What current_user may on a step's queue; on every one, if it is gone. */

@@ -35,8 +35,8 @@ tq_move_queue_new(void)
 }
 
 /* Of the next move. */
-uint64
-tq_move_queue_number(void)
+static uint64
+next_number(void)
 {
 	return moves_noted++;
 }
@@ -161,7 +161,7 @@ tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
 	TqMoved      *one = palloc(sizeof(TqMoved));
 
-	one->number = tq_move_queue_number();
+	one->number = next_number();
 	one->workflow_id = workflow_id;
 	one->task_id = task_id;
 	one->step_id = step_id;

@@ -43,7 +43,6 @@ typedef struct TqChildLooks
 extern void (*tq_move_queue_advance)(TqCall *call);
 
 extern pairingheap *tq_move_queue_new(void);
-extern uint64       tq_move_queue_number(void);
 extern TqMoved     *tq_move_queue_next(TqCall *call, pairingheap *moves);
 extern void         tq_move_queue_add_look(TqChildLooks *looks, int32 child,
 										   int32 near);

@@ -91,6 +91,7 @@ static TqStmt stmt_add = {
 	NULL,
 	true};
 
+static void   begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan);
 static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void   require_queues(const TqTemplate *template);
 static char **queues_of(const TqTemplate *template, bool given_input,
@@ -163,7 +164,7 @@ tq_start_workflow_steps(TqCall *call, TqFlow *flow)
 
 	tq_step_plan_start(flow, &plan);
 	tq_step_make_all(call, flow, plan.steps, plan.count, &plan.edges);
-	tq_start_workflow_begin(call, flow, &plan);
+	begin_steps(call, flow, &plan);
 }
 
 static void
@@ -403,8 +404,8 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 }
 
 /* An instance begins: those of its steps that have to be judged first. */
-void
-tq_start_workflow_begin(TqCall *call, TqFlow *flow, const TqPlan *plan)
+static void
+begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan)
 {
 	for (int i = 0; i < plan->count; i++)
 	{

@@ -18,7 +18,5 @@ extern void  tq_start_workflow_queues(const TqTemplate *template,
 									  bool by_extension);
 extern const char *tq_start_workflow_missing_queue(const TqTemplate *template);
 extern void        tq_start_workflow_steps(TqCall *call, TqFlow *flow);
-extern void        tq_start_workflow_begin(TqCall *call, TqFlow *flow,
-										   const TqPlan *plan);
 
 #endif /* TQ_START_WORKFLOW_H */

@@ -46,6 +46,8 @@ static TqStmt stmt_add = {
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	NULL};
 
+static bool take_signal(int64 workflow_id, const char *name, Jsonb **payload);
+static bool approves(Jsonb *payload);
 static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					  TimestampTz *at, char **wrong);
 static bool add_span(TimestampTz from, int64 span, TimestampTz *at);
@@ -65,7 +67,7 @@ tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 	move->due_at = 0;
 	move->to = TQ_STATE_SUSPENDED;
 	if (tq_passive_takes_signal(step) &&
-		tq_wait_step_signal(flow->workflow_id, step->wait->signal, &payload))
+		take_signal(flow->workflow_id, step->wait->signal, &payload))
 	{
 		tq_wait_step_end(step, task, payload, move);
 		return;
@@ -120,7 +122,7 @@ void
 tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 				 TqMove *move)
 {
-	if (step->type == TQ_STEP_APPROVAL && !tq_wait_step_approves(payload))
+	if (step->type == TQ_STEP_APPROVAL && !approves(payload))
 	{
 		tq_step_fill_reject(task, move, "it was not approved");
 		return;
@@ -131,8 +133,8 @@ tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 }
 
 /* Does an instance have this signal?  As of now, whatever the snapshot. */
-bool
-tq_wait_step_signal(int64 workflow_id, const char *name, Jsonb **payload)
+static bool
+take_signal(int64 workflow_id, const char *name, Jsonb **payload)
 {
 	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
 	bool  found;
@@ -147,8 +149,8 @@ tq_wait_step_signal(int64 workflow_id, const char *name, Jsonb **payload)
 }
 
 /* {"approved": true}, with whatever else. */
-bool
-tq_wait_step_approves(Jsonb *payload)
+static bool
+approves(Jsonb *payload)
 {
 	JsonbValue value;
 

@@ -24,9 +24,6 @@ extern void tq_wait_step_again(const TqTask *task);
 extern void tq_wait_step_begun(const TqTask *task, const TqMove *move);
 extern void tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 							 TqMove *move);
-extern bool tq_wait_step_signal(int64 workflow_id, const char *name,
-								Jsonb **payload);
-extern bool tq_wait_step_approves(Jsonb *payload);
 extern bool tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 							  char **word, char **wrong);
 

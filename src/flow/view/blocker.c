@@ -35,6 +35,7 @@ static TqStmt stmt_since = {
 	{INT8OID},
 	NULL};
 
+static bool is_waiting(const TqFlow *flow, const TqStepRow *step);
 static void say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id);
 static bool has_no_queue(int64 task_id);
 static TimestampTz since_when(int64 task_id);
@@ -143,7 +144,7 @@ tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step)
 void
 tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
-	if (tq_blocker_waits(flow, step))
+	if (is_waiting(flow, step))
 		say_wait(text, flow, TQ_STEP_INDEX(step->step_id), step->task_id);
 	else if (step->state == TQ_STATE_PENDING)
 		appendStringInfo(text, "waits for its %s",
@@ -164,7 +165,7 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
 	int64 task_id = step->task_id;
 
-	if (tq_blocker_waits(flow, step))
+	if (is_waiting(flow, step))
 		say_call(text, flow, TQ_STEP_INDEX(step->step_id), task_id);
 	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
 		appendStringInfoString(text,
@@ -198,8 +199,8 @@ has_no_queue(int64 task_id)
 }
 
 /* Has it been reached, and waits for what no worker does? */
-bool
-tq_blocker_waits(const TqFlow *flow, const TqStepRow *step)
+static bool
+is_waiting(const TqFlow *flow, const TqStepRow *step)
 {
 	return step->state == TQ_STATE_SUSPENDED &&
 		   step->reason == TQ_REASON_NONE &&

@@ -27,7 +27,6 @@ extern bool tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step);
 extern const TqStepRow *tq_blocker_root(const TqFlowView *sight,
 										const bool *places, bool *hidden);
 extern bool tq_blocker_is(const TqFlow *flow, const TqStepRow *step);
-extern bool tq_blocker_waits(const TqFlow *flow, const TqStepRow *step);
 extern void tq_blocker_say(StringInfo text, TqFlow *flow,
 						   const TqStepRow *step);
 extern void tq_blocker_why(StringInfo text, TqFlow *flow,

@@ -106,7 +106,7 @@ add_rows(const Form *form)
 			children[j] = Int32GetDatum(step->children.places[j]);
 		values[0] = Int32GetDatum(template->template_id);
 		values[1] = Int32GetDatum(i);
-		values[2] = CStringGetTextDatum(tq_step_type_name(step->type));
+		values[2] = CStringGetTextDatum(tq_definition_step_type(step->type));
 		values[3] = BoolGetDatum(first[i]);
 		values[4] = BoolGetDatum(step->ends);
 		values[5] = BoolGetDatum(tq_step_rule_is_excused(template, i));

@@ -214,7 +214,7 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqStepRow *made,
 		CStringGetTextDatum(tq_results_name(flow->template, made->step_id));
 	values[1] = CStringGetTextDatum(TQ_STEP_COMPENSATES(made->step_id)
 										? "compensation"
-										: tq_step_type_name(step->type));
+										: tq_definition_step_type(step->type));
 	values[6] = Int32GetDatum(left);
 	nulls[6] = left == UNKNOWN;
 	values[7] = depends_on(flow->template, made->step_id);
