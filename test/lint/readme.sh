@@ -63,4 +63,18 @@ none 'every heading that a page links to exists' "$(
 		done
 	done)"
 
+sources=$(find src sql -type f)
+none 'every file that doc/architecture.md and its picture name exists' "$(
+	{
+		grep -oE '`[^`]+\.(c|h|sql)`' doc/architecture.md
+		grep -oE '>[^<]+\.c<' doc/pictures/floors.svg
+	} | tr -d '`<>' | grep -v NN_ | sort -u | while read -r file; do
+		grep -qE "(^|/)$file\$" <<<"$sources" || echo "$file"
+	done)"
+none 'every function that doc/architecture.md names exists' "$(
+	grep -oE '`tq_[a-z_]+`' doc/architecture.md | tr -d '`' | sort -u |
+		while read -r name; do
+			grep -rqwF -e "$name" src || echo "$name"
+		done)"
+
 done_testing
