@@ -1,6 +1,13 @@
 /*
  * activation.c
- *		May anything happen by itself in this database?
+ *		May duties run in this database?
+ *
+ * taskq.instance names the database by its OID.  A copy (a restored dump,
+ * CREATE DATABASE with a template) brings the row of another database; until
+ * taskq_activate() has been called there no duty must run, since workers of
+ * the original may hold the copied tasks.
+ *
+ * Nothing is cached.
  *
  * Copyright (c) 2026, the taskq developers
  */

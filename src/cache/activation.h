@@ -1,6 +1,6 @@
 /*
  * activation.h
- *		May anything happen by itself in this database?
+ *		May duties run in this database?
  *
  * Copyright (c) 2026, the taskq developers
  */

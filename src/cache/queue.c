@@ -5,8 +5,8 @@
  * A queue is read from its tables at first use, with its lanes, and kept in
  * the session until somebody announces a change (base/catalog.c).  Kept
  * queues are thrown away only by tq_queue_refresh, which every SQL function
- * calls before it looks for a queue and never afterwards, so that a pointer
- * holds for the call.
+ * calls before it looks for a queue, and again where it has waited for a lock:
+ * a pointer holds until the next refresh.
  *
  * A lane is a set of tags in use in a queue.  Its number is a hash that
  * producers compute, so they need not ask each other; a row is written when

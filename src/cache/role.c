@@ -10,7 +10,7 @@
  * Grants and the numbers of roles are kept for the session until the next
  * announcement of a change (base/catalog.c).  A number that this
  * transaction made is forgotten when the transaction, or the savepoint,
- * rolls back: xact/xact.c calls forget().
+ * rolls back (tq_xact_on_rollback).
  *
  * Copyright (c) 2026, the taskq developers
  */

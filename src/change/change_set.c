@@ -1,6 +1,11 @@
 /*
  * change_set.c
- *		The entries of a change, found by task or name.
+ *		The entries of a change: walked, and found by task or name.
+ *
+ * Lists of entries are sorted by id (tq_change_compare_ids), those of one
+ * task in the order in which the caller gave them.  tq_change_each resets its
+ * memory context after each entry, so a step must copy what is to outlive it
+ * into the context of the change.
  *
  * Copyright (c) 2026, the taskq developers
  */

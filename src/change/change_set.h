@@ -1,6 +1,6 @@
 /*
  * change_set.h
- *		The entries of a change, found by task or name.
+ *		The entries of a change: walked, and found by task or name.
  *
  * Copyright (c) 2026, the taskq developers
  */

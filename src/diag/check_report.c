@@ -2,6 +2,10 @@
  * check_report.c
  *		taskq_check(): what its parts share.
  *
+ * Rows go into the result of the one SQL call; a pause lets transactions that
+ * have just ended publish their changes before a difference is looked at
+ * again.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -2,6 +2,9 @@
  * health_report.c
  *		taskq_health(): what its checks share.
  *
+ * A check writes sentences into TqHealth.detail, which lives as long as the
+ * check, and is read by people.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -2,6 +2,28 @@
  * call.c
  *		One SQL call, from its beginning to its end.
  *
+ * Every SQL function that changes tasks runs between tq_call_begin and
+ * tq_call_end, one that only looks begins with tq_call_begin_look.  Whatever
+ * the call keeps (tables, locked keys, steps that have moved) hangs off
+ * TqCall and is allocated in call->context, the memory context at its
+ * beginning.  An error needs no care: the abort releases it.
+ *
+ * The begin refreshes the cache of queues (tq_queue_refresh).  A pointer to a
+ * queue holds until the next refresh: code that has waited for a lock
+ * refreshes and looks the queue up again.  The begin reads the moments of
+ * dead ranges and claim rings before it takes the snapshot: a claim may
+ * record only what a later snapshot has seen.
+ *
+ * What the call has noted is done at its end, in this order:
+ * 1. Workflows advance.  Before that, rows held back for one insertion are
+ *    written, since steps are looked up, and dead letters are made: they may
+ *    create a queue, which a call must not wait for once it has changed an
+ *    instance.
+ * 2. Rows held back since then are written.
+ * 3. Keys of lists are settled, which may release tasks.
+ * 4. Dead letters are made of tasks that died.
+ * The layers above do 1, 3 and 4; they leave a function with the call.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -32,6 +32,10 @@
  * also above (timeline - 1) * 2^20.  taskq.timeline_seq holds the timeline of
  * the last jump.
  *
+ * The numbers do not run out: a start takes 2^16 of 2^61 tokens and a crash at
+ * most 2^16 of 2^43 ids, so one a second is good for four years; a timeline
+ * takes 2^32 and 2^24, which is 500,000 promotions.
+ *
  * All that is remembered is a sequence, because it must move on without
  * regard to what becomes of the transaction.  A session looks once, when it
  * needs its first id or token: timeline and crash stay what they are as long

@@ -1,6 +1,6 @@
 /*
  * step.c
- *		Tasks that are steps of a workflow, as far as the core knows them.
+ *		Tasks that are steps of a workflow, as far as the engine knows them.
  *
  * From the end of a step may follow what has to wait for another transaction:
  * one that is about to end the last other parent of a child.  A duty does not

@@ -18,7 +18,7 @@
  *	 hours before the oldest transaction began.
  *
  * A label's row tells, to the hour, when it was last used to claim
- * (registration.c), and here of those that hold tasks that they are used.
+ * (engine/worker.c), and here of those that hold tasks that they are used.
  *
  * Rows are gone through in the order of their numbers, a batch at a time,
  * going on where the last batch ended.

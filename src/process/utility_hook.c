@@ -22,7 +22,7 @@
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
  * extension, and a COPY that restores tables of it.
  *
- * COMMIT PREPARED and ROLLBACK PREPARED are reported to the core, also when
+ * COMMIT PREPARED and ROLLBACK PREPARED are reported to xact.c, also when
  * they end by an error: they change the state of the transaction in their
  * middle, and what comes after that, of the server or of others' hooks, can
  * fail or end the session.

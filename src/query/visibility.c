@@ -2,6 +2,11 @@
  * visibility.c
  *		Which queues' tasks current_user may see.
  *
+ * pg_monitor sees all tasks, but what they carry (payload, result, messages)
+ * only roles with the right read on the queue.  The answer is taken once for
+ * each call or scan, and holds for it, so that all rows of a page are
+ * filtered alike.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

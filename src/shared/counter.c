@@ -1,13 +1,13 @@
 /*
  * counter.c
- *		The table of counters in shared memory, and numbers of live tasks.
+ *		Numbers of live tasks in shared memory, and the rules of all counters.
  *
  * One entry for each queue (numbers of its live tasks by state, reserved
  * claims, a bucket of claims for its rate) and for each worker with a limit
  * of its own (reserved claims); one for each database.  At most
  * taskq.max_counters; when there is no room, numbers are not known, and what
  * needs them says so (53400).  Reserved claims are in reservation.c, buckets
- * in rate_bucket.c; what they share is declared in counter_table.h.
+ * in rate_bucket.c, the table itself in counter_table.c.
  *
  * Numbers change when a transaction has ended: at the commit of what moved
  * tasks, or at the abort of what had reserved a claim.  They are not known
@@ -26,6 +26,14 @@
  *   under another instance does not change numbers, but flags them again.
  * - A savepoint that rolls back is over before its transaction.  When the
  *   entry was recounted since it reserved (epoch), the number is flagged.
+ * - A number is known while its seen (used_seen) is the database's flagged: it
+ *   was counted after the last flag.  When some queue has no entry (missing),
+ *   a queue without one is unknown, and not empty.
+ * - used is kept only for entries of which it was asked (limited).  While a
+ *   limit is off nothing is reserved, so whoever sets a limit makes used
+ *   unknown before the change can be seen (tq_reservation_invalidate).
+ * - A claim that rolls back late must not fill a bucket that has been full
+ *   without it (full_at): that would allow more than the rate.
  *
  * Locks: one LWLock, exclusive for making and removing entries, for taking
  * the area and for publishing a recount of live tasks, shared for all else;

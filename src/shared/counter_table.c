@@ -3,6 +3,12 @@
  *		The table of counters: what counter.c, reservation.c and rate_bucket.c
  *		share.
  *
+ * Entries are found, made and numbered here.  The rules and the locks are at
+ * the head of counter.c.  Callers hold the LWLock; tq_counter_find_or_make
+ * releases it for a moment to get it exclusively, so pointers to other
+ * entries do not survive that call.  The hash has room for taskq.max_counters
+ * entries; with no room left a queue has none, and its numbers are unknown.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

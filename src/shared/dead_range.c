@@ -6,11 +6,9 @@
  * locks and the numbers of lowers.  The rules for those who call:
  *
  * - tq_dead_range_moment comes before the snapshot; what is learned with it
- * was
- *   seen by a snapshot that was taken for this very walk (READ COMMITTED).
+ *   was seen by a snapshot that was taken for this very walk (READ COMMITTED).
  * - The walk may jump over what tq_dead_range_read says, and what it learns
- * may
- *   include what it jumped over: [where it began, the last entry passed].
+ *   may include what it jumped over: [where it began, the last entry passed].
  *   The range ends before the first entry that is claimable and was not
  *   taken, whatever the reason, and before the first that is not due.
  *   Entries that are gone, running, uncommitted or locked are passed: whoever
@@ -26,9 +24,8 @@
  *   visible, for every place at which it has put a pending task, at commit,
  *   and for every one that it has written or locked, at abort.
  * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody
- * knows
- *   what they have ended.  Prepared transactions that have survived a start
- *   need nothing more, since memory begins empty.
+ *   knows what they have ended.  Prepared transactions that have survived a
+ *   start need nothing more, since memory begins empty.
  *
  * What is known stands in PARTITIONS tables, a lane with all of its
  * priorities in one of them, each guarded by an LWLock; it is held for a few

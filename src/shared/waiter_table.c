@@ -2,6 +2,12 @@
  * waiter_table.c
  *		The slots of waiters: what waiter.c and wake.c share.
  *
+ * The rules and the locks are at the head of waiter.c.  A slot that can be
+ * woken ("armed") is counted in the bucket of the one queue or task that it
+ * waits for, or among the broad ones if there are several; so a commit that
+ * concerns a queue without waiters reads two numbers.  These counts change
+ * with the slot's spinlock held.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -2,6 +2,16 @@
  * archive.c
  *		Rows of finished tasks: found, and taken out, by SQL.
  *
+ * A finished task is seldom needed again, and stands in one of seventeen
+ * leaves, so the executor reads it.  (Adding one is done below the executor,
+ * by tq_row_insert_archive.)  tq_archive_take deletes the row in the version
+ * that was read, and waits for a transaction that does the same: the caller
+ * that gets true owns the task, and passes it to tq_state_enter, which puts
+ * it into taskq.task or another leaf, or to tq_state_forget.
+ *
+ * A call that needs the key of the task, or the lock of its instance, takes
+ * these first.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -8,10 +8,10 @@
  * the caller takes a new snapshot and decides again.  So one change is one
  * WAL record.  Above READ COMMITTED such a failure is 40001.
  *
- * Archived rows are read and taken away by SQL; adding one, or one of the
- * history, goes to the leaf directly.  A call with many set has new rows of
- * all of them inserted together, by store/multi_insert.c, at the latest when
- * it ends.
+ * Archived rows are read and taken away by SQL (archive.c); adding one, or
+ * one of the history, goes to the leaf directly.  A call with many set has
+ * new rows of all of them inserted together, by store/multi_insert.c, at the
+ * latest when it ends.
  *
  * What the executor would do, and who does it here:
  * - Snapshot: tq_call_begin and tq_snapshot_renew push one; a write takes the
@@ -22,10 +22,9 @@
  *   each index that gets an entry is opened with the same; both to the
  *   transaction's end.
  * - Index entries: store/index_entry.c for new rows; ExecInsertIndexTuples
- * where a
- *   reference is tested, and after an update in those indexes, if any, that
- *   the server says.  A row that the claim changes stays heap-only, since no
- *   index has what it changes, unless somebody has added one.
+ *   where a reference is tested, and after an update in those indexes, if
+ *   any, that the server says.  A row that the claim changes stays heap-only,
+ *   since no index has what it changes, unless somebody has added one.
  * - Uniqueness: by the indexes, as always; a reference by speculative
  *   insertion, as ON CONFLICT has it.
  * - Not null, checks, foreign keys, generated columns, triggers, row

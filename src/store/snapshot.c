@@ -2,6 +2,14 @@
  * snapshot.c
  *		The snapshots that calls take.
  *
+ * Each call has one active snapshot of its own.  Under READ COMMITTED
+ * tq_snapshot_renew replaces it by one that sees what has been committed
+ * meanwhile; above that level it is the transaction's snapshot every time,
+ * and only the commands of this transaction become visible.
+ *
+ * The number of snapshots is counted, so that what was read ahead under one
+ * of them (pkey_lookup.c) is not used with another.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -2,6 +2,11 @@
  * table.c
  *		A table opened for one call.
  *
+ * The lock, ROW EXCLUSIVE, is held to the end of the transaction; slots,
+ * index entries and rows to be inserted together end with the call.  They are
+ * made when they are first needed, in table->context.  A table that was never
+ * begun may be ended: its relation is NULL.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -1,6 +1,14 @@
 /*
  * tuple_lock.c
- *		Who else is at the row of a task.
+ *		Is another transaction changing the row of a task?
+ *
+ * Claims and duties do not wait for rows.  The server's own update refuses
+ * without waiting, except in a server with assertions; there the lock of the
+ * row in memory, which all writers take, keeps others out between a look at
+ * the row and the write (tq_tuple_lock_acquire).
+ *
+ * All else here looks at the row as it is on its page, or as it was when it
+ * was read, so that a row which others are after is not visited again.
  *
  * Copyright (c) 2026, the taskq developers
  */

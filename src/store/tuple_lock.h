@@ -1,6 +1,6 @@
 /*
  * tuple_lock.h
- *		Who else is at the row of a task.
+ *		Is another transaction changing the row of a task?
  *
  * Copyright (c) 2026, the taskq developers
  */

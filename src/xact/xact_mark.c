@@ -1,9 +1,15 @@
 /*
  * xact_mark.c
- *		The mark of a transaction that changes tasks, for who counts.
+ *		The mark of a transaction that changes tasks.
  *
- * It is entered before the first change, and left when all has been told; what
- * for is said at the head of shared/counter.c.
+ * A transaction enters its number into its backend's mark before its first
+ * change, and removes it when it has published everything (xact.c).  Code
+ * that counts rows waits until no ended transaction has a mark; the head of
+ * shared/counter.c says why.  The mark gives the transaction a number (xid)
+ * if it had none.
+ *
+ * This file is below xact.c and metric_note.c, which both need it.  Leaving
+ * cannot fail.
  *
  * Copyright (c) 2026, the taskq developers
  */

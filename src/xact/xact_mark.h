@@ -1,6 +1,6 @@
 /*
  * xact_mark.h
- *		The mark of a transaction that changes tasks, for who counts.
+ *		The mark of a transaction that changes tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,6 +2,10 @@
  * reach.c
  *		Which steps come after, or before, a step of a template.
  *
+ * Answers are arrays with an element for each step of the template, allocated
+ * in the current memory context.  Each step and edge is visited once.
+ * Members of a batch share their step: what comes after one comes after all.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

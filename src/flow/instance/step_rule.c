@@ -1,6 +1,10 @@
 /*
  * step_rule.c
- *		What the template says of the end of a step.
+ *		Rules for one step that follow from its template and its state.
+ *
+ * They read no table and take no lock, so that every file of flow may ask
+ * them, whatever it holds: does a failure stop the instance, does a dead
+ * member end or excuse its batch, has a step begun?
  *
  * Copyright (c) 2026, the taskq developers
  */

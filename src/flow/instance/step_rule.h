@@ -1,6 +1,6 @@
 /*
  * step_rule.h
- *		What the template says of the end of a step.
+ *		Rules for one step that follow from its template and its state.
  *
  * Copyright (c) 2026, the taskq developers
  */

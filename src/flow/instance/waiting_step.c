@@ -1,6 +1,12 @@
 /*
  * waiting_step.c
- *		Is a step waiting for what no worker does, and until when?
+ *		Is a step waiting for something that no worker does, and until when?
+ *
+ * Such a step (timer, signal, approval, workflow) is suspended without a
+ * reason; one that a person has suspended has a reason.  flow/run/wait_step.c
+ * suspends it and ends it; here are the questions that other files ask of
+ * it.  A timer in taskq.timer belongs to one suspension, named by its moment,
+ * so one that is left over from an earlier suspension is not found.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,15 +1,16 @@
 /*
  * child.c
- *		Instances that a step of another one waits for.
+ *		The end of an instance that a step of another one waits for.
  *
- * The step is suspended as long as its instance, its child, goes on: the
- * newest that was started for it.  The end of the child ends the step, and a
- * child that is revived makes it wait again, in the same transaction.
+ * A step of type workflow is suspended as long as the instance that was
+ * started for it (child_start.c), its child, is live.  If it has had several,
+ * only the newest counts.  The end of the child ends the step, and a child
+ * that is revived makes it wait again, in the same transaction.  A step that
+ * is cancelled cancels its child, and that all of its own steps and children.
  *
- * Whoever ends both sees to the child first and then to the step around it,
- * so that nobody waits in a ring: also who cancels the step.  For the same
- * reason a child is not waited for whose identity somebody else is just taking
- * or giving up: its step waits without one until a duty has begun it.
+ * A call that ends both handles the child first and the step of the outer
+ * instance afterwards, also if it cancels the step: so two calls do not wait
+ * for each other.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,6 @@
 /*
  * child.h
- *		Instances that a step of another one waits for.
+ *		The end of an instance that a step of another one waits for.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,16 @@
 /*
  * child_start.c
- *		An instance begins for a step of another one.
+ *		An instance is started for a step of another one.
+ *
+ * The child takes priority, role, correlation id and headers from the
+ * instance around it; the rights on its queues are those of the role that
+ * started that.  What is wrong (no such workflow, input that does not fit,
+ * nesting too deep) makes the step dead, since there is no caller to be told.
+ *
+ * The step's transaction holds locks of the outer instance.  So it does not
+ * wait for a transaction that takes or gives up the same identity, or creates
+ * a queue: the row is added in a savepoint with a lock_timeout of 10 ms, and
+ * if that fails the step gets a timer, and a duty tries again (step_timer.c).
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,12 @@
 /*
  * step_fill.c
- *		Patterns of a step, filled; and what it dies of when that fails.
+ *		What a step is given is computed from its pattern; or the step dies of
+ *		it.
+ *
+ * A pattern of a definition (payload, input, key, time) may select from the
+ * instance's input and from results of earlier steps.  A path that finds
+ * nothing is an error of the data and not of a caller: the step becomes dead
+ * with reason rejected, and the transaction that made it ready goes on.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,7 @@
 /*
  * step_fill.h
- *		Patterns of a step, filled; and what it dies of when that fails.
+ *		What a step is given is computed from its pattern; or the step dies of
+ *		it.
  *
  * Copyright (c) 2026, the taskq developers
  */

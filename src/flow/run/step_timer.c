@@ -2,6 +2,16 @@
  * step_timer.c
  *		A duty: steps whose time is up.
  *
+ * The background worker reads due rows of taskq.timer, in batches.  Each step
+ * is moved in a savepoint of its own (tq_step_alone), so that neither an open
+ * transaction nor an error at one workflow delays the others; what is busy is
+ * passed over (engine/sweep.h).  A timer whose step has moved on is deleted.
+ *
+ * A step that waits for an instance which could not be started
+ * (child_start.c) has a timer, too: then the start is tried again here, with
+ * the lock of the instance, the keys of the child and the row of the step, in
+ * this order.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"

@@ -1,6 +1,14 @@
 /*
  * tally.c
- *		The state of an instance, from its steps.
+ *		The state of an instance, computed from its steps.
+ *
+ * No claim and no end of a step writes the row of the instance, which all
+ * steps would meet at.  So the state of a live instance is computed whenever
+ * it is asked for, from its rows as the caller has read them: views read them
+ * with the snapshot of their statement, flow->of_moment.  A row that says
+ * that the instance has ended takes precedence.
+ *
+ * It also says which steps will never be made, since a choice goes past them.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,6 @@
 /*
  * tally.h
- *		The state of an instance, from its steps.
+ *		The state of an instance, computed from its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
