@@ -1,5 +1,5 @@
 # readme: what the pages name exists: targets of make, files, headings. What
-# their SQL does is for tap:081_documents.
+# their SQL does is for tap:documents.
 . test/run/tap.sh
 
 targets=$(make_targets)

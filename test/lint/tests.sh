@@ -60,6 +60,11 @@ none 'no regression test has the name of a part' \
 none 'a file of TAP or pgTAP tests lies where it is run' \
 	"$(find test/t test/pgtap -mindepth 1 \( -name '*.sql' -o -name '*.pl' \) |
 		grep -vE '^test/(t/[^/]+\.pl|pgtap/[^/]+\.sql)$')"
+# a server's log is named TEST_NODE.log
+none 'no TAP test has the name of another one and "_..."' "$(
+	for name in $(names test/t .pl); do
+		names test/t .pl | grep "^${name}_"
+	done)"
 none 'every pgTAP test rolls back' \
 	"$(grep -LiE '^ROLLBACK;' test/pgtap/*.sql)"
 none 'the Makefile lists every part, in the order of their numbers' \

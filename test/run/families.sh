@@ -263,13 +263,13 @@ run_model() {
 # The chaos test alone, for as long as is wanted
 run_chaos() {
 	export CHAOS_SECONDS=${CHAOS_SECONDS:-60}
-	TESTS=040_chaos FILES='' run_tap
+	TESTS=chaos FILES='' run_tap
 }
 
 # The test of lists, with many tasks
 run_scale() {
 	export TASKQ_SCALE=1
-	TESTS=050_lists FILES='' run_tap
+	TESTS=lists FILES='' run_tap
 }
 
 run_lint() {

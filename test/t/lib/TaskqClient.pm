@@ -10,7 +10,7 @@
 # commands, variables, COPY, LISTEN, options, another way to log in) goes to
 # psql as before: when in doubt, psql.
 #
-# test/t/002_client.pl compares the two.
+# test/t/client.pl compares the two.
 package TaskqClient;
 
 use strict;

@@ -45,7 +45,7 @@ INI
 sub start_process
 {
 	my ($name, @command) = @_;
-	my $log = "$PostgreSQL::Test::Utils::log_path/061_pgbouncer_$name.txt";
+	my $log = "$PostgreSQL::Test::Utils::log_path/pgbouncer_$name.txt";
 	my $child = fork // die "could not fork: $!";
 
 	if ($child == 0)
@@ -222,7 +222,7 @@ for my $i (1 .. $WORKERS)
 	delete $pid{$i};
 }
 is($sql->("SELECT count(*) FROM taskq.workers WHERE state <> 'dead'"), '0', 'no worker is left')
-  or diag map { slurp_file($_) } glob "$PostgreSQL::Test::Utils::log_path/061_pgbouncer_*.txt";
+  or diag map { slurp_file($_) } glob "$PostgreSQL::Test::Utils::log_path/pgbouncer_*.txt";
 kill_process($pooler);
 undef $pooler;
 sound($node);

@@ -138,7 +138,7 @@ my %pid;
 sub start_worker
 {
 	my ($name, $queue, @command) = @_;
-	my $log = "$PostgreSQL::Test::Utils::log_path/060_languages_$name.txt";
+	my $log = "$PostgreSQL::Test::Utils::log_path/languages_$name.txt";
 	my @url = $queue eq 'java' ? jdbc_url($name) : ();
 	my $child = fork // die "could not fork: $!";
 

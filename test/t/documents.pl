@@ -13,7 +13,7 @@
 # - "Wait two seconds" and "after a second" are waited for.
 #
 # doc/runbook.md, whose statements mean something only when there is an
-# incident, is run by 036_incidents.
+# incident, is run by incidents.
 use strict;
 use warnings;
 use FindBin;

@@ -135,7 +135,7 @@ is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'none of that has chan
 
 sound($node, bugs => \&bugs);
 
-# --- not preloaded: all that tables can do works as ever (033_unloaded has
+# --- not preloaded: all that tables can do works as ever (unloaded has
 # the rest)
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
