@@ -2,15 +2,15 @@
  * notify.c
  *		NOTIFY for queues with option notify.
  *
- * Producers ring the queue's bell in shared memory (shared/notify_flag.c) when
- * they have committed; the background worker sends the NOTIFY, in a
+ * Producers raise the queue's flag in shared memory (shared/notify_flag.c)
+ * when they have committed; the background worker sends the NOTIFY, in a
  * transaction of its own, at most one for each queue in NOTIFY_PAUSE.  So a
  * NOTIFY says that something became claimable since the last one, not how
  * much, and no commit of a producer waits for the lock that orders commits
  * with NOTIFY.
  *
- * A bell stays rung while the pause lasts: whoever rings it meanwhile need
- * not wake the worker.
+ * A flag stays raised while the pause lasts: a session that raises it
+ * meanwhile need not wake the worker.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,9 +36,9 @@
 typedef struct Channel
 {
 	int32       queue_id;
-	bool        rung; /* to be sent */
-	bool        sent; /* in the transaction at work */
-	TimestampTz last; /* dispatch clock */
+	bool        raised; /* to be sent */
+	bool        sent;   /* in the transaction at work */
+	TimestampTz last;   /* dispatch clock */
 	char        name[NAMEDATALEN];
 } Channel;
 
@@ -47,8 +47,8 @@ static Channel *channels = NULL;
 static int      channel_count = 0;
 static uint64   channels_generation = 0;
 
-/* All bells are hung. */
-static bool hung = false;
+/* All queues have a flag. */
+static bool complete = false;
 
 /*
  * What is longer than a channel's name may be is told by its hash.  An
@@ -76,7 +76,7 @@ void
 tq_notify_start(void)
 {
 	channels_generation = 0;
-	hung = false;
+	complete = false;
 }
 
 /* Is there something to send, or to read, now? */
@@ -90,14 +90,14 @@ tq_notify_is_due(void)
 	if (tq_notify_flag_lower_all())
 	{
 		for (int i = 0; i < channel_count; i++)
-			channels[i].rung = true;
+			channels[i].raised = true;
 	}
 	for (int i = 0; i < channel_count; i++)
 	{
 		Channel *channel = &channels[i];
 
 		if (channel->last + NOTIFY_PAUSE <= now &&
-			(channel->rung || tq_notify_flag_raised(channel->queue_id)))
+			(channel->raised || tq_notify_flag_raised(channel->queue_id)))
 			return true;
 	}
 	return false;
@@ -117,8 +117,8 @@ tq_notify_send(int limit)
 
 		if (channel->last + NOTIFY_PAUSE > now)
 			continue;
-		channel->rung |= tq_notify_flag_lower(channel->queue_id);
-		if (!channel->rung)
+		channel->raised |= tq_notify_flag_lower(channel->queue_id);
+		if (!channel->raised)
 			continue;
 		Async_Notify(channel->name, NULL);
 		channel->sent = true;
@@ -144,21 +144,21 @@ tq_notify_sent(bool committed)
 		if (channel->sent)
 		{
 			channel->last = now;
-			channel->rung = !committed;
+			channel->raised = !committed;
 			channel->sent = false;
 		}
-		if (channel->rung || tq_notify_flag_raised(channel->queue_id))
+		if (channel->raised || tq_notify_flag_raised(channel->queue_id))
 			next = Min(next, channel->last + NOTIFY_PAUSE);
 	}
 	return next;
 }
 
-/* Are the queues known as they are now, and their bells where they were? */
+/* Are the queues known as they are now, and their flags where they were? */
 static bool
 is_known(void)
 {
 	return channels_generation == tq_catalog_queue_generation() &&
-		   (!hung || tq_notify_flag_is_complete());
+		   (!complete || tq_notify_flag_is_complete());
 }
 
 static void
@@ -188,7 +188,7 @@ read_channels(void)
 		found[i].queue_id = queue_ids[i] = queue_id;
 		strlcpy(found[i].name, tq_spi_text(&spi, i, 2), NAMEDATALEN);
 	}
-	hung = tq_notify_flag_add(queue_ids, (int) rows);
+	complete = tq_notify_flag_add(queue_ids, (int) rows);
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	channels = found;

@@ -4,13 +4,13 @@
  *
  * The background worker sleeps until the first task becomes due (the first
  * entry of the index on wake_at) or the first pause ends, and then tells
- * those who wait, as many as there are tasks, and rings the bells.
+ * those who wait, as many as there are tasks, and raises notify flags.
  *
  * All that is due at told_until or before has been told; a turn tells what
  * lies between that and now.  Nothing is missed: a task that this turn's
  * snapshot does not show is committed later, when its time has come, and
  * then its commit tells; or its time is still to come, and then its commit
- * names it to the station (tq_worker_directory_due).  A time so named may lie
+ * names it to the worker (tq_worker_directory_due).  A time so named may lie
  * before told_until, if the turn was faster than the commit: from there on
  * everything is told again, which wakes somebody for nothing at worst.
  *

@@ -2,11 +2,12 @@
  * bgw.c
  *		The background worker of one database.
  *
- * It comes to its station, connects, looks whether it is wanted, and then
- * does the database's duties, turn by turn.  Between two turns it sleeps
- * until the time the last turn named, until a session wakes it, or for a
- * minute.  At the start of each turn it looks again: when the extension is
- * gone, or the database has become a template or lets nobody in, it leaves.
+ * It enters itself into the worker directory, connects, looks whether it is
+ * wanted, and then does the database's duties, turn by turn.  Between two
+ * turns it sleeps until the time the last turn named, until a session wakes
+ * it, or for a minute.  At the start of each turn it looks again: when the
+ * extension is gone, or the database has become a template or lets nobody in,
+ * it leaves.
  *
  * Signals.  SIGTERM ends it at once: quietly while it sleeps, by the
  * server's own die() while it works.  SIGINT cancels a turn: that is how a
@@ -218,7 +219,7 @@ handle_stop(SIGNAL_ARGS)
 static void
 detach_at_exit(int code, Datum arg)
 {
-	tq_worker_directory_detach(TQ_STATION_END_FAILED);
+	tq_worker_directory_detach(TQ_WORKER_END_FAILED);
 }
 
 static void
@@ -283,7 +284,7 @@ work_until_told(void)
 		tq_bgw_reload();
 		if (tq_worker_directory_kept_out())
 		{
-			tq_worker_directory_detach(TQ_STATION_END_KEPT_OUT);
+			tq_worker_directory_detach(TQ_WORKER_END_KEPT_OUT);
 			return;
 		}
 
@@ -300,7 +301,7 @@ work_until_told(void)
 			paused_until = 0;
 			if (!turn.wanted)
 			{
-				tq_worker_directory_detach(TQ_STATION_END_NOT_WANTED);
+				tq_worker_directory_detach(TQ_WORKER_END_NOT_WANTED);
 				return;
 			}
 		}

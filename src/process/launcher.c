@@ -5,7 +5,7 @@
  * There is one in each server that preloads the library.  It starts when
  * recovery is over, hence after the promotion of a standby, and visits every
  * database once: it starts a worker there, which stays if it finds the
- * extension.  After that it learns from the station
+ * extension.  After that it learns from the worker directory
  * (shared/worker_directory.c) what there is to do, and sleeps until it is
  * woken:
  *
@@ -70,7 +70,7 @@ typedef struct Database
 	char name[NAMEDATALEN];
 } Database;
 
-/* What the launcher knows of a database beyond the station. */
+/* What the launcher knows of a database beyond the worker directory. */
 typedef struct Watch
 {
 	Oid                     dboid;
@@ -232,7 +232,7 @@ notice_ends(void)
 	ListCell *cell;
 
 	for (int i = 0; i < count; i++)
-		if (items[i].end != TQ_STATION_END_NONE)
+		if (items[i].end != TQ_WORKER_END_NONE)
 			note_end(make_watch(items[i].dboid),
 					 tq_worker_directory_take_end(items[i].dboid));
 
@@ -252,8 +252,8 @@ notice_ends(void)
 		note_end(watch, tq_worker_directory_take_end(watch->dboid));
 		if (!watch->end_known)
 		{
-			/* It never came to its station, or found it closed. */
-			note_end(watch, TQ_STATION_END_FAILED);
+			/* It never entered itself, or was kept out. */
+			note_end(watch, TQ_WORKER_END_FAILED);
 		}
 		pfree(watch->handle);
 		watch->handle = NULL;
@@ -266,10 +266,10 @@ note_end(Watch *watch, TqWorkerEnd end)
 {
 	int64 now = tq_clock_monotonic();
 
-	if (end == TQ_STATION_END_NONE)
+	if (end == TQ_WORKER_END_NONE)
 		return;
 	watch->end_known = true;
-	if (end != TQ_STATION_END_FAILED)
+	if (end != TQ_WORKER_END_FAILED)
 	{
 		watch->failures = 0;
 		watch->not_before = 0;
@@ -521,7 +521,7 @@ make_watch(Oid dboid)
 	return watch;
 }
 
-/* Databases that the station no longer knows. */
+/* Databases that the worker directory no longer has. */
 static void
 drop_idle_watches(void)
 {

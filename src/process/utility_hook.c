@@ -635,8 +635,8 @@ keep_out(Oid dboid)
 
 /*
  * Nobody tells when a process has left the list of those that the command
- * will look at; it does so a moment after it has left its station.  Hence
- * the short looks.
+ * will look at; it does so a moment after it has left the worker directory.
+ * Hence the short looks.
  */
 static void
 wait_until_gone(Oid dboid)

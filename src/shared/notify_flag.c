@@ -3,22 +3,23 @@
  *		Queues about which NOTIFY is to tell.
  *
  * A bounded table of the queues with option notify.  The background worker of
- * each database hangs the bells of its queues; a transaction that ends rings
- * the bell of each queue in which something can be claimed, and wakes the
- * worker with the first stroke; the worker answers with a NOTIFY
+ * each database enters the flags of its queues; a transaction that ends
+ * raises the flag of each queue in which something can be claimed, and wakes
+ * the worker if the flag was down; the worker answers with a NOTIFY
  * (maintenance/notify.c).
  *
- * Ringing takes no lock: it probes a few slots, and a queue without a bell
+ * Raising takes no lock: it probes a few slots, and a queue without a flag
  * costs two probes.  Each slot is one number (database and queue) and a flag.
- * The slot of queue 0 says that the bells of its database are hung.  While it
- * is not there (after a start, after a wipe, or when the table is too small
- * for all), whoever finds no bell makes a stray stroke, for which the worker
- * takes all its queues to be rung.  So nothing is lost for want of room.
+ * The slot of queue 0 says that the flags of its database are complete.  While
+ * it is not there (after a start, after a wipe, or when the table is too small
+ * for all), a session that finds no flag counts a stray, for which the worker
+ * takes all flags of its queues as raised.  So nothing is lost for want of
+ * room.
  *
  * A slot that is given up becomes a tombstone, over which probing goes on;
- * tombstones are used again.  Slots change under one LWLock.  A bell that is
- * rung while its slot changes hands may wake a worker for nothing, or be
- * lost; who hangs a bell therefore rings it.
+ * tombstones are used again.  Slots change under one LWLock.  A flag that is
+ * raised while its slot changes hands may wake a worker for nothing, or be
+ * lost; so a flag is raised when it is entered.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,48 +37,48 @@
 
 /* The test build shows what happens when there are too few. */
 #ifdef TASKQ_DEBUG
-#define BELLS 16
+#define MAX_FLAGS 16
 #else
-#define BELLS 1024
+#define MAX_FLAGS 1024
 #endif
 
-/* Databases are told apart by so many numbers of stray strokes. */
+/* Databases are told apart by so many counters of strays. */
 #define STRAYS 64
 
 #define FREE UINT64CONST(0)
 #define TOMBSTONE UINT64CONST(1) /* no database has number 0 */
 
-typedef struct Bell
+typedef struct Flag
 {
 	pg_atomic_uint64 key; /* changed under lock */
-	pg_atomic_uint32 rung;
-} Bell;
+	pg_atomic_uint32 raised;
+} Flag;
 
-typedef struct Bells
+typedef struct Flags
 {
 	LWLock           lock;
 	int              tranche;
 	pg_atomic_uint64 strays[STRAYS]; /* by the database's number */
-	Bell             bell[BELLS];
-} Bells;
+	Flag             flag[MAX_FLAGS];
+} Flags;
 
-static Bells *shared = NULL;
+static Flags *shared = NULL;
 
-/* In the background worker: the stray strokes that it has answered. */
+/* In the background worker: the strays that it has answered. */
 static uint64 answered_strays = 0;
 
 static uint64 key_of(Oid database, int32 queue_id);
 static uint32 place_of(uint64 key);
-static Bell  *find(uint64 key);
+static Flag  *find(uint64 key);
 static bool   is_wanted(uint64 key, const int32 *queue_ids, int count);
 static bool   enter(uint64 key);
-static void   give_up(Bell *bell);
+static void   give_up(Flag *flag);
 static void   clean(void);
 
 Size
 tq_notify_flag_size(void)
 {
-	return MAXALIGN(sizeof(Bells));
+	return MAXALIGN(sizeof(Flags));
 }
 
 /* The caller holds AddinShmemInitLock. */
@@ -94,10 +95,10 @@ tq_notify_flag_init(void)
 		LWLockInitialize(&shared->lock, shared->tranche);
 		for (int i = 0; i < STRAYS; i++)
 			pg_atomic_init_u64(&shared->strays[i], 0);
-		for (int i = 0; i < BELLS; i++)
+		for (int i = 0; i < MAX_FLAGS; i++)
 		{
-			pg_atomic_init_u64(&shared->bell[i].key, FREE);
-			pg_atomic_init_u32(&shared->bell[i].rung, 0);
+			pg_atomic_init_u64(&shared->flag[i].key, FREE);
+			pg_atomic_init_u32(&shared->flag[i].raised, 0);
 		}
 	}
 	LWLockRegisterTranche(shared->tranche, "taskq_bell");
@@ -109,8 +110,8 @@ tq_notify_flag_wipe(void)
 	if (shared == NULL)
 		return;
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < BELLS; i++)
-		pg_atomic_write_u64(&shared->bell[i].key, FREE);
+	for (int i = 0; i < MAX_FLAGS; i++)
+		pg_atomic_write_u64(&shared->flag[i].key, FREE);
 	LWLockRelease(&shared->lock);
 }
 
@@ -121,12 +122,12 @@ tq_notify_flag_forget_database(Oid database)
 	if (shared == NULL)
 		return;
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < BELLS; i++)
+	for (int i = 0; i < MAX_FLAGS; i++)
 	{
-		uint64 key = pg_atomic_read_u64(&shared->bell[i].key);
+		uint64 key = pg_atomic_read_u64(&shared->flag[i].key);
 
 		if (key > TOMBSTONE && (Oid) (key >> 32) == database)
-			give_up(&shared->bell[i]);
+			give_up(&shared->flag[i]);
 	}
 	clean();
 	LWLockRelease(&shared->lock);
@@ -136,22 +137,22 @@ tq_notify_flag_forget_database(Oid database)
 void
 tq_notify_flag_raise(int32 queue_id)
 {
-	Bell *bell;
+	Flag *flag;
 
 	if (shared == NULL)
 		return;
-	bell = find(key_of(MyDatabaseId, queue_id));
-	if (bell != NULL)
+	flag = find(key_of(MyDatabaseId, queue_id));
+	if (flag != NULL)
 	{
 		/* whoever reads a flag that is set leaves waking to who set it */
-		if (pg_atomic_exchange_u32(&bell->rung, 1) == 0)
+		if (pg_atomic_exchange_u32(&flag->raised, 1) == 0)
 			tq_worker_directory_wake();
 	}
 	else if (find(key_of(MyDatabaseId, 0)) == NULL)
 		tq_notify_flag_raise_all();
 }
 
-/* At these places, of which those to come are left out. */
+/* At these positions, of which those to come are left out. */
 void
 tq_notify_flag_raise_positions(const TqLanePosition *places, int count)
 {
@@ -185,7 +186,7 @@ tq_notify_flag_raise_all(void)
 
 /*
  * These, sorted, are this database's queues with the option.  New ones count
- * as rung: since the option was set, something may have been lost.  False
+ * as raised: since the option was set, something may have been lost.  False
  * when there is no room for all of them.
  */
 bool
@@ -196,13 +197,13 @@ tq_notify_flag_add(const int32 *queue_ids, int count)
 	if (shared == NULL)
 		return false;
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < BELLS; i++)
+	for (int i = 0; i < MAX_FLAGS; i++)
 	{
-		uint64 key = pg_atomic_read_u64(&shared->bell[i].key);
+		uint64 key = pg_atomic_read_u64(&shared->flag[i].key);
 
 		if (key > TOMBSTONE && (Oid) (key >> 32) == MyDatabaseId &&
 			!is_wanted(key, queue_ids, count))
-			give_up(&shared->bell[i]);
+			give_up(&shared->flag[i]);
 	}
 	clean();
 	for (int i = 0; i < count; i++)
@@ -210,50 +211,50 @@ tq_notify_flag_add(const int32 *queue_ids, int count)
 	all = all && enter(key_of(MyDatabaseId, 0));
 	if (!all)
 	{
-		Bell *hung = find(key_of(MyDatabaseId, 0));
+		Flag *all_queues = find(key_of(MyDatabaseId, 0));
 
-		if (hung != NULL)
-			give_up(hung);
+		if (all_queues != NULL)
+			give_up(all_queues);
 	}
 	LWLockRelease(&shared->lock);
 	return all;
 }
 
-/* Are the bells hung?  If not, somebody may have wiped them. */
+/* Are all flags entered?  If not, they may have been wiped. */
 bool
 tq_notify_flag_is_complete(void)
 {
 	return shared == NULL || find(key_of(MyDatabaseId, 0)) != NULL;
 }
 
-/* Has the queue's bell been rung? */
+/* Has the queue's flag been raised? */
 bool
 tq_notify_flag_raised(int32 queue_id)
 {
-	Bell *bell;
+	Flag *flag;
 
 	if (shared == NULL)
 		return false;
-	bell = find(key_of(MyDatabaseId, queue_id));
-	return bell != NULL && pg_atomic_read_u32(&bell->rung) != 0;
+	flag = find(key_of(MyDatabaseId, queue_id));
+	return flag != NULL && pg_atomic_read_u32(&flag->raised) != 0;
 }
 
 /*
- * The same, and what is rung from now on is rung anew: to be called before
+ * The same, and what is raised from now on is raised anew: to be called before
  * the answer is given.
  */
 bool
 tq_notify_flag_lower(int32 queue_id)
 {
-	Bell *bell;
+	Flag *flag;
 
 	if (shared == NULL)
 		return false;
-	bell = find(key_of(MyDatabaseId, queue_id));
-	return bell != NULL && pg_atomic_exchange_u32(&bell->rung, 0) != 0;
+	flag = find(key_of(MyDatabaseId, queue_id));
+	return flag != NULL && pg_atomic_exchange_u32(&flag->raised, 0) != 0;
 }
 
-/* Have there been stray strokes since the last call? */
+/* Have there been strays since the last call? */
 bool
 tq_notify_flag_lower_all(void)
 {
@@ -282,18 +283,18 @@ place_of(uint64 key)
 }
 
 /* Without lock: as of some moment. */
-static Bell *
+static Flag *
 find(uint64 key)
 {
 	uint32 at = place_of(key);
 
-	for (int i = 0; i < BELLS; i++)
+	for (int i = 0; i < MAX_FLAGS; i++)
 	{
-		Bell  *bell = &shared->bell[(at + i) % BELLS];
-		uint64 here = pg_atomic_read_u64(&bell->key);
+		Flag  *flag = &shared->flag[(at + i) % MAX_FLAGS];
+		uint64 here = pg_atomic_read_u64(&flag->key);
 
 		if (here == key)
-			return bell;
+			return flag;
 		if (here == FREE)
 			return NULL;
 	}
@@ -320,25 +321,25 @@ enter(uint64 key)
 	Assert(LWLockHeldByMeInMode(&shared->lock, LW_EXCLUSIVE));
 	if (find(key) != NULL)
 		return true;
-	for (int i = 0; i < BELLS; i++)
+	for (int i = 0; i < MAX_FLAGS; i++)
 	{
-		Bell *bell = &shared->bell[(at + i) % BELLS];
+		Flag *flag = &shared->flag[(at + i) % MAX_FLAGS];
 
-		if (pg_atomic_read_u64(&bell->key) > TOMBSTONE)
+		if (pg_atomic_read_u64(&flag->key) > TOMBSTONE)
 			continue;
-		pg_atomic_write_u32(&bell->rung, 1);
+		pg_atomic_write_u32(&flag->raised, 1);
 		pg_write_barrier();
-		pg_atomic_write_u64(&bell->key, key);
+		pg_atomic_write_u64(&flag->key, key);
 		return true;
 	}
 	return false;
 }
 
 static void
-give_up(Bell *bell)
+give_up(Flag *flag)
 {
 	Assert(LWLockHeldByMeInMode(&shared->lock, LW_EXCLUSIVE));
-	pg_atomic_write_u64(&bell->key, TOMBSTONE);
+	pg_atomic_write_u64(&flag->key, TOMBSTONE);
 }
 
 /* Tombstones before a free slot are of no use: nobody probes over them. */
@@ -346,13 +347,13 @@ static void
 clean(void)
 {
 	Assert(LWLockHeldByMeInMode(&shared->lock, LW_EXCLUSIVE));
-	for (int i = 2 * BELLS - 1; i >= 0; i--)
+	for (int i = 2 * MAX_FLAGS - 1; i >= 0; i--)
 	{
-		Bell *bell = &shared->bell[i % BELLS];
-		Bell *next = &shared->bell[(i + 1) % BELLS];
+		Flag *flag = &shared->flag[i % MAX_FLAGS];
+		Flag *next = &shared->flag[(i + 1) % MAX_FLAGS];
 
-		if (pg_atomic_read_u64(&bell->key) == TOMBSTONE &&
+		if (pg_atomic_read_u64(&flag->key) == TOMBSTONE &&
 			pg_atomic_read_u64(&next->key) == FREE)
-			pg_atomic_write_u64(&bell->key, FREE);
+			pg_atomic_write_u64(&flag->key, FREE);
 	}
 }

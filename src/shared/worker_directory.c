@@ -410,11 +410,11 @@ tq_worker_directory_attach(Oid dboid)
 	if (entry != NULL && entry->pid != 0)
 		result = TQ_STATION_OCCUPIED;
 	else if (entry != NULL && pg_atomic_read_u32(&entry->keep_out) != 0)
-		entry->end = TQ_STATION_END_KEPT_OUT;
+		entry->end = TQ_WORKER_END_KEPT_OUT;
 	else if (entry != NULL)
 	{
 		entry->pid = entry->last_pid = MyProcPid;
-		entry->end = TQ_STATION_END_NONE;
+		entry->end = TQ_WORKER_END_NONE;
 		pg_atomic_write_u64(&entry->sleeps_until, (uint64) AWAKE);
 		pg_atomic_write_u64(&entry->turn_at, (uint64) tq_clock_dispatch());
 		pg_atomic_write_u32(&entry->proc, my_proc_number());
@@ -612,17 +612,17 @@ TqWorkerEnd
 tq_worker_directory_take_end(Oid dboid)
 {
 	Entry      *entry;
-	TqWorkerEnd end = TQ_STATION_END_NONE;
+	TqWorkerEnd end = TQ_WORKER_END_NONE;
 
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL)
 	{
 		end = entry->end;
-		entry->end = TQ_STATION_END_NONE;
-		if (end == TQ_STATION_END_NOT_WANTED)
+		entry->end = TQ_WORKER_END_NONE;
+		if (end == TQ_WORKER_END_NOT_WANTED)
 			give_up_place(entry);
-		else if (end != TQ_STATION_END_NONE)
+		else if (end != TQ_WORKER_END_NONE)
 		{
 			/* It may have ended before it had looked. */
 			pg_atomic_write_u32(&entry->asked, 1);
@@ -710,7 +710,7 @@ find_or_make(Oid dboid)
 	entry->pid = entry->last_pid = 0;
 	entry->ask_count = 0;
 	entry->established = false;
-	entry->end = TQ_STATION_END_NONE;
+	entry->end = TQ_WORKER_END_NONE;
 	pg_atomic_write_u32(&entry->proc, 0);
 	pg_atomic_write_u32(&entry->woken, 0);
 	pg_atomic_write_u32(&entry->asked, 0);
@@ -740,7 +740,7 @@ free_if_idle(Entry *entry)
 {
 	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
 	if (entry->pid == 0 && !entry->established &&
-		entry->end == TQ_STATION_END_NONE &&
+		entry->end == TQ_WORKER_END_NONE &&
 		pg_atomic_read_u32(&entry->asked) == 0 &&
 		pg_atomic_read_u32(&entry->keep_out) == 0)
 		pg_atomic_write_u32(&entry->dboid, InvalidOid);

@@ -11,13 +11,13 @@
 
 #include "datatype/timestamp.h"
 
-/* How a worker's last stay at its station ended. */
+/* How the database's last worker ended. */
 typedef enum TqWorkerEnd
 {
-	TQ_STATION_END_NONE,      /* it has not, or the launcher knows */
-	TQ_STATION_END_FAILED,    /* error, signal, anything unforeseen */
-	TQ_STATION_END_KEPT_OUT,  /* a command asked it to leave */
-	TQ_STATION_END_NOT_WANTED /* nothing to do in this database */
+	TQ_WORKER_END_NONE,      /* it has not, or the launcher knows */
+	TQ_WORKER_END_FAILED,    /* error, signal, anything unforeseen */
+	TQ_WORKER_END_KEPT_OUT,  /* a command asked it to leave */
+	TQ_WORKER_END_NOT_WANTED /* nothing to do in this database */
 } TqWorkerEnd;
 
 typedef enum TqWorkerAttach
