@@ -163,7 +163,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
 
-	/* Running tasks have been loaded past the registry. */
+	/* Running tasks have been loaded, and have no entries. */
 	tq_xact_rescan();
 	tq_xact_visit(MyDatabaseId);
 	PG_RETURN_VOID();

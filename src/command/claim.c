@@ -3,8 +3,8 @@
  *		taskq_claim: tasks are handed out.
  *
  * The queue is found, the caller's right checked, the name of the worker
- * resolved (worker.c); under the lock for limits (limit.c) dispatch.c
- * finds the tasks and moves them through the door; their rows are returned
+ * resolved (worker.c); under the lock for limits (limit.c) dispatch.c finds
+ * the tasks and makes them running (tq_state_enter); their rows are returned
  * with what stands in taskq.large.  A claim from all queues of a worker does
  * so with one after the other, each time beginning with the next one.
  *

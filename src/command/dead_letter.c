@@ -2,7 +2,7 @@
  * dead_letter.c
  *		Copies of tasks that died, for queues with dead_letter_queue.
  *
- * The door tells when a task has died (engine/state.h); when the call that
+ * A hook of engine/state.h tells when a task has died; when the call that
  * moved it ends, a copy is submitted to the other queue, in the same
  * transaction, with a word in its headers on where it comes from.  A copy is
  * marked, and is not copied when it dies itself.  Each copy is made in a

@@ -3,7 +3,7 @@
  *		Steps of workflows in a queue that is dropped.
  *
  * They are not taken away as other tasks are: their instances would lose
- * them.  Those that are live are cancelled through the door, which may end
+ * them.  Those that are live are cancelled by tq_state_enter, which may end
  * their instances; all of them stay until their instances go.
  *
  * Copyright (c) 2026, the taskq developers

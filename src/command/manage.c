@@ -4,10 +4,10 @@
  *		taskq_recreate, taskq_resolve, taskq_hold, taskq_poison,
  *		taskq_unpoison.
  *
- * Each looks at the task, prepares the row and its move, and passes the
- * door (state.c).  When the row has changed in between it begins again with
- * a new snapshot.  Which states an action is for is said by the door's table
- * of moves and by allowed[], which takes away from it.
+ * Each looks at the task, prepares the row and its move, and calls
+ * tq_state_enter.  When the row has changed in between it begins again with a
+ * new snapshot.  Which states an action is for is said by the table of moves
+ * (state.c) and by allowed[], which takes away from it.
  *
  * Poison is a mark on a dead task: its reason.  The reason that it had
  * before stands in the upper bits of its flags.
@@ -170,7 +170,7 @@ taskq_unpoison(PG_FUNCTION_ARGS)
 }
 
 #ifdef TASKQ_DEBUG
-/* Move a real row through the door, for the test of all pairs of states. */
+/* Move a real row by tq_state_enter: tests try all pairs of states. */
 Datum
 taskq_debug_move(PG_FUNCTION_ARGS)
 {
@@ -267,8 +267,9 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 }
 
 /*
- * A step that goes on may have finished when its key or its gate was waited
- * for; one that was to be claimed, and for whose key, may wait for others.
+ * A step that goes on may have finished while its key or the lock of its
+ * instance was waited for; one that was to be claimed, and for whose key, may
+ * wait for others.
  */
 static bool
 may_repair(const TqQueue *queue, const TqTask *task, TqAction action)

@@ -2,9 +2,9 @@
  * purge.c
  *		taskq_purge: tasks are removed.
  *
- * Finished tasks are deleted from the archive; waiting ones, when their
- * states are named, are taken away by the door (state.c), which is no move.
- * Running tasks are never removed.
+ * Finished tasks are deleted from the archive; waiting ones, when their states
+ * are named, are taken away by tq_state_remove, which is no move.  Running
+ * tasks are never removed.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -9,7 +9,7 @@
  * for 50 ms at a time, so that the submits behind them never wait for long,
  * and give up after 5 s.
  *
- * taskq_grant is the one door to rights: it writes taskq.queue_grant and
+ * Rights are given by taskq_grant alone: it writes taskq.queue_grant and
  * grants EXECUTE on what the right needs.
  *
  * Copyright (c) 2026, the taskq developers

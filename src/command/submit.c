@@ -3,9 +3,9 @@
  *		taskq_submit, taskq_submit_many, taskq_submit_tasks: the beginning
  *		of a task's way.
  *
- * Arguments are checked, the queue is found or made under the lock that
- * lets drop_queue wait (queue.c), the tags give the lane (queue.c), the id
- * is drawn (id.c), and the row is inserted by the door (state.c).
+ * Arguments are checked, the queue is found or made under the lock that lets
+ * drop_queue wait (queue.c), the tags give the lane (queue.c), the id is drawn
+ * (id.c), and the row is inserted by tq_state_submit.
  *
  * A reference is unique among the live tasks of its queue by an index.  A
  * finished task may hold it longer (reference_window); such tasks stand in
@@ -374,7 +374,7 @@ refuse_late(const TqSubmission *sub)
 }
 
 /*
- * Before the id is drawn: in the line of a key ids rise in the order in which
+ * Before the id is drawn: in the queue of a key ids rise in the order in which
  * its lock was had.  Of a holder that will be changed, too.
  */
 static void

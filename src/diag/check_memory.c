@@ -6,15 +6,15 @@
  * is looked at again when every transaction that is over has told what it
  * did (tq_counter_wait_for_ended):
  *
- * - A running task has an entry in the registry, if that says that it is
+ * - A running task has an entry in shared/running.c, if that says that it is
  *   complete; the entry knows its newest claim, and no later end than the
  *   row's.
  * - Numbers of live tasks are those of the tables, if they are known.  They
  *   are read before and after the rows, with a number that tells whether
  *   they were written meanwhile.
  * - Reserved claims are compared while none can be made (engine/limit.c).
- * - A registered worker has a slot, if the background worker has had time
- *   to make it one.
+ * - A registered worker has a heartbeat entry, if the background worker has
+ *   had time to make it one.
  * - The connection of a bound worker is there, or the background worker has
  *   not had time to see that it is gone.
  *
@@ -334,7 +334,8 @@ check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
 }
 
 /*
- * A worker that is alive has a slot, once the background worker has looked.
+ * A worker that is alive has a heartbeat entry, once the background worker has
+ * looked.
  * (taskq_health tells when there is none.)
  */
 void
@@ -378,7 +379,7 @@ let_worker_look(void)
 	return true;
 }
 
-/* Is it registered, by another transaction, and nobody keeps its signs? */
+/* Is it registered, by another transaction, and has no heartbeat entry? */
 static bool
 lacks_slot(int32 worker_id)
 {

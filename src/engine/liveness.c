@@ -1,6 +1,6 @@
 /*
  * liveness.c
- *		Signs of life and progress: in shared memory, or else as rows.
+ *		Heartbeats and progress: in shared memory, or else as rows.
  *
  * On a server that preloads the library they are stores into shared memory
  * (shared/heartbeat.c, shared/running.c).  On one that does not they are rows
@@ -13,12 +13,12 @@
  * would fail when somebody else had changed it.
  *
  * When a server begins to preload the library, the progress of running tasks
- * is taken over into the registry (tq_liveness_load); then the rows are
+ * is taken over into shared/running.c (tq_liveness_load); then the rows are
  * removed.
  *
- * As signs in memory do not outlive a start, so rows from before the start,
- * the crash or the promotion do not count against a worker: it is judged by
- * what it did since then.
+ * As heartbeats in memory do not outlive a start, so rows from before the
+ * start, the crash or the promotion do not count against a worker: it is
+ * judged by what it did since then.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -380,8 +380,8 @@ tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
 }
 
 /*
- * With shared memory, when the registry has all running tasks: it gets what
- * was told of them without it, unless it knows something newer.
+ * With shared memory, when all running tasks have an entry: it gets what was
+ * told of them without it, unless it knows something newer.
  */
 void
 tq_liveness_load(void)
@@ -416,7 +416,7 @@ tq_liveness_load(void)
 
 /*
  * Remove rows that nobody needs, at most limit of each table: with shared
- * memory all of them, once the registry has taken over what they say.
+ * memory all of them, once the entries of running tasks say the same.
  */
 int64
 tq_liveness_clean(int limit)

@@ -88,7 +88,7 @@ tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
 
 /*
  * In the order of the tasks.  Rows are read from end to end only if the
- * registry may miss some.
+ * running-task table may miss some.
  */
 static int
 held_by(List *workers, TqRunning **found)
@@ -225,7 +225,7 @@ lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 	}
 }
 
-/* The registry shall know of a running task as its row is now. */
+/* The entry of a running task shall be as its row is now. */
 static TqRunning
 put_running(const TqQueue *queue, const TqTask *task)
 {
@@ -257,8 +257,8 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * Read every running task: put it into the registry, and find those whose
- * end is not after now.  The registry is complete then, if what is read is
+ * Read every running task: put it into the running-task table, and find those
+ * whose end is not after now.  The table is complete then, if what is read is
  * settled.
  */
 int

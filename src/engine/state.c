@@ -1,12 +1,12 @@
 /*
  * state.c
- *		The one door: every change of a task's state.
+ *		Every change of a task's state.
  *
- * A task has ten states.  moves[] says which may follow which; nothing else
- * in the extension writes the column state.  The door also writes what
- * belongs to a state (position, lease, worker, version), puts the row where
- * it belongs (live in taskq.task, finished in the archive, or nowhere), and
- * notes what the transaction's end must tell shared memory.
+ * A task has ten states.  moves[] says which may follow which; nothing else in
+ * the extension writes the column state.  tq_state_enter also writes what
+ * belongs to a state (position, lease, worker, version), puts the row where it
+ * belongs (live in taskq.task, finished in the archive, or nowhere), and notes
+ * what the transaction's end must tell shared memory.
  *
  * A live task is read by the caller and not locked: tq_state_enter returns
  * false when the row has changed since, and the caller begins again with a
@@ -394,7 +394,7 @@ tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
 	return room;
 }
 
-/* Let the line of its key say where a task goes. */
+/* Let the queue of its key say where a task goes. */
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {

@@ -1,6 +1,6 @@
 /*
  * state.h
- *		The one door: every change of a task's state.
+ *		Every change of a task's state.
  *
  * Copyright (c) 2026, the taskq developers
  */

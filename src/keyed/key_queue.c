@@ -104,7 +104,7 @@ tq_key_queue_init(void)
 	tq_state_hooks.rearrange = rearrange;
 }
 
-/* The door is about to move a task, or (to 0) to take it away. */
+/* A task is about to be moved, or (to 0) taken away. */
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
@@ -190,7 +190,7 @@ has_place(TqKeyQueue *line, const TqTask *task, bool is_new)
 	return open;
 }
 
-/* The door has moved a task. */
+/* A task was moved. */
 static void
 entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		const TqMove *move)

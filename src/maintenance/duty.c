@@ -13,12 +13,12 @@
  * transaction of its own, and says when it wants to be called again.
  * taskq_run_reapers() runs one batch of each in the caller's transaction.
  *
- * Every task is read anew and goes through the door; one that has moved
+ * Every task is read anew and moved by tq_state_enter; one that has moved
  * meanwhile is left alone.
  *
- * When a database's registry of running tasks is incomplete (after a start,
- * a wipe, an overflow, the end of a prepared transaction) taskq.task is read
- * from end to end, which also completes the registry.
+ * When the running-task table of a database is incomplete (after a start, a
+ * wipe, an overflow, the end of a prepared transaction) taskq.task is read
+ * from end to end, which also completes the table.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -66,7 +66,7 @@ static TqStmt stmt_use_labels = {
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID},
 	NULL};
 
-/* Where the registry may miss some. */
+/* Where the running-task table may miss some. */
 static TqStmt stmt_use_labels_of_all = {
 	USE_LABELS "ARRAY(SELECT t.worker_id FROM taskq.task t"
 			   "       WHERE t.state = 3)) FOR UPDATE SKIP LOCKED)",
@@ -163,7 +163,7 @@ use_labels(TimestampTz now)
 	tq_spi_run(&stmt_use_labels, args, NULL, SPI_OK_UPDATE, 0);
 }
 
-/* The workers that the registry knows to hold tasks, as integer[]. */
+/* The workers of the running-task table, as integer[]. */
 static Datum
 holders(void)
 {

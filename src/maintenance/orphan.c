@@ -3,10 +3,10 @@
  *		Running tasks whose worker is dead or has left.
  *
  * Workers that have ended are kept as rows for long, and there may be any
- * number; those that hold running tasks are few.  So it begins with the
- * tasks: the registry knows who holds them, and the rows of these workers,
- * found by their numbers, say who has ended.  Where the registry may miss
- * some, taskq.task is read from end to end.
+ * number; those that hold running tasks are few.  So it begins with the tasks:
+ * shared/running.c knows who holds them, and the rows of these workers, found
+ * by their numbers, say who has ended.  Where it may miss some, taskq.task is
+ * read from end to end.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -356,7 +356,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 		MemoryContext mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
 		known = palloc0(sizeof(Known));
-		/* the registry does not know what this transaction has claimed */
+		/* entries do not tell what this transaction has claimed */
 		if (tq_running_complete() &&
 			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 			count_held(known);

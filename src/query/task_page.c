@@ -7,16 +7,15 @@
  * snapshot sees them: so a task that finishes meanwhile is on it once.  The
  * next page goes on behind the last id.
  *
- * Which index answers is decided here and not by the planner, so that it
- * does not depend on statistics: each table is read through the index that
- * fits the filter best, and in the order of ids, as far as the page needs.
- * Two filters have no index of their own: by queue, and by state, among live
- * tasks (what is indexed there costs every submit, and a claim changes the
- * state); and by several queues in the archive.  There the walk by id goes on
- * for as long as BUDGET rows that do not fit; then candidates come from
- * elsewhere: lanes of the dispatch index, of which no rows are read, the
- * registry of running tasks, or a range of the archive's index for each
- * queue.
+ * Which index answers is decided here and not by the planner, so that it does
+ * not depend on statistics: each table is read through the index that fits the
+ * filter best, and in the order of ids, as far as the page needs.  Two filters
+ * have no index of their own: by queue, and by state, among live tasks (what
+ * is indexed there costs every submit, and a claim changes the state); and by
+ * several queues in the archive.  There the walk by id goes on for as long as
+ * BUDGET rows that do not fit; then candidates come from elsewhere: lanes of
+ * the dispatch index, of which no rows are read, the running-task table, or a
+ * range of the archive's index for each queue.
  *
  * Locks of tables are held to the end of the transaction, as by any query.
  *
@@ -647,9 +646,9 @@ narrow(Search *search, int64 reached)
 }
 
 /*
- * Are the running tasks of the snapshot those of the registry?  It knows what
- * is committed now, and not what this transaction has claimed.  (A task that
- * has ended since the snapshot was taken is missing then.)
+ * Are the running tasks of the snapshot those of shared/running.c?  It knows
+ * what is committed now, and not what this transaction has claimed.  (A task
+ * that has ended since the snapshot was taken is missing then.)
  */
 static bool
 registry_will_do(const Search *search)

@@ -20,8 +20,8 @@
  * Locks: the partition lock of a task's hash value guards its entry;
  * database flags have a spinlock.
  *
- * Without the library in shared_preload_libraries there is no registry: it
- * has no entries and is never complete.
+ * Without the library in shared_preload_libraries there is no table: it has no
+ * entries and is never complete.
  *
  * Copyright (c) 2026, the taskq developers
  */

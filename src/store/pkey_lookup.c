@@ -15,7 +15,7 @@
  * does see is not taken away, and one that came later it does not see.  The
  * server's own scans let go of their pins for the same reason.
  *
- * Where the row of a running task is, its entry in the registry tells, so
+ * Where the row of a running task is, its entry in shared/running.c tells, so
  * who ends the task needs no descent.  That is a hint: the row may have been
  * written again, or moved with the whole table, and another one may be where
  * it was.  So it counts only if our snapshot sees the task's own row there,
@@ -147,7 +147,7 @@ is_ahead(const TqPkeyLookup *lookup, int64 task_id)
 		   task_id >= lookup->first && task_id <= lookup->last;
 }
 
-/* The row of a running task, where the registry says that it is. */
+/* The row of a running task, where its entry says that it is. */
 static bool
 find_running(TqTable *table, int64 task_id)
 {

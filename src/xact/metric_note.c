@@ -67,8 +67,8 @@ tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number)
 }
 
 /*
- * A task has gone through the door.  claimed_at is when it had been claimed
- * before; end tells how the attempt ended, if it was running.
+ * A task was moved.  claimed_at is when it had been claimed before; end tells
+ * how the attempt ended, if it was running.
  *
  * Times are of the dispatch clock, as those of claims are; created_at is of
  * the wall clock, from which it differs only after that was set back.

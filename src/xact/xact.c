@@ -13,14 +13,14 @@
  * What others may claim afterwards is noted and told by position_note.c.
  *
  * Numbers of live tasks change at commit, too, and so do metrics
- * (metric_note.c).  What a claim has reserved of
- * a limit is given back when its transaction or savepoint rolls back; what a
- * task that ran had reserved, when the commit ends its running.
+ * (metric_note.c).  What a claim has reserved of a limit is given back when
+ * its transaction or savepoint rolls back; what a task that ran had reserved,
+ * when the commit ends its running.
  *
- * A prepared transaction keeps no intents: its end flags the registry of
- * running tasks as incomplete and numbers as unknown, and the background
- * worker looks (tq_xact_prepared_ended, called after COMMIT and ROLLBACK
- * PREPARED).  One that has bound a worker to its session is refused.
+ * A prepared transaction keeps no intents: its end flags running tasks as
+ * incomplete and numbers as unknown, and the background worker looks
+ * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED).  One
+ * that has bound a worker to its session is refused.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -574,9 +574,10 @@ carry_out(const Intent *intent)
 }
 
 /*
- * After a claim without an end of its own was put into the registry.  A
- * worker that lost its slot before may be dead, and those who took its tasks
- * back may not have seen this one; one that loses it later is seen to later.
+ * After a claim without an end of its own was put into the running-task
+ * table.  A worker that lost its entry before may be dead, and those who took
+ * its tasks back may not have seen this one; one that loses it later is seen
+ * to later.
  */
 static void
 see_worker(int32 worker_id)

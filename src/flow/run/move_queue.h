@@ -10,7 +10,7 @@
 #include "base/types.h"
 #include "store/table.h"
 
-/* A move that the door has told of. */
+/* A move of a step, noted by state_hook.c. */
 typedef struct TqMoved
 {
 	pairingheap_node node;   /* in what is to be seen to */

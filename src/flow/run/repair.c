@@ -100,7 +100,7 @@ static bool has_begun(const TqStep *step, const TqTask *task);
 static void refuse(const TqTask *task, const TqMove *move, const char *hint)
 	pg_attribute_noreturn();
 
-/* The door is about to move a step that has finished. */
+/* A step that has finished is about to be moved. */
 void
 tq_repair(TqCall *call, TqTask *task, TqMove *move)
 {
@@ -140,9 +140,9 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 }
 
 /*
- * The door is about to move a step that has been waiting for others, which
- * have not all ended: it is put aside, or done by hand.  An instance that has
- * failed goes on, or is judged once more.
+ * A step that has been waiting for others, which have not all ended, is about
+ * to be moved: it is put aside, or done by hand.  An instance that has failed
+ * goes on, or it is decided once more whether it has ended.
  */
 void
 tq_repair_waiting(const TqTask *task, TqMove *move)

@@ -1,7 +1,7 @@
 /*
  * state_hook.c
- *		Steps of workflows at the door: what may not be, what is turned
- *		elsewhere, and what the call has to see to when it ends.
+ *		Moves of steps: what may not be, what is turned elsewhere, and what
+ *		the call has to handle when it ends.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,7 +55,7 @@ tq_state_hook_init(void)
 	tq_move_queue_advance = tq_advance;
 }
 
-/* The door is about to move a step. */
+/* A step is about to be moved. */
 static void
 moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 {
@@ -284,7 +284,7 @@ hold_back(TqCall *call, TqTask *task, TqMove *move)
 	tq_edge_end(&edges);
 }
 
-/* The door has moved a step. */
+/* A step was moved. */
 static void
 moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	  const TqMove *move)

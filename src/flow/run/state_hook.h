@@ -1,7 +1,7 @@
 /*
  * state_hook.h
- *		Steps of workflows at the door: what may not be, what is turned
- *		elsewhere, and what the call has to see to when it ends.
+ *		Moves of steps: what may not be, what is turned elsewhere, and what
+ *		the call has to handle when it ends.
  *
  * Copyright (c) 2026, the taskq developers
  */
