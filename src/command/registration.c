@@ -7,9 +7,9 @@
  * that what a former process of the same name still holds can be told from
  * what the new one claims.
  *
- * Who a name is, and labels, are in worker.c, signs of life in liveness.c,
- * what binds a worker to a connection in bound_worker.c, what a heartbeat says
- * of tasks that are to be stopped in cancel_request.c.
+ * Who a name is, and labels, are in worker.c, heartbeats in liveness.c, what
+ * binds a worker to a connection in bound_worker.c, what a heartbeat says of
+ * tasks that are to be stopped in cancel_request.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -193,7 +193,7 @@ taskq_register(PG_FUNCTION_ARGS)
 		tq_snapshot_renew();
 		tq_catalog_forget();
 	}
-	/* if this rolls back, the former worker's next beat makes it a slot */
+	/* if this rolls back, the former worker's next heartbeat makes an entry */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");

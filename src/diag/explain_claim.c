@@ -18,8 +18,8 @@
  * With all queues of a worker: the first queue that has a task for it, else
  * the reason of each.
  *
- * What it costs is bounded as in explain.c, for each queue that is looked
- * at.  Asking is no sign of life of the worker.
+ * What it costs is bounded as in explain.c, for each queue that is looked at.
+ * Asking is no heartbeat of the worker.
  *
  * Copyright (c) 2026, the taskq developers
  */

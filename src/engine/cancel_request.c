@@ -2,9 +2,9 @@
  * cancel_request.c
  *		Tasks of a worker that were asked to stop, for its heartbeats.
  *
- * Who asks for it writes the request into the task's row, and at commit
- * notes it in the worker's slot (shared/heartbeat.c); so a heartbeat of a
- * worker of which nothing is asked reads no table.
+ * Who asks for it writes the request into the task's row, and at commit notes
+ * it in the worker's entry (shared/heartbeat.c); so a heartbeat of a worker of
+ * which nothing is asked reads no table.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -51,7 +51,7 @@ static TqStmt stmt_beat = {
 	{INT4OID, TIMESTAMPTZOID},
 	NULL};
 
-/* Only for those who are registered: labels give no signs. */
+/* Only for registered workers: labels have no heartbeats. */
 static TqStmt stmt_beat_anew = {
 	"INSERT INTO taskq.worker_sign (worker_id, seen_at)"
 	" SELECT w.worker_id, $2 FROM taskq.worker w"
@@ -82,7 +82,7 @@ static TqStmt stmt_seen = {
 	{INT4OID},
 	NULL};
 
-/* Without a sign since $1, and those of whom none is known. */
+/* Without a heartbeat since $1, and those of whom none is known. */
 static TqStmt stmt_silent = {
 	"SELECT w.worker_id, s.seen_at IS NULL"
 	"  FROM taskq.worker w"
@@ -245,7 +245,7 @@ tq_liveness_is_registered(int32 worker_id)
 	return is_registered;
 }
 
-/* Whoever this is holds a task: a sign of life of a registered worker. */
+/* The worker holds a task: a heartbeat, if it is registered. */
 void
 tq_liveness_heartbeat(int32 worker_id)
 {
@@ -440,7 +440,7 @@ tq_liveness_clean(int limit)
 	return removed;
 }
 
-/* A sign of life as a row; none for a name that is not registered. */
+/* A heartbeat as a row; none for a name that is not registered. */
 static void
 write_beat(int32 worker_id)
 {
@@ -461,8 +461,8 @@ write_beat(int32 worker_id)
 }
 
 /*
- * Has this savepoint written a sign of the worker just now?  Then one more
- * would tell nothing, and a list of a thousand tasks writes one row.
+ * Has this savepoint written a heartbeat of the worker just now?  Then one
+ * more would tell nothing, and a list of a thousand tasks writes one row.
  */
 static bool
 has_beaten(int32 worker_id)
@@ -484,7 +484,7 @@ has_beaten(int32 worker_id)
 	return false;
 }
 
-/* The newest sign of life that is a row. */
+/* The newest heartbeat that is a row. */
 static bool
 read_seen(int32 worker_id, TimestampTz *seen)
 {

@@ -1,6 +1,6 @@
 /*
  * liveness.h
- *		Signs of life and progress: in shared memory, or else as rows.
+ *		Heartbeats and progress: in shared memory, or else as rows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,7 +11,7 @@
 
 #include "datatype/timestamp.h"
 
-/* signs of life */
+/* heartbeats */
 extern bool   tq_liveness_alive(int32 worker_id);
 extern bool   tq_liveness_touch(int32 worker_id);
 extern bool   tq_liveness_is_registered(int32 worker_id);

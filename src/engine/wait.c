@@ -2,18 +2,18 @@
  * wait.c
  *		Waiting for tasks: look, sleep, look again.
  *
- * A look claims, or only tells whether there is something; when it was in
- * vain it has told what its caller waits for (tq_wait_queue): the lanes that
- * match, the limits that hinder, when a pause ends.  This is entered into
- * the backend's slot (shared/waiter.c), and because something may have come
- * before that, the look is repeated.  Only a look that tells the same as the
- * slot says is followed by sleep: then whatever comes later, lanes and queues
- * that are made included, ends the sleep.
+ * A look claims, or only tells whether there is something; when it found no
+ * task it has told what its caller waits for (tq_wait_queue): the lanes that
+ * match, the limits that hinder, when a pause ends.  This is entered into the
+ * backend's slot (shared/waiter.c), and because something may have come before
+ * that, the look is repeated.  Only a look that tells the same as the slot
+ * says is followed by sleep: then whatever comes later, lanes and queues that
+ * are made included, ends the sleep.
  *
  * A sleep also ends at a time that the look has named, and after five minutes
  * in any case: nothing is lost for good with the memory of waiters.  In
- * between the process wakes only to give a sign of life for a registered
- * worker.  Without shared memory there is one look each second.
+ * between the process wakes only to give a heartbeat for a registered worker.
+ * Without shared memory there is one look each second.
  *
  * Before a look that may claim the client is asked for: a task is not given
  * to a session that nobody listens to.
@@ -154,8 +154,8 @@ tq_wait_run(TqWait *wait)
 
 /*
  * A registered worker waits, and must be the same one all the time: what has
- * its name later is another process.  Without shared memory its sign of life
- * is a row that others see when it is over, so it does not wait for long.
+ * its name later is another process.  Without shared memory its heartbeat is a
+ * row that others see when it is over, so it does not wait for long.
  */
 void
 tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
@@ -176,7 +176,7 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 	wait->over = worker->draining;
 }
 
-/* A queue was looked at in vain. */
+/* A look at a queue found no task. */
 void
 tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
 			  const TqNoTask *vain)

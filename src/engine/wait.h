@@ -25,10 +25,10 @@ typedef struct TqWait
 
 	/* begun by tq_wait_begin */
 	int64 until;     /* monotonic clock */
-	int32 worker_id; /* registered, whose signs of life are given */
+	int32 worker_id; /* registered, for which heartbeats are given */
 	int64 task_id;   /* 0: tasks to claim are waited for, else its end */
 
-	/* told by each look that was in vain, with tq_wait_queue */
+	/* told by each look that found no task, with tq_wait_queue */
 	TqWaitFor wait_for;
 	int64     look_at; /* by then it may not be any more */
 	bool      over;    /* the worker drains */

@@ -191,7 +191,7 @@ tq_worker_active(const char *name)
 	return require_active(look_up(name), name)->worker_id;
 }
 
-/* The same, which is a sign of its life. */
+/* The same, which counts as a heartbeat. */
 void
 tq_worker_registered(const char *name, TqWorker *result)
 {
@@ -202,8 +202,8 @@ tq_worker_registered(const char *name, TqWorker *result)
 }
 
 /*
- * What is known of a name, which is no sign of life; 0 when it was never
- * used.  Somebody's registration is for who may use its name, or may_read.
+ * What is known of a name, which is no heartbeat; 0 when it was never used.
+ * Somebody's registration is for who may use its name, or may_read.
  */
 TqWorkerState
 tq_worker_look(const char *name, bool may_read, TqWorker *result)
@@ -320,7 +320,7 @@ forget_known(void)
 
 /*
  * The same; if it is a registered worker, which current_user must be allowed
- * to be, this is a sign of its life.
+ * to be, this is a heartbeat.
  */
 static KnownWorker *
 look_up_caller(const char *name)

@@ -1,6 +1,6 @@
 /*
  * worker.h
- *		Workers: registering, signs of life, names.
+ *		Who a worker's name is.
  *
  * Copyright (c) 2026, the taskq developers
  */

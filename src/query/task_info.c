@@ -235,7 +235,7 @@ put_carried(Row *row)
 	}
 }
 
-/* What its worker told, and when it gave a sign of life. */
+/* What its worker told, and when it was last seen. */
 static void
 put_running(Row *row, bool payload)
 {

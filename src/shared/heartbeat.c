@@ -1,12 +1,12 @@
 /*
  * heartbeat.c
- *		Signs of life of registered workers, in shared memory.
+ *		Heartbeats of registered workers, in shared memory.
  *
- * One entry for each worker that is alive; a sign of life is one store.  At
- * most taskq.max_workers, in all databases together; beyond it registering
- * raises 53400.  A worker of taskq.worker without an entry (after a start
- * or a wipe) gets a fresh one from the background worker's next look or
- * from its own next heartbeat, and with it a full threshold of time.
+ * One entry for each worker that is alive; a heartbeat is one store.  At most
+ * taskq.max_workers, in all databases together; beyond it registering raises
+ * 53400.  A worker of taskq.worker without an entry (after a start or a wipe)
+ * gets a fresh one from the background worker's next look or from its own next
+ * heartbeat, and with it a full threshold of time.
  *
  * Times are of the monotonic clock, which no step of the wall clock moves.
  *
@@ -128,7 +128,7 @@ tq_heartbeat_put(int32 worker_id)
 	return entry != NULL;
 }
 
-/* A sign of life; false when there is no such entry. */
+/* A heartbeat; false when there is no such entry. */
 bool
 tq_heartbeat_beat(int32 worker_id)
 {

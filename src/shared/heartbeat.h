@@ -1,6 +1,6 @@
 /*
  * heartbeat.h
- *		Signs of life of registered workers, in shared memory.
+ *		Heartbeats of registered workers, in shared memory.
  *
  * Copyright (c) 2026, the taskq developers
  */

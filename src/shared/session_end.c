@@ -21,8 +21,8 @@
  *		a smaller number		lost by a wipe: nobody knows
  *
  * Nobody judges by what nobody knows: such a worker lives, like any other, by
- * its signs of life.  When its session ends that is known again, so a wipe
- * costs only those ends that the background worker had not seen to.
+ * its heartbeats.  When its session ends that is known again, so a wipe costs
+ * only those ends that the background worker had not seen to.
  *
  * An entry is marked when the session has aborted its transaction and let go
  * of its locks (on_shmem_exit, not before_shmem_exit): whoever is woken can

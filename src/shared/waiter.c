@@ -8,10 +8,10 @@
  * waited longest, and only such as can claim the task.
  *
  * No wake is missed: a waiter fills its slot, then looks, and sleeps only if
- * that was in vain; whoever wakes does so when what it did can be seen.
- * Between filling and looking, and between being seen and searching, is a
- * full barrier, so one of the two finds the other.  And no wake is trusted:
- * it is a reason to look again, and every sleep has an end.
+ * that found nothing; whoever wakes does so when what it did can be seen.
+ * Between filling and looking, and between being seen and searching, is a full
+ * barrier, so one of the two finds the other.  And no wake is trusted: it is a
+ * reason to look again, and every sleep has an end.
  *
  * A wake is for one waiter, so it must not get lost with it.  A waiter holds
  * the wakes that it got until it has looked.  What becomes of them then:
@@ -173,7 +173,7 @@ tq_waiter_took(int32 queue_id, int64 lane_id)
 	taken[taken_count++] = lane_id;
 }
 
-/* The look was in vain: what becomes of the wakes that led to it? */
+/* The look found nothing: what becomes of the wakes that led to it? */
 void
 tq_waiter_looked(void)
 {

@@ -40,8 +40,8 @@ extern void tq_waiter_init(void);
 extern void tq_waiter_wipe(void);
 
 /*
- * A backend waits for one thing at a time: begin, look, and if that was in
- * vain say so and sleep.  After that begin again before the next look.
+ * A backend waits for one thing at a time: begin, look, and if that found
+ * nothing say so and sleep.  After that begin again before the next look.
  */
 extern void tq_waiter_begin_claim(const TqWaitFor *wait_for);
 extern void tq_waiter_begin_task(int64 task_id);

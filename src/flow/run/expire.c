@@ -187,7 +187,7 @@ remove_marked(TqCall *call, int limit)
 	return removed;
 }
 
-/* Steps that wait for others: cancelled, and taken away. */
+/* Steps that wait for others. */
 static int64
 remove_waiting(TqCall *call, int limit)
 {

@@ -2,27 +2,28 @@
  * instance_lock.c
  *		Who may change an instance at the same moment.
  *
- * Each call that moves steps of an instance passes its gate before it locks a
- * key or a row for that, and has it to the end of the transaction.  Steps that
- * end pass together.  Whoever does what others must not see halfway passes
- * alone: who repairs a step, cancels the instance, gives a signal; where a
- * failure holds up what others would do, who fails or chooses
- * (tq_step_rule_stops). So of two calls of which one is alone, one has nothing
- * yet that the other could wait for; and ends look at edges, rows and signals
- * that nobody but other ends is changing.
+ * Each call that moves steps of an instance locks the instance before it locks
+ * a key or a row for that, and holds the lock to the end of the transaction.
+ * Ends of steps take it in share mode.  Calls whose work others must not see
+ * halfway take it exclusively: repairs, cancels and signals; and, where a
+ * failure holds up other steps (tq_step_rule_stops), failures and choices.  So
+ * of two calls of which one is exclusive, one has nothing yet that the other
+ * could wait for; and ends look at edges, rows and signals that only other
+ * ends are changing.
  *
- * The end of an instance ends a step of the one around it, so the gates of
- * those are passed as well.  A call passes all of its gates in the order of
- * the instances' numbers, in which those around come first.
+ * The end of an instance ends a step of the instance around it, so that is
+ * locked as well.  A call takes all of its locks in the order of the
+ * instances' numbers, in which outer ones come first.
  *
- * Whoever has waited looks again: what he passes may have to be passed alone
- * by now.  Of two who ask for more than both have neither would get it: so he
- * gives back what this call has passed, and passes all of it again.
+ * A call that has waited looks again: it may need an exclusive lock by now.
+ * Two calls that both ask for a stronger lock than they hold would wait for
+ * each other: so a call releases the locks that it has taken, and takes all of
+ * them again.
  *
- * The table of locks has an end.  A transaction that ends steps of very many
- * instances passes one gate together with others of its kind, that of all
- * instances, instead of those of the rest.  Whoever passes a gate alone locks
- * that of all before, against such.
+ * The lock table has a fixed size.  A transaction that ends steps of very many
+ * instances shares one lock, that of all instances, instead of those of the
+ * rest.  A call that takes the lock of an instance exclusively locks that of
+ * all instances before, to exclude such transactions.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -50,7 +51,7 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-/* A transaction passes so many gates together with others. */
+/* A transaction takes so many locks in share mode. */
 #define MAX_SHARED 100
 
 /* The number of no instance: that of all. */
@@ -220,7 +221,7 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 	MemoryContextDelete(one);
 }
 
-/* One inside of another one, of which the gate was passed before. */
+/* An inner instance, after the outer one was locked. */
 void
 tq_instance_lock_exclusive(int64 workflow_id)
 {
@@ -473,7 +474,7 @@ pass(TqCall *call, Gates *gates)
 		call->passed->count = 0;
 }
 
-/* How to lock the gate of all; *too_many: instead of shared ones. */
+/* How to lock all instances; *too_many: instead of single ones. */
 static LOCKMODE
 of_all(const Gates *gates, bool *too_many)
 {

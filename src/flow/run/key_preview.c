@@ -3,10 +3,10 @@
  *		What may follow from the move of a step, as far as its template tells.
  *
  * Whoever waits for a key later may have what others wait for.  So the keys of
- * all that may begin, or be cancelled, by a move are noted when its gates are
- * passed (instance_lock.c), and locked with its own, in one order: also those
- * of instances that begin inside, and that are cancelled with what waits for
- * them.
+ * all that may begin, or be cancelled, by a move are noted when its instance
+ * is locked (instance_lock.c), and locked with its own, in one order: also
+ * those of instances that begin inside, and that are cancelled with what waits
+ * for them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -235,7 +235,7 @@ tq_key_preview_note_inside(TqCall *call, const TqStep *step)
 		begin(call, &ahead, step->wait);
 }
 
-/* An instance of which the gate is passed alone is cancelled. */
+/* An instance that is locked exclusively is cancelled. */
 void
 tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow)
 {

@@ -17,10 +17,10 @@
  * the engine has decided, waits again, too, and what depends on it.  What a
  * decision or batch has chosen is taken back (undo_choice.c).
  *
- * Whoever repairs has passed the gate of the instance alone (instance_lock.c):
- * no step of it ends meanwhile, so that nobody relies on edges that come back
- * being gone.  But steps are claimed: the rows of children are changed, or
- * locked, before edges are added.
+ * A repair has locked the instance exclusively (instance_lock.c): no step of
+ * it ends meanwhile, so that nobody relies on edges that come back being
+ * gone.  But steps are claimed: the rows of children are changed, or locked,
+ * before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -190,7 +190,7 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 
 /*
  * TQ005 when nobody would wait for it.  What is around has failed by it, or is
- * judged once more; the gates of all of them have been passed alone.
+ * decided once more; all of them are locked exclusively.
  */
 static void
 check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)

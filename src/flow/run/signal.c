@@ -174,7 +174,7 @@ find_steps(const TqFlow *flow, const char *name)
 	return steps;
 }
 
-/* Who may signal none of them waits for no gate; the others see later. */
+/* Who may signal none of them does not wait for the instance's lock. */
 static void
 check_right(const TqFlow *flow, const TqStepList *steps)
 {

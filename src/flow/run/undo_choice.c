@@ -8,8 +8,8 @@
  * them has begun; so nobody has done anything for them, and the next choice
  * makes what it wants.  Their history stays, and says that they are gone.
  *
- * Whoever does this has passed the gate of the instance alone
- * (instance_lock.c), and has the keys of all of its steps.
+ * The caller has locked the instance exclusively (instance_lock.c), and has
+ * the keys of all of its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -151,7 +151,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 	bool   begun = false;
 	TqTask task;
 
-	/* nobody takes it away but who has the gate */
+	/* the lock of the instance keeps others from taking it away */
 	while (!taken && !begun)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -3,7 +3,7 @@
  *		What keeps the steps of an instance from being done, in words, with
  *		the call that helps.
  *
- * An obstacle is a step that does not go on by a worker alone: it has failed,
+ * A blocker is a step that does not go on by a worker alone: it has failed,
  * was put aside, waits for what no worker does, for its next attempt, or for
  * others of its key.  Steps that only wait for others are none.
  *
@@ -127,7 +127,7 @@ tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 		   step->in_line || (step->state == TQ_STATE_PENDING && !step->ready);
 }
 
-/* Of an obstacle: what it is, and what to do; without a full stop. */
+/* Of a blocker: what it is, and what to do; without a full stop. */
 void
 tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
