@@ -95,7 +95,7 @@ static TqStmt stmt_change = {
 
 /*
  * Who holds the key, under policy $3 (TqKeyPolicy), or else who of the first
- * ones in its line is open.
+ * ones in its key queue is open.
  */
 static TqStmt stmt_in_line = {
 	"WITH holding AS ("

@@ -16,8 +16,8 @@
  * one that has changed since this claim's snapshot is passed over, too, and
  * when nothing else was found the walk is repeated with a new snapshot.
  *
- * A claim that reads a lane leaves what comes next in a ring, where the next
- * claims find it without reading the index (shared/claim_ring.h).
+ * A claim that reads a lane leaves what comes next in a claim ring, where the
+ * next claims find it without reading the index (shared/claim_ring.h).
  *
  * tq_dispatch_peek walks in the same way to tell what a claim would get, and
  * takes nothing; it gives up after LOOK_ENTRIES entries.

@@ -52,7 +52,7 @@
 #include "xact/position_note.h"
 
 #define OWN_RANGES (TQ_RANGES + 1) /* one may be cut into two */
-#define OWN_MANY 10000             /* places that are not looked through */
+#define OWN_MANY 10000             /* positions that are not looked through */
 #define VAIN_LANES 64
 #define VAIN_PAUSE 1000
 #define SHARE_AFTER 8 /* entries that were passed */
@@ -292,7 +292,7 @@ tq_lane_scan_next(TqLaneScan *scan)
 
 /*
  * The task at which the scan stands cannot be claimed by anybody, until
- * somebody tells its place again.
+ * somebody tells its position again.
  */
 void
 tq_lane_scan_pass(TqLaneScan *scan)
@@ -331,7 +331,7 @@ tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
 
 /*
  * Fetch the row of a candidate into the slot; false when it is not there, or
- * is not that of a pending task at the candidate's place.
+ * is not that of a pending task at the candidate's position.
  */
 bool
 tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,

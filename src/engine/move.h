@@ -36,9 +36,9 @@ typedef struct TqMove
 	bool sent_back; /* it waits again, since a parent does */
 	bool revived;   /* its instance had ended, and goes on */
 
-	/* of the line of its key */
+	/* of the queue of its key */
 	bool is_new;  /* a task that was not there before */
-	bool in_line; /* the line itself moves it */
+	bool in_line; /* key_queue.c itself moves it */
 	bool waits;   /* to blocked, by others of its key */
 	bool refused; /* would have to wait for somebody */
 	bool cleared; /* others of the key were moved back for it */

@@ -17,8 +17,8 @@
  * again; who is running then stays.  So is who is taking, or giving away, the
  * new task's reference: if a task that stays has it, nothing is moved.
  *
- * The tasks are taken from the end of the line, so that none of them is let
- * go because the one before it is gone.
+ * The tasks are taken from the end of the key queue, so that none of them is
+ * let go because the one before it is gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -188,7 +188,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 }
 
 /*
- * The live tasks of the key, in the order of its line; or the transaction
+ * The live tasks of the key, in the order of its queue; or the transaction
  * that is making one, or moving one.
  */
 static TransactionId

@@ -1,26 +1,26 @@
 /*
  * key_queue.c
- *		The line of a key: who of its tasks is next.
+ *		The queue of a key: which of its tasks is next.
  *
- * In a queue with a key_policy, or with max_running_per_key, the live tasks
- * of a key stand in a line, by their ids: rising, or falling in a lifo queue.
- * At most so many of them as the rule says are open, which is to say pending
- * or running; the others wait, blocked, outside the claimable part of the
- * dispatch index, so that ten thousand of them cost a claim nothing.  A claim
- * takes no part in this: it makes an open task of an open task.
+ * In a queue with a key_policy, or with max_running_per_key, the live tasks of
+ * a key stand in a key queue, by their ids: rising, or falling in a lifo
+ * queue.  At most so many of them as the rule says are open, which is to say
+ * pending or running; the others wait, blocked, outside the claimable part of
+ * the dispatch index, so that ten thousand of them cost a claim nothing.  A
+ * claim takes no part in this: it makes an open task of an open task.
  *
  * Whoever makes a task pending asks here first, and it may become blocked
  * (entering); whoever takes one out of the open ones lets the next one go, in
  * the same transaction (entered).  Both have the key's lock (engine/key.c), so
  * what they see of its tasks is all there is, but for a claim or its abort.
  *
- * In a line at rest
+ * In a key queue at rest
  * - all open tasks stand before all blocked ones, but for those noted in the
  *   key's row as astray;
  * - when a task is blocked, then so many are open as may be, or the key is
  *   held.
- * How a line is looked at, key_queue_scan.c says.  Tasks go astray when one
- * enters before an open one that cannot be moved back, because it runs or
+ * How a key queue is looked at, key_queue_scan.c says.  Tasks go astray when
+ * one enters before an open one that cannot be moved back, because it runs or
  * somebody is claiming it.
  *
  * A key can be held: by a dead task of it, unless it is poison, and by one
@@ -168,7 +168,7 @@ all_can_be_moved_back(TqKeyQueue *line, const TqTask *task)
 	return done;
 }
 
-/* May the task be pending, as the line is now? */
+/* May the task be pending, as the key queue is now? */
 static bool
 has_place(TqKeyQueue *line, const TqTask *task, bool is_new)
 {
@@ -211,7 +211,7 @@ entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 			  is_stop ? task->f.task_id : 0);
 }
 
-/* A task has left the line of that key. */
+/* A task has left the queue of that key. */
 static void
 left(TqCall *call, TqQueue *queue, Datum key)
 {
@@ -299,7 +299,7 @@ settle_all(TqCall *call)
 	MemoryContextDelete(one);
 }
 
-/* Bring all lines of a queue into the order of a new rule. */
+/* Bring all key queues of a queue into the order of a new rule. */
 static void
 rearrange(TqCall *call, TqQueue *queue)
 {
@@ -345,7 +345,7 @@ rearrange(TqCall *call, TqQueue *queue)
 	MemoryContextDelete(one);
 }
 
-/* There are no lines any more. */
+/* There are no key queues any more. */
 static void
 let_go_all(TqCall *call, TqQueue *queue)
 {

@@ -1,6 +1,6 @@
 /*
  * key_queue.h
- *		The line of a key: who of its tasks is next.
+ *		The queue of a key: which of its tasks is next.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,13 +1,13 @@
 /*
  * key_queue_scan.c
- *		The line of a key, as it is seen.
+ *		The queue of a key, as it is seen.
  *
  * Who has the key's lock sees all there is of its tasks, but for a claim or
- * its abort.  key_queue.c says what is so in a line at rest: therefore a look
- * begins at the head and ends at the first blocked task, or when enough open
- * ones were seen.  It does not depend on how many wait.  Those that the key's
- * row notes as astray are looked up by their ids, wherever they stand: the
- * note may name tasks that are not open any more.
+ * its abort.  key_queue.c says what is so in a key queue at rest: therefore a
+ * look begins at the head and ends at the first blocked task, or when enough
+ * open ones were seen.  It does not depend on how many wait.  Those that the
+ * key's row notes as astray are looked up by their ids, wherever they stand:
+ * the note may name tasks that are not open any more.
  *
  * Where the head is, memory knows (shared/key_floor.c): the entries of tasks
  * that have ended are not walked over again and again.  Those that this
@@ -15,8 +15,8 @@
  * them.
  *
  * A scan of an index reads a whole page of it, all those that wait included.
- * So a look asks for no more than twice as many ids as the last one of the
- * line took, and a little more; when that was too few it goes on behind them.
+ * So a look asks for no more than twice as many ids as the last one of the key
+ * took, and a little more; when that was too few it goes on behind them.
  *
  * What may hold a key, two indexes have: one of suspended tasks, one of dead
  * ones.
@@ -45,7 +45,7 @@
 
 typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
 
-/* Where a line begins, for this transaction, which has its key's lock. */
+/* Where a key queue begins, for this transaction, which has its lock. */
 typedef struct OwnHead
 {
 	uint64       epoch; /* it holds in that one */
@@ -57,7 +57,7 @@ typedef struct OwnHead
 
 static OwnHead own_heads[OWN_HEADS];
 
-/* How many ids the last look at a line went over. */
+/* How many ids the last look at a key queue went over. */
 typedef struct Reach
 {
 	TqKeyFloorOf of;
@@ -93,7 +93,7 @@ static bool probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds,
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 static bool dead_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 
-/* Lock the key and see its tasks as they are now; false: it has no line. */
+/* Lock the key and see its tasks as they are now; false: it has no queue. */
 bool
 tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 {
@@ -280,7 +280,7 @@ find_head(TqKeyQueue *line)
 	return line->head.task_id;
 }
 
-/* Before all tasks of the line. */
+/* Before all tasks of the key queue. */
 static int64
 first_id(const TqKeyQueue *line)
 {
@@ -345,7 +345,7 @@ scan_from(TqKeyQueue *line, int64 task_id)
 	index_rescan(line->scan, keys, 4, NULL, 0);
 }
 
-/* For the next look at this line. */
+/* For the next look at this key queue. */
 static void
 note_reach(const TqKeyQueue *line)
 {

@@ -1,6 +1,6 @@
 /*
  * key_queue_scan.h
- *		The line of a key, as it is seen.
+ *		The queue of a key, as it is seen.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@ typedef struct TqKeyQueueMember
 	TqState state;
 } TqKeyQueueMember;
 
-/* What a look at the line has found. */
+/* What a look at the key queue has found. */
 typedef struct TqKeyQueue
 {
 	TqCall           *call;
@@ -51,7 +51,7 @@ tq_line_is_before(const TqKeyQueue *line, int64 a, int64 b)
 	return line->rule.lifo ? a > b : a < b;
 }
 
-/* only the key is locked; false: it has no line */
+/* only the key is locked; false: it has no queue */
 extern bool tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue,
 							  Datum key);
 

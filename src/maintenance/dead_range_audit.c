@@ -4,7 +4,7 @@
  *
  * Claims jump over dead ranges of the dispatch index (engine/lane_scan.c).  A
  * task that could be claimed and stands in one is lost until somebody tells
- * its place, so the background worker looks through the ranges of its
+ * its position, so the background worker looks through the ranges of its
  * database, again and again while claims are made: SLICE entries of the index
  * at once, with a PAUSE between two slices, which is 10,000 entries in a
  * second, and a longer one between two passes.  Nothing depends on that; what
@@ -15,9 +15,9 @@
  * a transaction that has ended and is just telling so.  So it is a suspect at
  * first.  It is judged when a moment has passed, for those who leave no mark
  * (counter.c), and all transactions that are over have told: it was lost if
- * even then its place has not been told since the range was read.  That moment
- * is not waited for, since the process has other duties; all suspects of a
- * slice, which ends when they are SUSPECTS, are judged together.
+ * even then its position has not been told since the range was read.  That
+ * moment is not waited for, since the process has other duties; all suspects
+ * of a slice, which ends when they are SUSPECTS, are judged together.
  *
  * Copyright (c) 2026, the taskq developers
  */

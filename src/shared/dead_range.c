@@ -21,7 +21,7 @@
  *   transaction's own tasks, of which nobody was told, are in no list and
  *   may stand inside of a dead range.
  * - tq_dead_range_lower comes after the end of the transaction or savepoint is
- *   visible, for every place at which it has put a pending task, at commit,
+ *   visible, for every position at which it has put a pending task, at commit,
  *   and for every one that it has written or locked, at abort.
  * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody
  *   knows what they have ended.  Prepared transactions that have survived a
@@ -58,7 +58,7 @@ typedef struct RangeShared
 	TqRangeTable     tables[PARTITIONS];
 } RangeShared;
 
-/* Places of a lane and priority that are near to each other. */
+/* Positions of a lane and priority that are near to each other. */
 typedef struct Run
 {
 	int64       lane_id;
@@ -228,8 +228,9 @@ tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
 }
 
 /*
- * There may be something to claim at these places again.  Places of one lane
- * and priority that are near to each other count as one span.  Cannot fail.
+ * There may be something to claim at these positions again.  Positions of one
+ * lane and priority that are near to each other count as one span.  Cannot
+ * fail.
  */
 void
 tq_dead_range_lower(const TqLanePosition *places, int count)
@@ -423,7 +424,7 @@ key_of(int64 lane_id, int16 priority)
 	return (TqRangeKey){MyDatabaseId, priority, lane_id};
 }
 
-/* The one to which a place can be added; NULL when there is none. */
+/* The one to which a position can be added; NULL when there is none. */
 static Run *
 run_for(Run *runs, int count, const TqLanePosition *place)
 {

@@ -1,6 +1,6 @@
 /*
  * key_floor.c
- *		Where the lines of keys begin.
+ *		Where key queues begin.
  *
  * A task that has ended leaves its entry in the index of keys until vacuum
  * takes it away, and not before the oldest snapshot ends.  Who looks for the
@@ -10,13 +10,13 @@
  *
  * An entry must never say more than is so, since a task that is not seen
  * would wait for ever.  Hence
- * - who makes a task live that is before the head, or may be, tells that
- *   before he writes it and after he has looked himself (tq_key_floor_lower),
- *   with the key's lock, also if it comes to nothing;
+ * - a session that makes a task live that is before the floor, or may be,
+ *   tells that before it writes the task and after it has looked itself
+ *   (tq_key_floor_lower), with the key's lock, also if it comes to nothing;
  * - what a look finds counts what its own transaction has ended, which may be
  *   rolled back: it is told after the commit is visible (tq_key_floor_put),
  *   when the key's lock is gone already.  It is believed only if nobody has
- *   told anything about the line, or another one in the same bucket, since the
+ *   told anything about the key, or another one in the same bucket, since the
  *   moment that the look began with.
  *
  * The hash is seeded at random, so that nobody can choose two keys that are
@@ -48,7 +48,7 @@ typedef struct Head
 typedef struct Bucket
 {
 	slock_t mutex;  /* guards all below */
-	int     next;   /* to be given to another line */
+	int     next;   /* to be given to another key */
 	uint64  moment; /* how often something was lowered */
 	Head    heads[WAYS];
 } Bucket;
@@ -86,7 +86,7 @@ tq_key_floor_init(void)
 		SpinLockInit(&shared->buckets[i].mutex);
 }
 
-/* Nothing is known any more, of any line. */
+/* Nothing is known any more, of any key. */
 void
 tq_key_floor_wipe(void)
 {
@@ -111,7 +111,7 @@ tq_key_floor_hash(const char *key, int length)
 }
 
 /*
- * The first task of the line that can be live; false: not known.  *moment is
+ * The first task of the key that can be live; false: not known.  *moment is
  * for what is found now.
  */
 bool

@@ -1,6 +1,6 @@
 /*
  * key_floor.h
- *		Where the lines of keys begin.
+ *		Where key queues begin.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-/* A line, and which end of it is its head. */
+/* A key queue, and at which end it begins. */
 typedef struct TqKeyFloorOf
 {
 	int32  queue_id;
@@ -21,7 +21,7 @@ typedef struct TqKeyFloorOf
 typedef struct TqKeyFloorFound
 {
 	TqKeyFloorOf of;
-	int64        task_id; /* no task of the line comes before it */
+	int64        task_id; /* no task of the key comes before it */
 	uint64       moment;  /* of tq_key_floor_get */
 } TqKeyFloorFound;
 

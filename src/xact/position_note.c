@@ -2,17 +2,17 @@
  * position_note.c
  *		Where a transaction takes pending tasks away, and where it puts them.
  *
- * Whoever changes a pending task, or makes a task pending, has to tell
- * others when it is over: at its commit that there is something to claim at
- * the new places, at its abort, or a savepoint's, that the tasks it had
- * taken are claimable again at the old ones.  Until then others have passed
- * these rows, and may have remembered that there is nothing.
+ * Whoever changes a pending task, or makes a task pending, has to tell others
+ * when it is over: at its commit that there is something to claim at the new
+ * positions, at its abort, or a savepoint's, that the tasks it had taken are
+ * claimable again at the old ones.  Until then others have passed these rows,
+ * and may have remembered that there is nothing.
  *
  * So a note is made before a row is written (tq_position_note_taking): an
  * error between the write and a later note would be the end of it.  The note
- * gets the new place after the write (tq_position_note_put), or is taken back
- * when the row was not written (tq_position_note_not_taken).  Telling comes
- * after the transaction's end is visible, and cannot fail.
+ * gets the new position after the write (tq_position_note_put), or is taken
+ * back when the row was not written (tq_position_note_not_taken).  Telling
+ * comes after the transaction's end is visible, and cannot fail.
  *
  * A task that one transaction changes twice has two notes; at commit the
  * later one counts.
@@ -108,9 +108,9 @@ tq_position_note_offered(void)
 }
 
 /*
- * The first place, or the last, at which this transaction has put a task of
- * the lane and priority; false when there is none.  It may have taken the
- * task away again.
+ * The first position, or the last, at which this transaction has put a task of
+ * the lane and priority; false when there is none.  It may have taken the task
+ * away again.
  */
 bool
 tq_position_note_first(int64 lane_id, int16 priority, bool last,

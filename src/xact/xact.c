@@ -274,7 +274,7 @@ tq_xact_ended(int64 id, int state)
 	last->ended = state;
 }
 
-/* Where the line of a key begins, with what this transaction did. */
+/* Where the queue of a key begins, with what this transaction did. */
 void
 tq_xact_head(const TqKeyFloorFound *found)
 {
