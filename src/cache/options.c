@@ -24,6 +24,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/try.h"
 #include "cache/options.h"
 #include "shared/shmem.h"
 
@@ -38,6 +39,13 @@ typedef struct OptionDef
 	const char  *only;    /* with read NULL: the one value that is */
 	int          of;      /* whose option it is */
 } OptionDef;
+
+/* An interval that is being read */
+typedef struct SpanText
+{
+	const char *text;
+	Interval   *interval;
+} SpanText;
 
 #define OF_QUEUE 1
 #define OF_TASK 2
@@ -152,6 +160,7 @@ static double option_number(const char *name, JsonbValue *value, double min,
 							double max, bool whole);
 static int64  option_span(const char *name, JsonbValue *value, int64 min);
 static int64  parse_span(const char *name, const char *text, int64 min);
+static void   read_interval(void *arg);
 
 void
 tq_options_default(TqOptions *options)
@@ -372,30 +381,14 @@ option_span(const char *name, JsonbValue *value, int64 min)
 static int64
 parse_span(const char *name, const char *text, int64 min)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	Interval *volatile interval = NULL;
-	int    style = IntervalStyle;
-	double span;
+	SpanText        reading = {text, NULL};
+	const Interval *interval;
+	double          span;
 
-	if (strspn(text, "+-.0123456789 ") == strlen(text))
+	if (strspn(text, "+-.0123456789 ") == strlen(text) ||
+		tq_try(read_interval, &reading) != NULL)
 		bad_value(name);
-	IntervalStyle = INTSTYLE_POSTGRES;
-	PG_TRY();
-	{
-		interval = DatumGetIntervalP(DirectFunctionCall3(
-			interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid),
-			Int32GetDatum(-1)));
-		IntervalStyle = style;
-	}
-	PG_CATCH();
-	{
-		IntervalStyle = style;
-		/* interval_in holds nothing, and another error follows at once */
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		bad_value(name);
-	}
-	PG_END_TRY();
+	interval = reading.interval;
 	span =
 		((double) interval->month * DAYS_PER_MONTH + (double) interval->day) *
 			(double) USECS_PER_DAY +
@@ -403,6 +396,26 @@ parse_span(const char *name, const char *text, int64 min)
 	if (span < (double) min || span > (double) TQ_MAX_SPAN)
 		bad_value(name);
 	return (int64) span;
+}
+
+static void
+read_interval(void *arg)
+{
+	SpanText *reading = arg;
+	int       style = IntervalStyle;
+
+	IntervalStyle = INTSTYLE_POSTGRES;
+	PG_TRY();
+	{
+		reading->interval = DatumGetIntervalP(DirectFunctionCall3(
+			interval_in, CStringGetDatum(reading->text),
+			ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	}
+	PG_FINALLY();
+	{
+		IntervalStyle = style;
+	}
+	PG_END_TRY();
 }
 
 static void

@@ -27,6 +27,7 @@
 #include "base/arg.h"
 #include "base/catalog.h"
 #include "base/spi.h"
+#include "base/try.h"
 #include "cache/options.h"
 #include "cache/queue.h"
 #include "diag/check_report.h"
@@ -64,8 +65,16 @@ typedef struct Found
 	uint64 sum;
 } Found;
 
+/* The options of a queue or task, as read from its row */
+typedef struct OptionsRow
+{
+	Jsonb *options;
+	bool   of_task;
+} OptionsRow;
+
 static void check_documents(ReturnSetInfo *result, TqStmt *stmt, bool of_task);
 static bool is_readable(Jsonb *doc, bool of_task);
+static void read_options(void *arg);
 static bool read_tags(Datum array, TqTags *tags);
 static void walk_table(Relation rel, Snapshot snapshot, Found *found);
 static void walk_index(Relation rel, Relation index, Snapshot snapshot,
@@ -105,36 +114,26 @@ check_documents(ReturnSetInfo *result, TqStmt *stmt, bool of_task)
 static bool
 is_readable(Jsonb *doc, bool of_task)
 {
-	static int64  some_list[1] = {0};
-	MemoryContext mine = CurrentMemoryContext;
-	volatile bool readable = true;
-	TqOptions     options;
+	OptionsRow row = {doc, of_task};
+
+	return tq_try(read_options, &row) == NULL;
+}
+
+static void
+read_options(void *arg)
+{
+	static int64      some_list[1] = {0};
+	const OptionsRow *row = arg;
+	TqOptions         options;
 
 	tq_options_default(&options);
 	/* a task's "retry": "list" may go with its queue's list */
 	options.backoff.list = some_list;
 	options.backoff.list_length = 1;
-	PG_TRY();
-	{
-		if (of_task)
-			tq_options_read_task(&options, doc);
-		else
-			tq_options_read(&options, doc);
-	}
-	PG_CATCH();
-	{
-		int category = ERRCODE_TO_CATEGORY(geterrcode());
-
-		if (category == ERRCODE_OPERATOR_INTERVENTION ||
-			category == ERRCODE_INSUFFICIENT_RESOURCES)
-			PG_RE_THROW();
-		/* reading options holds nothing that would have to be released */
-		MemoryContextSwitchTo(mine);
-		FlushErrorState();
-		readable = false;
-	}
-	PG_END_TRY();
-	return readable;
+	if (row->of_task)
+		tq_options_read_task(&options, row->options);
+	else
+		tq_options_read(&options, row->options);
 }
 
 /* A lane's number is that of its set of tags. */

@@ -27,6 +27,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/try.h"
 #include "engine/history.h"
 #include "engine/id.h"
 #include "engine/state.h"
@@ -36,6 +37,13 @@
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
+
+/* A task's own options, and those that they go over */
+typedef struct OwnOptions
+{
+	TqOptions *options;
+	Jsonb     *own;
+} OwnOptions;
 
 #define TO(state) (1 << (state))
 
@@ -84,6 +92,7 @@ static const int moves[] = {
 
 TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
 
+static void read_own(void *arg);
 static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
 static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
@@ -373,25 +382,25 @@ tq_state_running_until(const TqQueue *queue, const TqTask *task)
 const TqOptions *
 tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
 {
-	MemoryContext mine = CurrentMemoryContext;
+	OwnOptions reading = {room};
 
 	if (task->isnull[TQ_COL_OPTIONS])
 		return &queue->options;
+	/* may look into the table of toasted values: not in tq_try() */
+	reading.own = DatumGetJsonbP(task->value[TQ_COL_OPTIONS]);
 	*room = queue->options;
-	PG_TRY();
-	{
-		tq_options_read_task(room,
-							 DatumGetJsonbP(task->value[TQ_COL_OPTIONS]));
-	}
-	PG_CATCH();
-	{
-		/* reading options holds nothing that would have to be released */
-		MemoryContextSwitchTo(mine);
-		FlushErrorState();
+	if (tq_try(read_own, &reading) != NULL)
 		*room = queue->options;
-	}
-	PG_END_TRY();
 	return room;
+}
+
+static void
+read_own(void *arg)
+{
+	const OwnOptions *reading = arg;
+
+	TQ_FAULT_POINT("task_options");
+	tq_options_read_task(reading->options, reading->own);
 }
 
 /* Let the queue of its key say where a task goes. */

@@ -154,6 +154,16 @@ $one->query_safe("ROLLBACK TO s; COMMIT");
 is($seen->($id), 'running|1', 'the session goes on, the claim before it is kept');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'tables and memory agree');
 is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'and the token is good');
+# nor is it taken for an option that cannot be read
+$id = $sql->(q[SELECT taskq_submit('memory', options => '{"retry": "fixed", "retry_base": "1 h"}')]);
+$one->query_safe("SELECT token FROM taskq_claim('memory', lease => '1 h')");
+($token) = $one->query_safe("SELECT token FROM taskq_get($id)");
+is(error_of($node, "SET taskq.fault_point = 'task_options:oom'; SELECT taskq_fail($id, $token, 'x')"), '53200',
+	'no memory for the options of a task');
+is($seen->($id), 'running|1', 'it is running still');
+$sql->("SELECT taskq_fail($id, $token, 'x')");
+is($sql->("SELECT state, run_at > now() + interval '50 min' FROM taskq.tasks WHERE task_id = $id"), 'pending|t',
+	'its own options hold: another attempt comes in an hour');
 $id = $submit->('fatal');
 like(error_of($node, "SET taskq.fault_point = 'state_after_write:fatal'; SELECT taskq_claim('fatal')"), qr/^57P01$/,
 	'a session that ends behind the write of a claim');

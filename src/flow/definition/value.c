@@ -19,15 +19,9 @@
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
-#include "base/error.h"
+#include "base/try.h"
 #include "base/types.h"
 #include "flow/definition/value.h"
-
-/* What the server says of a path that it cannot read. */
-#define NO_SYNTAX MAKE_SQLSTATE('4', '2', '6', '0', '1')
-
-/* Something that may raise an error. */
-typedef void (*Attempt)(void *arg);
 
 typedef struct Options
 {
@@ -84,7 +78,7 @@ typedef struct Filling
 	char  *wrong;
 } Filling;
 
-static char *attempt(Attempt what, void *arg);
+static char *error_of(void (*work)(void *arg), void *arg);
 static void  read_options(void *arg);
 static void  read_option(void *arg);
 static void  read_span(void *arg);
@@ -103,40 +97,13 @@ static bool  fill_value(JsonbValue *value, JsonbIteratorToken token,
 						Jsonb *document, JsonbParseState **state,
 						JsonbValue **result, char **wrong);
 
-/* Do something; the words of its error, NULL when there is none. */
+/* The message of the error that the work ends with; NULL: none. */
 static char *
-attempt(Attempt what, void *arg)
+error_of(void (*work)(void *arg), void *arg)
 {
-	MemoryContext mine = CurrentMemoryContext;
-	char *volatile words = NULL;
+	ErrorData *error = tq_try(work, arg);
 
-	PG_TRY();
-	{
-		what(arg);
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
-
-		MemoryContextSwitchTo(mine);
-		error = CopyErrorData();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
-				ERRCODE_TO_CATEGORY(ERRCODE_INVALID_PARAMETER_VALUE) &&
-			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
-				ERRCODE_TO_CATEGORY(ERRCODE_TQ_INVALID_OPTION) &&
-			ERRCODE_TO_CATEGORY(error->sqlerrcode) !=
-				ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED) &&
-			error->sqlerrcode != NO_SYNTAX &&
-			/* a variable that a path names */
-			error->sqlerrcode != ERRCODE_UNDEFINED_OBJECT &&
-			error->sqlerrcode != ERRCODE_FEATURE_NOT_SUPPORTED)
-			PG_RE_THROW();
-		FlushErrorState();
-		words = pstrdup(error->message);
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
-	return words;
+	return error == NULL ? NULL : error->message;
 }
 
 /* A number without fraction that is no larger than 2^53. */
@@ -165,7 +132,7 @@ tq_value_span(const char *word, int64 *span)
 	Span reading = {word, 0, false};
 
 	if (strspn(word, "+-.0123456789 ") == strlen(word) ||
-		attempt(read_span, &reading) != NULL || reading.bad)
+		error_of(read_span, &reading) != NULL || reading.bad)
 		return false;
 	*span = reading.span;
 	return true;
@@ -189,7 +156,7 @@ tq_value_time(const char *word, TimestampTz *time)
 {
 	Time reading = {word, 0};
 
-	if (attempt(read_time, &reading) != NULL ||
+	if (error_of(read_time, &reading) != NULL ||
 		TIMESTAMP_NOT_FINITE(reading.time))
 		return false;
 	*time = reading.time;
@@ -236,7 +203,7 @@ tq_value_wrong_options(Jsonb *options)
 {
 	Options reading = {options};
 
-	return attempt(read_options, &reading);
+	return error_of(read_options, &reading);
 }
 
 static void
@@ -256,7 +223,7 @@ tq_value_option(TqOptions *options, const char *name, JsonbValue *value)
 {
 	Option reading = {options, name, value};
 
-	return attempt(read_option, &reading) == NULL;
+	return error_of(read_option, &reading) == NULL;
 }
 
 static void
@@ -273,7 +240,7 @@ tq_value_path(const char *word, char **wrong)
 {
 	Path reading = {word, NULL};
 
-	*wrong = attempt(read_path, &reading);
+	*wrong = error_of(read_path, &reading);
 	return *wrong == NULL ? reading.path : NULL;
 }
 
@@ -360,7 +327,7 @@ tq_value_like(char *pattern, char *word, bool *result, char **wrong)
 {
 	Likeness likeness = {pattern, word, false};
 
-	*wrong = attempt(compare, &likeness);
+	*wrong = error_of(compare, &likeness);
 	*result = likeness.result;
 	return *wrong == NULL;
 }
@@ -382,7 +349,7 @@ tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
 {
 	Selection selection = {path, document, jsonb_path_match, (Datum) 0, true};
 
-	*wrong = attempt(apply, &selection);
+	*wrong = error_of(apply, &selection);
 	if (*wrong != NULL)
 	{
 		*wrong = psprintf("%s: %s",
@@ -446,7 +413,7 @@ tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
 	}
 	filling.pattern = pattern;
 	filling.document = document;
-	*wrong = attempt(fill_whole, &filling);
+	*wrong = error_of(fill_whole, &filling);
 	if (*wrong == NULL)
 		*wrong = filling.wrong;
 	return *wrong == NULL ? filling.result : NULL;
@@ -489,7 +456,7 @@ select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
 	*found = NULL;
 	if (path == NULL)
 		return false;
-	*wrong = attempt(apply, &selection);
+	*wrong = error_of(apply, &selection);
 	if (*wrong != NULL)
 	{
 		*wrong = psprintf("%s: %s", word, *wrong);
