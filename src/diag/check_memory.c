@@ -371,7 +371,7 @@ tq_check_slots(ReturnSetInfo *result)
 static bool
 let_worker_look(void)
 {
-	if (!tq_worker_directory_worker(MyDatabaseId, NULL))
+	if (!tq_worker_directory_has_worker(MyDatabaseId))
 		return false;
 	tq_running_ask_duty(TQ_ASK_WORKERS);
 	tq_worker_directory_wake();

@@ -219,7 +219,7 @@ tq_explain_upkeep(TqExplain *e, const char *before)
 						 before);
 		return true;
 	}
-	if (tq_worker_directory_worker(MyDatabaseId, NULL))
+	if (tq_worker_directory_has_worker(MyDatabaseId))
 		return false;
 	tq_explain_because(TQ_WHY_NO_BACKGROUND_WORKER);
 	appendStringInfo(text,

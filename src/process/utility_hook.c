@@ -450,7 +450,7 @@ after_command(Node *command)
 		case T_DropStmt:
 		case T_DropOwnedStmt:
 			if (may_drop_extension(command) &&
-				tq_worker_directory_worker(MyDatabaseId, NULL))
+				tq_worker_directory_has_worker(MyDatabaseId))
 				visit(MyDatabaseId);
 			break;
 		case T_CopyStmt:
@@ -509,7 +509,7 @@ after_prepared(void)
 
 	tq_xact_prepared_ended();
 	ending = ENDING_NOTHING;
-	if (committed && !tq_worker_directory_worker(MyDatabaseId, NULL) &&
+	if (committed && !tq_worker_directory_has_worker(MyDatabaseId) &&
 		read_extension(&extension))
 		tq_worker_directory_visit(MyDatabaseId);
 }
@@ -526,7 +526,7 @@ prepared_failed(int code, Datum arg)
 		return;
 	tq_xact_prepared_ended();
 	if (ending == ENDING_BY_COMMIT &&
-		!tq_worker_directory_worker(MyDatabaseId, NULL))
+		!tq_worker_directory_has_worker(MyDatabaseId))
 		tq_worker_directory_visit(MyDatabaseId);
 }
 
@@ -646,12 +646,13 @@ wait_until_gone(Oid dboid)
 
 	for (;;)
 	{
-		int64 waited = (tq_clock_monotonic() - start) / 1000;
-		int   pid;
+		int64        waited = (tq_clock_monotonic() - start) / 1000;
+		TqWorkerView view;
 
-		if (!tq_worker_directory_last_worker(dboid, &pid))
+		(void) tq_worker_directory_look(dboid, &view);
+		if (view.pid == 0)
 		{
-			PGPROC *proc = BackendPidGetProc(pid);
+			PGPROC *proc = BackendPidGetProc(view.last_pid);
 
 			if (proc == NULL || proc->databaseId != dboid)
 				return;

@@ -97,6 +97,7 @@ static Entry *attached = NULL;
 static Entry *find(Oid dboid);
 static Entry *find_mine(void);
 static Entry *find_or_make(Oid dboid);
+static void   forget(Entry *entry);
 static void   give_up_place(Entry *entry);
 static void   free_if_idle(Entry *entry);
 static void   wake(Entry *entry);
@@ -209,23 +210,13 @@ tq_worker_directory_visit(Oid dboid)
 	wake_launcher();
 }
 
-/* Is a worker in that database? */
 bool
-tq_worker_directory_worker(Oid dboid, int *pid)
+tq_worker_directory_has_worker(Oid dboid)
 {
-	Entry *entry;
-	int    found = 0;
+	TqWorkerView view;
 
-	if (station == NULL)
-		return false;
-	LWLockAcquire(&station->lock, LW_SHARED);
-	entry = find(dboid);
-	if (entry != NULL)
-		found = entry->pid;
-	LWLockRelease(&station->lock);
-	if (pid != NULL)
-		*pid = found;
-	return found != 0;
+	(void) tq_worker_directory_look(dboid, &view);
+	return view.pid != 0;
 }
 
 /* What can be seen of that database's worker; false: nothing is known. */
@@ -242,6 +233,7 @@ tq_worker_directory_look(Oid dboid, TqWorkerView *view)
 	if (entry != NULL)
 	{
 		view->pid = entry->pid;
+		view->last_pid = entry->last_pid;
 		view->turn_at = (TimestampTz) pg_atomic_read_u64(&entry->turn_at);
 		view->working = pg_atomic_read_u64(&entry->sleeps_until) ==
 						(uint64) AWAKE;
@@ -345,11 +337,7 @@ tq_worker_directory_dropped(Oid dboid)
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && entry->pid == 0)
-	{
-		give_up_place(entry);
-		pg_atomic_write_u32(&entry->asked, 0);
-		free_if_idle(entry);
-	}
+		forget(entry);
 	/* it may be the one that got no place: see who lacks one now */
 	if (station->refused)
 	{
@@ -358,28 +346,6 @@ tq_worker_directory_dropped(Oid dboid)
 	}
 	LWLockRelease(&station->lock);
 	wake_launcher();
-}
-
-/*
- * The process id of that database's worker, or else of the one that was
- * there last and may still be ending.  True when one is attached.
- */
-bool
-tq_worker_directory_last_worker(Oid dboid, int *pid)
-{
-	Entry *entry;
-	bool   is_there = false;
-
-	*pid = 0;
-	LWLockAcquire(&station->lock, LW_SHARED);
-	entry = find(dboid);
-	if (entry != NULL)
-	{
-		*pid = entry->last_pid;
-		is_there = entry->pid != 0;
-	}
-	LWLockRelease(&station->lock);
-	return is_there;
 }
 
 /* Cancel what that database's worker is at. */
@@ -645,11 +611,7 @@ tq_worker_directory_forget(Oid dboid, uint32 ask_count)
 	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && entry->pid == 0 && entry->ask_count == ask_count)
-	{
-		give_up_place(entry);
-		pg_atomic_write_u32(&entry->asked, 0);
-		free_if_idle(entry);
-	}
+		forget(entry);
 	LWLockRelease(&station->lock);
 }
 
@@ -720,6 +682,14 @@ find_or_make(Oid dboid)
 	pg_write_barrier();
 	pg_atomic_write_u32(&entry->dboid, dboid);
 	return entry;
+}
+
+static void
+forget(Entry *entry)
+{
+	give_up_place(entry);
+	pg_atomic_write_u32(&entry->asked, 0);
+	free_if_idle(entry);
 }
 
 /* One that was refused for want of a place may have this one. */

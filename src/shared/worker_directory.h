@@ -42,9 +42,10 @@ typedef struct TqWorkerItem
 /* What can be seen of a database's worker. */
 typedef struct TqWorkerView
 {
-	int         pid;     /* 0: no worker attached */
-	TimestampTz turn_at; /* its last turn began; dispatch clock */
-	bool        working; /* it has not ended */
+	int         pid;      /* 0: no worker attached */
+	int         last_pid; /* that, or the one before, which may be ending */
+	TimestampTz turn_at;  /* its last turn began; dispatch clock */
+	bool        working;  /* it has not ended */
 	int         keep_out;
 } TqWorkerView;
 
@@ -55,7 +56,7 @@ extern void tq_worker_directory_init(void);
 extern void tq_worker_directory_wake(void);
 extern void tq_worker_directory_due(TimestampTz at);
 extern void tq_worker_directory_visit(Oid dboid);
-extern bool tq_worker_directory_worker(Oid dboid, int *pid);
+extern bool tq_worker_directory_has_worker(Oid dboid);
 extern bool tq_worker_directory_look(Oid dboid, TqWorkerView *view);
 extern bool tq_worker_directory_has_launcher(void);
 extern int  tq_worker_directory_places(void);
@@ -66,7 +67,6 @@ extern bool tq_worker_directory_lacks_room(void);
 extern bool tq_worker_directory_keep_out_begin(Oid dboid);
 extern void tq_worker_directory_keep_out_end(Oid dboid);
 extern void tq_worker_directory_dropped(Oid dboid);
-extern bool tq_worker_directory_last_worker(Oid dboid, int *pid);
 extern void tq_worker_directory_interrupt(Oid dboid);
 
 /* for the worker */
