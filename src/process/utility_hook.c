@@ -22,11 +22,6 @@
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
  * extension, and a COPY that restores tables of it.
  *
- * COMMIT PREPARED and ROLLBACK PREPARED are reported to xact.c, also when
- * they end by an error: they change the state of the transaction in their
- * middle, and what comes after that, of the server or of others' hooks, can
- * fail or end the session.
- *
  * All that happens when the transaction has released its locks, not earlier
  * at its commit: only then other processes have been told that what they
  * keep of the catalog is no longer valid.  Nothing may fail there; what it
@@ -66,6 +61,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "command/activate.h"
+#include "process/prepared.h"
 #include "process/utility_hook.h"
 #include "shared/counter.h"
 #include "shared/shmem.h"
@@ -103,13 +99,6 @@ static Databases visits;
 /* The transaction that is about to commit leaves no extension here. */
 static bool dropped_here = false;
 
-/* What this session is doing to a prepared transaction. */
-static enum {
-	ENDING_NOTHING,
-	ENDING_BY_COMMIT,
-	ENDING_BY_ROLLBACK
-} ending = ENDING_NOTHING;
-
 /* Commands on databases at work; a commit meanwhile is not the last one. */
 static int commands = 0;
 
@@ -134,10 +123,6 @@ static void before_create(CreatedbStmt *create);
 static void after_command(Node *command);
 static bool may_drop_extension(Node *command);
 static bool loads_rows(CopyStmt *copy);
-static void before_prepared(bool commits);
-static void after_prepared(void);
-static void prepared_failed(int code, Datum arg);
-static bool is_refusal(int code);
 static void before_extension(void);
 static bool is_database_owner(Oid dboid, bool *is_template);
 static bool may_create_databases(void);
@@ -180,10 +165,10 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 		if (kind == TRANS_STMT_COMMIT_PREPARED ||
 			kind == TRANS_STMT_ROLLBACK_PREPARED)
 		{
-			before_prepared(kind == TRANS_STMT_COMMIT_PREPARED);
+			tq_prepared_begin(kind == TRANS_STMT_COMMIT_PREPARED);
 			run_prepared(pstmt, query_string, read_only_tree, context, params,
 						 query_env, dest, qc);
-			after_prepared();
+			tq_prepared_end();
 		}
 		else
 			run(pstmt, query_string, read_only_tree, context, params,
@@ -248,9 +233,7 @@ run_prepared(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	}
 	PG_CATCH();
 	{
-		if (!is_refusal(geterrcode()))
-			prepared_failed(0, (Datum) 0);
-		ending = ENDING_NOTHING;
+		tq_prepared_error(geterrcode());
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -479,72 +462,6 @@ loads_rows(CopyStmt *copy)
 	return copy->is_from && copy->relation != NULL &&
 		   copy->relation->schemaname != NULL &&
 		   strcmp(copy->relation->schemaname, "taskq") == 0;
-}
-
-/*
- * A prepared transaction is going to be ended; the session may end with it.
- * (What PG_ENSURE_ERROR_CLEANUP registers it could not take back: the server
- * registers something inside.)
- */
-static void
-before_prepared(bool commits)
-{
-	static bool registered = false;
-
-	if (!registered)
-		before_shmem_exit(prepared_failed, (Datum) 0);
-	registered = true;
-	ending = commits ? ENDING_BY_COMMIT : ENDING_BY_ROLLBACK;
-}
-
-/*
- * A prepared transaction has ended.  It may have claimed tasks; and it may
- * have created the extension.
- */
-static void
-after_prepared(void)
-{
-	Extension extension;
-	bool      committed = ending == ENDING_BY_COMMIT;
-
-	tq_xact_prepared_ended();
-	ending = ENDING_NOTHING;
-	if (committed && !tq_worker_directory_has_worker(MyDatabaseId) &&
-		read_extension(&extension))
-		tq_worker_directory_visit(MyDatabaseId);
-}
-
-/*
- * The command has ended by an error, or with the session, if it was at work;
- * who knows whether the transaction had ended.  Nothing here may fail: whether
- * the extension is there a worker finds out.
- */
-static void
-prepared_failed(int code, Datum arg)
-{
-	if (ending == ENDING_NOTHING)
-		return;
-	tq_xact_prepared_ended();
-	if (ending == ENDING_BY_COMMIT &&
-		!tq_worker_directory_has_worker(MyDatabaseId))
-		tq_worker_directory_visit(MyDatabaseId);
-}
-
-/*
- * Errors with which such a command refuses to begin: the transaction is
- * unknown, another one's, being ended, of another database, or the command is
- * in a transaction block or on a standby.  Whoever makes them must not make
- * others forget what they know.
- */
-static bool
-is_refusal(int code)
-{
-	return code == ERRCODE_UNDEFINED_OBJECT ||
-		   code == ERRCODE_INSUFFICIENT_PRIVILEGE ||
-		   code == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ||
-		   code == ERRCODE_FEATURE_NOT_SUPPORTED ||
-		   code == ERRCODE_ACTIVE_SQL_TRANSACTION ||
-		   code == ERRCODE_READ_ONLY_SQL_TRANSACTION;
 }
 
 /* Does the database belong to the current user? */

@@ -1,0 +1,106 @@
+/*
+ * prepared.c
+ *		COMMIT PREPARED and ROLLBACK PREPARED.
+ *
+ * A transaction that another session prepared may have claimed or finished
+ * tasks, or created the extension, so that what shared memory says has to be
+ * looked at again when it has ended.  This is told also when the command ends
+ * by an error: it changes the state of the transaction in its middle, and
+ * what comes after that, of the server or of others' hooks, can fail or end
+ * the session.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+
+#include "process/prepared.h"
+#include "shared/worker_directory.h"
+#include "xact/xact.h"
+
+/* What this session is doing to a prepared transaction. */
+static enum {
+	ENDING_NOTHING,
+	ENDING_BY_COMMIT,
+	ENDING_BY_ROLLBACK
+} ending = ENDING_NOTHING;
+
+static void ended(int code, Datum arg);
+static bool is_refusal(int code);
+
+/*
+ * A prepared transaction is going to be ended; the session may end with it.
+ * (What PG_ENSURE_ERROR_CLEANUP registers it could not take back: the server
+ * registers something inside.)
+ */
+void
+tq_prepared_begin(bool commits)
+{
+	static bool registered = false;
+
+	if (!registered)
+		before_shmem_exit(ended, (Datum) 0);
+	registered = true;
+	ending = commits ? ENDING_BY_COMMIT : ENDING_BY_ROLLBACK;
+}
+
+/*
+ * A prepared transaction has ended.  It may have claimed tasks; and it may
+ * have created the extension.
+ */
+void
+tq_prepared_end(void)
+{
+	bool committed = ending == ENDING_BY_COMMIT;
+
+	tq_xact_prepared_ended();
+	ending = ENDING_NOTHING;
+	if (committed && !tq_worker_directory_has_worker(MyDatabaseId) &&
+		OidIsValid(get_extension_oid("taskq", true)))
+		tq_worker_directory_visit(MyDatabaseId);
+}
+
+/* The command has ended by an error. */
+void
+tq_prepared_error(int sqlerrcode)
+{
+	if (!is_refusal(sqlerrcode))
+		ended(0, (Datum) 0);
+	ending = ENDING_NOTHING;
+}
+
+/*
+ * The command has ended by an error, or with the session, if it was at work;
+ * who knows whether the transaction had ended.  Nothing here may fail: whether
+ * the extension is there a worker finds out.
+ */
+static void
+ended(int code, Datum arg)
+{
+	if (ending == ENDING_NOTHING)
+		return;
+	tq_xact_prepared_ended();
+	if (ending == ENDING_BY_COMMIT &&
+		!tq_worker_directory_has_worker(MyDatabaseId))
+		tq_worker_directory_visit(MyDatabaseId);
+}
+
+/*
+ * Errors with which such a command refuses to begin: the transaction is
+ * unknown, another one's, being ended, of another database, or the command is
+ * in a transaction block or on a standby.  Whoever makes them must not make
+ * others forget what they know.
+ */
+static bool
+is_refusal(int code)
+{
+	return code == ERRCODE_UNDEFINED_OBJECT ||
+		   code == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		   code == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ||
+		   code == ERRCODE_FEATURE_NOT_SUPPORTED ||
+		   code == ERRCODE_ACTIVE_SQL_TRANSACTION ||
+		   code == ERRCODE_READ_ONLY_SQL_TRANSACTION;
+}
