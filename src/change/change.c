@@ -39,7 +39,7 @@
 #include "change/document.h"
 #include "command/submit.h"
 #include "engine/call.h"
-#include "engine/dispatch.h"
+#include "engine/dispatch_task.h"
 #include "engine/failure.h"
 #include "engine/state.h"
 #include "engine/step.h"

@@ -155,59 +155,6 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 }
 
 /*
- * Hand out this very task, which is pending and locked by the caller, if a
- * claim might; else why not.
- */
-const char *
-tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
-				 const TqWorker *worker, int64 lease)
-{
-	TqReservation reserved = TQ_RESERVE_UNKNOWN;
-
-	if (worker->draining)
-		return "its worker is drained";
-	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
-		return "its deadline is over";
-	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
-		return "its attempts are used up";
-	for (int i = 0; i < TQ_LIMIT_RECOUNTS && reserved == TQ_RESERVE_UNKNOWN;
-		 i++)
-	{
-		TqQueue now = *queue;
-		TqLimit limit = {0};
-		TqMove  move = {0};
-
-		limit.queue = &now;
-		limit.worker_id = worker->worker_id;
-		limit.worker_max = worker->max_running;
-		tq_limit_begin(&limit);
-		tq_queue_refresh();
-		now = *tq_queue_by_id(task->f.queue_id);
-		if (tq_queue_is_paused(&now))
-		{
-			tq_limit_end(&limit);
-			return "its queue is paused";
-		}
-		tq_limit_require(&limit);
-		reserved = tq_limit_reserve(&limit, task->f.task_id);
-		if (reserved == TQ_RESERVE_DONE)
-		{
-			move.to = TQ_STATE_RUNNING;
-			move.wanted = "claimed";
-			move.worker_id = worker->worker_id;
-			move.claimed_at = tq_clock_dispatch();
-			move.lease_until = move.claimed_at + lease;
-			if (!tq_state_enter(call, queue, task, &move))
-				tq_error_serialization();
-		}
-		tq_limit_end(&limit);
-		if (reserved == TQ_RESERVE_UNKNOWN)
-			tq_limit_know(&limit);
-	}
-	return reserved == TQ_RESERVE_DONE ? NULL : "a limit has no room for it";
-}
-
-/*
  * Since when the longest waiting task of a queue that can be claimed has
  * been able to be; false when there is none.
  */

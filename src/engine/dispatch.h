@@ -50,7 +50,4 @@ extern void tq_dispatch_peek(TqCall *call, const TqQueue *queue,
 							 const TqTags *tags, TqOrder order, bool later,
 							 TqPeek *peek);
 
-extern const char *tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
-									const TqWorker *worker, int64 lease);
-
 #endif /* TQ_DISPATCH_H */
