@@ -38,6 +38,7 @@
 #include "diag/explain_text.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
+#include "engine/worker.h"
 #include "shared/shmem.h"
 #include "shared/waiter.h"
 #include "store/row.h"

@@ -37,9 +37,9 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
-#include "base/error.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
+#include "engine/lane_priority.h"
 #include "engine/lane_scan.h"
 #include "engine/move.h"
 #include "engine/state.h"
@@ -320,8 +320,8 @@ first_priority(Walk *walk, Cursor *cursor)
 {
 	cursor->finished = false;
 	cursor->next = 0;
-	if (!tq_lane_scan_priorities(&walk->way, cursor->lane_id,
-								 cursor->priorities, &cursor->count))
+	if (!tq_lane_priority_list(&walk->way, cursor->lane_id, cursor->priorities,
+							   &cursor->count))
 		cursor->count = -1;
 	next_priority(walk, cursor);
 }
@@ -335,9 +335,9 @@ next_priority(Walk *walk, Cursor *cursor)
 	do
 	{
 		if (cursor->count < 0)
-			cursor->finished = !tq_lane_scan_seek(&walk->way, cursor->lane_id,
-												  cursor->next++ > 0,
-												  &cursor->priority);
+			cursor->finished =
+				!tq_lane_priority_next(&walk->way, cursor->lane_id,
+									   cursor->next++ > 0, &cursor->priority);
 		else if (cursor->next < cursor->count)
 			cursor->priority = cursor->priorities[cursor->next++];
 		else

@@ -8,7 +8,6 @@
 #define TQ_DISPATCH_H
 
 #include "engine/limit.h"
-#include "engine/worker.h"
 #include "store/table.h"
 #include "store/task.h"
 

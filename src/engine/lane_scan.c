@@ -53,9 +53,7 @@
 
 #define OWN_RANGES (TQ_RANGES + 1) /* one may be cut into two */
 #define OWN_MANY 10000             /* positions that are not looked through */
-#define VAIN_LANES 64
-#define VAIN_PAUSE 1000
-#define SHARE_AFTER 8 /* entries that were passed */
+#define SHARE_AFTER 8              /* entries that were passed */
 
 struct TqLaneScan
 {
@@ -85,13 +83,6 @@ struct TqLaneScan
 	int        passed; /* entries, since it was told how far it has come */
 };
 
-/* Lanes with too many priorities to be known, and for how many more walks. */
-static struct
-{
-	int64 lane_id;
-	int   pause;
-} in_vain[VAIN_LANES];
-
 static int          read_ranges(const TqLaneScanDirection *way, int64 lane_id,
 								int16 priority, TqDeadRange *ranges);
 static int          cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges,
@@ -110,7 +101,6 @@ static void        start_behind(TqLaneScan *scan, TqPosition position);
 static bool        next_entry(TqLaneScan *scan);
 static bool        jump(TqLaneScan *scan);
 static bool        is_pending(const TqLaneScan *scan);
-static bool        spent(TqLaneScanDirection *way);
 static void        pass(TqLaneScan *scan);
 static void        reach(TqLaneScan *scan, TqPosition position);
 static void        reach_end(TqLaneScan *scan);
@@ -131,79 +121,6 @@ tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index)
 	way->index = index;
 	way->own = tq_position_note_offered() > 0;
 	way->jumps = tq_position_note_offered() <= OWN_MANY;
-}
-
-/*
- * The priorities that a lane may have, highest first; false when they are
- * not known and are not to be read.
- */
-bool
-tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id,
-						int16 *priorities, int *count)
-{
-	int16 priority;
-	int   slot = (int) ((uint64) lane_id % VAIN_LANES);
-
-	/* those of own tasks are not known to anybody */
-	if (!way->jumps || way->own)
-		return false;
-	if (tq_dead_range_priorities(lane_id, priorities, count))
-		return true;
-	if (!way->learns)
-		return false;
-	if (in_vain[slot].lane_id == lane_id && in_vain[slot].pause > 0)
-	{
-		in_vain[slot].pause--;
-		return false;
-	}
-	*count = 0;
-	while (tq_lane_scan_seek(way, lane_id, *count > 0, &priority))
-	{
-		if (*count == TQ_RANGE_PRIORITIES)
-		{
-			in_vain[slot].lane_id = lane_id;
-			in_vain[slot].pause = VAIN_PAUSE;
-			return false;
-		}
-		priorities[(*count)++] = priority;
-	}
-	tq_dead_range_learn_priorities(lane_id, priorities, *count,
-								   way->call->moment);
-	return true;
-}
-
-/*
- * The highest priority of a lane, or the highest below *priority.  Only the
- * index is read, whatever its entries point to.
- */
-bool
-tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id, bool below,
-				  int16 *priority)
-{
-	ScanKeyData   keys[2];
-	IndexScanDesc scan;
-	int           nkeys = below ? 2 : 1;
-	bool          found;
-
-	if (spent(way))
-		return false;
-	lane_key(&keys[0], lane_id);
-	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
-				Int16GetDatum(*priority));
-	scan = tq_compat_index_beginscan(way->call->task.rel, way->index,
-									 GetActiveSnapshot(), nkeys);
-	scan->xs_want_itup = true;
-	index_rescan(scan, keys, nkeys, NULL, 0);
-	found = index_getnext_tid(scan, ForwardScanDirection) != NULL;
-	if (found)
-	{
-		bool isnull;
-
-		*priority = DatumGetInt16(
-			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
-	}
-	index_endscan(scan);
-	return found;
 }
 
 /*
@@ -273,7 +190,7 @@ tq_lane_scan_next(TqLaneScan *scan)
 	while (!scan->ended && next_entry(scan))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (spent(scan->way))
+		if (tq_lane_scan_spent(scan->way))
 		{
 			scan->ended = true;
 			break;
@@ -614,16 +531,6 @@ is_pending(const TqLaneScan *scan)
 	HeapTuple tuple = ExecFetchSlotHeapTuple(scan->slot, false, &should_free);
 
 	return ((TqTaskFixed *) GETSTRUCT(tuple))->state == TQ_STATE_PENDING;
-}
-
-/* Has a bounded walk read as much as it may? */
-static bool
-spent(TqLaneScanDirection *way)
-{
-	if (!way->bounded || way->budget-- > 0)
-		return false;
-	way->gave_up = true;
-	return true;
 }
 
 /* The entry at which the scan stands leads to nothing. */

@@ -33,12 +33,6 @@ typedef struct TqLaneScan TqLaneScan;
 extern void tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call,
 								 Relation index);
 
-/* the priorities of a lane */
-extern bool tq_lane_scan_priorities(TqLaneScanDirection *way, int64 lane_id,
-									int16 *priorities, int *count);
-extern bool tq_lane_scan_seek(TqLaneScanDirection *way, int64 lane_id,
-							  bool below, int16 *priority);
-
 /* the entries of one priority */
 extern bool tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
 							   int16 priority, TqPosition *bound);
@@ -64,6 +58,16 @@ tq_scan_compare(TqPosition a, TqPosition b)
 	if (a.at != b.at)
 		return a.at < b.at ? -1 : 1;
 	return a.task_id < b.task_id ? -1 : a.task_id > b.task_id;
+}
+
+/* Has a bounded walk read as much as it may? */
+static inline bool
+tq_lane_scan_spent(TqLaneScanDirection *way)
+{
+	if (!way->bounded || way->budget-- > 0)
+		return false;
+	way->gave_up = true;
+	return true;
 }
 
 #endif /* TQ_LANE_SCAN_H */

@@ -7,9 +7,6 @@
 #ifndef TQ_KEY_QUEUE_H
 #define TQ_KEY_QUEUE_H
 
-#include "cache/queue.h"
-#include "store/table.h"
-
 extern void tq_key_queue_init(void);
 
 #endif /* TQ_KEY_QUEUE_H */

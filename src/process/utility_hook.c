@@ -66,7 +66,6 @@
 #include "shared/counter.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
-#include "xact/xact.h"
 
 #define LEAVE_CEILING 5000 /* ms, for a worker to leave */
 #define LEAVE_LOOK 10      /* ms between two looks whether it has */

@@ -1,0 +1,104 @@
+/*
+ * lane_priority.c
+ *		Which priorities a lane has.
+ *
+ * They are read from the dispatch index, one after the other from the
+ * highest, and kept in shared memory until a task of another priority comes
+ * (shared/dead_range.h).
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "engine/lane_priority.h"
+#include "shared/dead_range.h"
+
+#define VAIN_LANES 64
+#define VAIN_PAUSE 1000
+
+/* Lanes with too many priorities to be known, and for how many more walks. */
+static struct
+{
+	int64 lane_id;
+	int   pause;
+} in_vain[VAIN_LANES];
+
+/*
+ * The priorities that a lane may have, highest first; false when they are
+ * not known and are not to be read.
+ */
+bool
+tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
+					  int16 *priorities, int *count)
+{
+	int16 priority;
+	int   slot = (int) ((uint64) lane_id % VAIN_LANES);
+
+	/* those of own tasks are not known to anybody */
+	if (!way->jumps || way->own)
+		return false;
+	if (tq_dead_range_priorities(lane_id, priorities, count))
+		return true;
+	if (!way->learns)
+		return false;
+	if (in_vain[slot].lane_id == lane_id && in_vain[slot].pause > 0)
+	{
+		in_vain[slot].pause--;
+		return false;
+	}
+	*count = 0;
+	while (tq_lane_priority_next(way, lane_id, *count > 0, &priority))
+	{
+		if (*count == TQ_RANGE_PRIORITIES)
+		{
+			in_vain[slot].lane_id = lane_id;
+			in_vain[slot].pause = VAIN_PAUSE;
+			return false;
+		}
+		priorities[(*count)++] = priority;
+	}
+	tq_dead_range_learn_priorities(lane_id, priorities, *count,
+								   way->call->moment);
+	return true;
+}
+
+/*
+ * The highest priority of a lane, or the highest below *priority.  Only the
+ * index is read, whatever its entries point to.
+ */
+bool
+tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
+					  int16 *priority)
+{
+	ScanKeyData   keys[2];
+	IndexScanDesc scan;
+	int           nkeys = below ? 2 : 1;
+	bool          found;
+
+	if (tq_lane_scan_spent(way))
+		return false;
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(lane_id));
+	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
+				Int16GetDatum(*priority));
+	scan = tq_compat_index_beginscan(way->call->task.rel, way->index,
+									 GetActiveSnapshot(), nkeys);
+	scan->xs_want_itup = true;
+	index_rescan(scan, keys, nkeys, NULL, 0);
+	found = index_getnext_tid(scan, ForwardScanDirection) != NULL;
+	if (found)
+	{
+		bool isnull;
+
+		*priority = DatumGetInt16(
+			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
+	}
+	index_endscan(scan);
+	return found;
+}
