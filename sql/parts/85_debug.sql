@@ -9,7 +9,7 @@ COMMENT ON FUNCTION taskq.debug_wipe() IS 'Loses all of the extension''s shared 
 CREATE FUNCTION taskq.debug_move(task_id bigint, state text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_move';
-COMMENT ON FUNCTION taskq.debug_move(bigint, text) IS 'Moves a task through the door';
+COMMENT ON FUNCTION taskq.debug_move(bigint, text) IS 'Moves a task by tq_state_enter';
 
 CREATE FUNCTION taskq.debug_timers() RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -3,14 +3,14 @@
 # finished or dropped tasks away are listed here, and none writes a state.
 . test/run/tap.sh
 
-# rows of tasks are inserted, changed and deleted by the door alone
+# rows of tasks are inserted, changed and deleted by state.c alone
 writers='tq_row_(update|delete|insert|insert_archive)'
-# and tables by row.c and batch.c, which it calls; edge.c deletes edges
+# and tables by row.c and multi_insert.c, which it calls; edge.c deletes edges
 table_writers='table_tuple_(update|delete|insert|insert_speculative|complete_speculative)|table_multi_insert|heap_(update|delete|insert|multi_insert|inplace_update)|simple_heap_(update|delete|insert)|simple_table_tuple_(update|delete|insert)|CatalogTuple(Insert|Update|Delete)'
 tables='task|archive(_([0-9]{2}|keep)?)?'
 # DELETE FROM or TRUNCATE of tasks: retention, expire, purge, drop_queue, insertions
-# that delete, and tq_archive_take, whose callers put the task through
-# the door
+# that delete, and tq_archive_take, whose callers pass the task to
+# tq_state_enter
 removers='src/(maintenance/retention|command/(purge|queue_admin)|store/archive|flow/run/expire|keyed/key_insertion)\.c'
 
 # calls FILES PATTERN: each call of such a function, which prototypes are not
@@ -70,7 +70,7 @@ findings() {
 none 'no other writes a task, or its state' "$(
 	# shellcheck disable=SC2046 # names without blanks
 	findings $(c_files) $(find sql -name '*.sql' | sort))"
-none 'the door writes the state' "$(
+none 'state.c writes the state' "$(
 	grep -qE 'task->f\.state = ' src/engine/state.c || echo src/engine/state.c)"
 
 # --- the lint can fail

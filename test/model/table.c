@@ -2,8 +2,8 @@
  * table.c
  *		Calls of the table of dead ranges, with a rule taken out or not.
  *
- * What range.c does under a lock is one step here.  Where the rule is one of
- * range_core.c, its effect is undone after the call.
+ * What dead_range.c does under a lock is one step here.  Where the rule is one of
+ * dead_range_core.c, its effect is undone after the call.
  *
  * Copyright (c) 2026, the taskq developers
  */

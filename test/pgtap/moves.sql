@@ -1,4 +1,4 @@
--- All pairs of states, at the door.
+-- All pairs of states: which moves tq_state_enter allows.
 BEGIN;
 SELECT plan(308);
 
