@@ -49,6 +49,7 @@
 #include "shared/counter.h"
 #include "shared/reservation.h"
 #include "store/snapshot.h"
+#include "xact/count_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
 
@@ -345,7 +346,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 			int32 queue_id = DatumGetInt32(arg);
 			int   state = tq_spi_int4(i, 2, 0);
 
-			tq_xact_count(queue_id, state, 0);
+			tq_count_note_move(queue_id, state, 0);
 			if (state == TQ_STATE_RUNNING)
 				tq_xact_stopped(tq_spi_int8(i, 1, 0), PG_INT64_MAX, queue_id,
 								tq_spi_int4(i, 3, 0));

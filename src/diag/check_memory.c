@@ -39,7 +39,7 @@
 #include "shared/running.h"
 #include "shared/session_end.h"
 #include "shared/worker_directory.h"
-#include "xact/xact.h"
+#include "xact/count_note.h"
 
 #define TRIES 5
 #define PAUSE 50 /* ms */
@@ -285,7 +285,7 @@ compare_numbers(ReturnSetInfo *result, Numbers *numbers)
 	{
 		TqState state = (TqState) (TQ_STATE_FIRST + s);
 		int64   counted = numbers->counted[s] -
-						tq_xact_counted(numbers->queue_id, state);
+						tq_count_note_sum(numbers->queue_id, state);
 
 		if (numbers->known[s] == counted)
 			continue;

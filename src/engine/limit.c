@@ -47,6 +47,7 @@
 #include "shared/reservation.h"
 #include "shared/shmem.h"
 #include "store/task.h"
+#include "xact/count_note.h"
 #include "xact/xact.h"
 
 /* The lock under which live tasks are counted: one at a time in the server. */
@@ -260,7 +261,7 @@ tq_limit_live(int32 queue_id, int64 *live)
 			return false;
 	}
 	for (int i = 0; i < TQ_LIVE_STATES; i++)
-		live[i] += tq_xact_counted(queue_id, (TqState) (TQ_STATE_FIRST + i));
+		live[i] += tq_count_note_sum(queue_id, (TqState) (TQ_STATE_FIRST + i));
 	return true;
 }
 

@@ -34,6 +34,7 @@
 #include "engine/step.h"
 #include "store/large.h"
 #include "store/row.h"
+#include "xact/count_note.h"
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
@@ -170,7 +171,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
 		return false;
 	}
 	TQ_FAULT_POINT("state_after_write");
-	tq_xact_count(queue->queue_id, from, move.to);
+	tq_count_note_move(queue->queue_id, from, move.to);
 	tq_metric_note_moved(task, from, move.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may be so by its key now */
@@ -301,7 +302,7 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 	tq_position_note_put(task);
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
-	tq_xact_count(task->f.queue_id, from, 0);
+	tq_count_note_move(task->f.queue_id, from, 0);
 	tq_xact_ended(task->f.task_id, 0);
 	entered(call, queue, task, from, &move);
 	return true;
@@ -352,7 +353,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 		return false;
 	}
 	tq_large_write(task);
-	tq_xact_count(queue->queue_id, 0, task->f.state);
+	tq_count_note_move(queue->queue_id, 0, task->f.state);
 	tq_metric_note_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history || tq_step_is(task))
@@ -455,8 +456,8 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 {
 	Datum key = task->isnull[TQ_COL_KEY] ? (Datum) 0 : task->value[TQ_COL_KEY];
 
-	tq_xact_count(task->queue_before, from, 0);
-	tq_xact_count(queue->queue_id, 0, task->f.state);
+	tq_count_note_move(task->queue_before, from, 0);
+	tq_count_note_move(queue->queue_id, 0, task->f.state);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	entered(call, queue, task, from, move);
 	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&

@@ -41,6 +41,7 @@
 #include "shared/reservation.h"
 #include "shared/wake.h"
 #include "shared/worker_directory.h"
+#include "xact/count_note.h"
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
@@ -91,21 +92,10 @@ typedef struct Intent
 	};
 } Intent;
 
-/* Changes of the number of a queue's live tasks. */
-typedef struct Delta
-{
-	SubTransactionId subid;
-	int32            queue_id;
-	int64            live[TQ_LIVE_STATES];
-} Delta;
-
 /* In the top transaction's memory; gone with it. */
 static Intent *intents = NULL;
 static int     intent_count = 0;
 static int     intent_room = 0;
-static Delta  *deltas = NULL;
-static int     delta_count = 0;
-static int     delta_room = 0;
 
 /* The transaction has committed, and its intents are to be carried out. */
 static bool armed = false;
@@ -121,7 +111,6 @@ static uint64 epoch = 1;
 static Intent *add_intent(IntentKind kind);
 static Intent *last_intent(IntentKind kind);
 static void    make_room(int more);
-static Delta  *delta_of(int32 queue_id);
 static void    carry_out(const Intent *intent);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
@@ -151,51 +140,7 @@ tq_xact_begin(void)
 {
 	tq_xact_mark_enter();
 	make_room(8);
-	if (deltas == NULL)
-	{
-		delta_room = 8;
-		deltas = MemoryContextAlloc(TopTransactionContext,
-									sizeof(Delta) * delta_room);
-		delta_count = 0;
-	}
-	else if (delta_count + 4 > delta_room)
-	{
-		deltas = repalloc_huge(deltas, sizeof(Delta) * delta_room * 2);
-		delta_room *= 2;
-	}
-}
-
-/*
- * A task of the queue has gone from one state to another; 0 or a finished
- * one is nowhere.
- */
-void
-tq_xact_count(int32 queue_id, int from, int to)
-{
-	Delta *delta;
-
-	if (from == to)
-		return;
-	tq_xact_begin();
-	delta = delta_of(queue_id);
-	if (from >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(from))
-		delta->live[from - TQ_STATE_FIRST]--;
-	if (to >= TQ_STATE_FIRST && TQ_STATE_IS_LIVE(to))
-		delta->live[to - TQ_STATE_FIRST]++;
-}
-
-/* By how much this transaction will change the number of such tasks. */
-int64
-tq_xact_counted(int32 queue_id, TqState state)
-{
-	int64 sum = 0;
-
-	for (int i = 0; i < delta_count; i++)
-	{
-		if (deltas[i].queue_id == queue_id)
-			sum += deltas[i].live[state - TQ_STATE_FIRST];
-	}
-	return sum;
+	tq_count_note_begin();
 }
 
 /* How many running tasks of the queue or worker this transaction ends. */
@@ -463,25 +408,6 @@ make_room(int more)
 	}
 }
 
-/* Of this savepoint; made by tq_xact_begin's room when there is none. */
-static Delta *
-delta_of(int32 queue_id)
-{
-	SubTransactionId subid = GetCurrentSubTransactionId();
-	Delta           *delta;
-
-	for (int i = delta_count - 1; i >= 0 && deltas[i].subid == subid; i--)
-	{
-		if (deltas[i].queue_id == queue_id)
-			return &deltas[i];
-	}
-	delta = &deltas[delta_count++];
-	memset(delta, 0, sizeof(*delta));
-	delta->subid = subid;
-	delta->queue_id = queue_id;
-	return delta;
-}
-
 static void
 carry_out(const Intent *intent)
 {
@@ -634,9 +560,8 @@ forget_all(void)
 	tq_xact_mark_leave();
 	intents = NULL;
 	intent_count = 0;
-	deltas = NULL;
-	delta_count = 0;
 	epoch++;
+	tq_count_note_forget();
 	tq_metric_note_forget();
 	tq_position_note_forget();
 }
@@ -714,9 +639,7 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	if (!armed || phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level)
 		return;
 	armed = false;
-	for (int i = 0; i < delta_count; i++)
-		tq_counter_add(deltas[i].queue_id, deltas[i].live, tq_xact_mark_xid(),
-					   tq_xact_mark_instance());
+	tq_count_note_commit();
 	/* before carry_out: a queue that was dropped is forgotten there */
 	tq_metric_note_commit();
 	for (int i = 0; i < intent_count; i++)
@@ -733,8 +656,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 	{
 		for (int i = intent_count - 1; i >= 0 && intents[i].subid >= mine; i--)
 			intents[i].subid = parent;
-		for (int i = delta_count - 1; i >= 0 && deltas[i].subid >= mine; i--)
-			deltas[i].subid = parent;
+		tq_count_note_sub_commit(mine, parent);
 		tq_metric_note_sub_commit(mine, parent);
 		tq_position_note_sub_commit(mine, parent);
 	}
@@ -747,8 +669,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 			if (intents[intent_count].kind == INTENT_RESERVED)
 				give_back(&intents[intent_count], true);
 		}
-		while (delta_count > 0 && deltas[delta_count - 1].subid >= mine)
-			delta_count--;
+		tq_count_note_sub_abort(mine);
 		tq_metric_note_sub_abort(mine);
 		tq_position_note_sub_abort(mine);
 		if (session_cache_changed)

@@ -9,14 +9,11 @@
 
 #include "base/compat.h"
 
-#include "base/types.h"
 #include "shared/counter.h"
 #include "shared/key_floor.h"
 #include "shared/running.h"
 
 extern void   tq_xact_begin(void);
-extern void   tq_xact_count(int32 queue_id, int from, int to);
-extern int64  tq_xact_counted(int32 queue_id, TqState state);
 extern int    tq_xact_stopped_of(TqOwner owner, int32 id);
 extern void   tq_xact_reserved(const TqRunning *claim, int64 taken_at,
 							   uint64 queue_epoch, uint64 worker_epoch);
