@@ -43,7 +43,7 @@ my @floors = (
 			3 => 'role.c' } ],
 	[ 'xact', 'notes for commit and abort',
 		{ 0 => 'position_note.c', 1 => 'xact.c',
-			3 => 'metric_note.c', 5 => 'xact.c metric_note.c position_note.c' } ],
+			3 => 'metric_note.c', 5 => 'xact.c count_note.c metric_note.c position_note.c' } ],
 	[ 'store', 'rows, archive, large values',
 		{ 0 => 'large.c row.c', 1 => 'row.c large.c',
 			3 => 'pkey_lookup.c row.c', 4 => 'multi_insert.c',
