@@ -75,7 +75,9 @@ C_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c $(TASKQ
 C_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h $(TASKQ_SRC)/src/*/*/*.h)
 OBJS = $(patsubst $(TASKQ_SRC)/%.c,%.o,$(C_FILES))
 
-# The install script is these parts, in this order.
+# The install script is these parts, in this order, with the numbers of
+# src/base/code.h in place of the names: @STATE_DONE@.
+SQL_CODES = $(TASKQ_SRC)/sql/codes.awk $(TASKQ_SRC)/src/base/code.h
 SQL_PARTS = 00_head 10_schema 12_instance 14_queue 16_worker 18_task 19_key \
 	20_archive 21_doc 22_history 23_workflow 24_function_right 26_types \
 	30_words 32_queue 34_submit 36_claim 37_wait 38_finish 39_bulk 40_worker \
@@ -133,7 +135,7 @@ $(OBJS) $(OBJS:.o=.bc): $(C_HEADERS) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD
 $(BUILD_DIRS):
 	@mkdir -p $@
 
-sql/taskq--1.0.sql: $(SQL_FILES) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
-	cat $(SQL_FILES) >$@.tmp && mv $@.tmp $@
+sql/taskq--1.0.sql: $(SQL_FILES) $(SQL_CODES) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
+	awk -f $(SQL_CODES) $(SQL_FILES) >$@.tmp && mv $@.tmp $@
 
 endif

@@ -45,14 +45,14 @@ COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; n
 COMMENT ON COLUMN taskq.worker.bound_instance IS 'Start of the server to which bound_session belongs; any other one is over';
 COMMENT ON COLUMN taskq.worker.bound_session IS 'Number of the connection that it is bound to; null is none';
 COMMENT ON CONSTRAINT worker_pkey ON taskq.worker IS 'Looked up by number';
-CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) 1;
+CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@;
 COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';
-CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) 3;
+CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_LABEL@;
 COMMENT ON INDEX taskq.worker_label_idx IS 'A label by its name; not unique, so that claims never wait for each other';
-CREATE INDEX worker_past_idx ON taskq.worker (name, worker_id) WHERE state OPERATOR(pg_catalog.<>) 3;
+CREATE INDEX worker_past_idx ON taskq.worker (name, worker_id) WHERE state OPERATOR(pg_catalog.<>) @WORKER_LABEL@;
 COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name: a dead worker is told so';
 CREATE INDEX worker_bound_idx ON taskq.worker (worker_id)
-    WHERE state OPERATOR(pg_catalog.=) 1 AND bound_session IS NOT NULL;
+    WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@ AND bound_session IS NOT NULL;
 COMMENT ON INDEX taskq.worker_bound_idx IS 'Living workers that are bound: whose connection is gone?';
 
 CREATE SEQUENCE taskq.sign_id_seq AS bigint;

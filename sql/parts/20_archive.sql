@@ -188,7 +188,7 @@ CREATE INDEX archive_queue_idx ON taskq.archive (queue_id, state, task_id);
 COMMENT ON INDEX taskq.archive_queue_idx IS 'Listing the finished tasks of a queue, of each state in the order of their ids';
 CREATE INDEX archive_finished_idx ON taskq.archive (finished_at);
 COMMENT ON INDEX taskq.archive_finished_idx IS 'When a leaf''s newest row finished';
-CREATE INDEX archive_state_idx ON taskq.archive (state, task_id) WHERE state OPERATOR(pg_catalog.<>) 5;
+CREATE INDEX archive_state_idx ON taskq.archive (state, task_id) WHERE state OPERATOR(pg_catalog.<>) @STATE_DONE@;
 COMMENT ON INDEX taskq.archive_state_idx IS 'Listing dead and cancelled tasks of all queues';
 CREATE INDEX archive_reference_idx ON taskq.archive (queue_id, reference) WHERE reference IS NOT NULL;
 COMMENT ON INDEX taskq.archive_reference_idx IS 'Look-up by reference';
@@ -204,7 +204,7 @@ CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
 COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'The retention duty';
 CREATE INDEX archive_keep_worker_idx ON taskq.archive_keep (worker_id) WHERE worker_id OPERATOR(pg_catalog.<>) 0;
 COMMENT ON INDEX taskq.archive_keep_worker_idx IS 'Does a task still name the worker?';
-CREATE INDEX archive_keep_dead_idx ON taskq.archive_keep (queue_id, key, task_id) WHERE state OPERATOR(pg_catalog.=) 6;
+CREATE INDEX archive_keep_dead_idx ON taskq.archive_keep (queue_id, key, task_id) WHERE state OPERATOR(pg_catalog.=) @STATE_DEAD@;
 COMMENT ON INDEX taskq.archive_keep_dead_idx IS 'Dead tasks of a key: do they hold it';
 
 /* Where finishing goes; no row means leaf 0, never moved on. */

@@ -53,7 +53,7 @@ CREATE TABLE taskq.workflow (
     headers jsonb,
     result jsonb,
     message pg_catalog.text,
-    reason smallint NOT NULL DEFAULT 0,
+    reason smallint NOT NULL DEFAULT @REASON_NONE@,
     compensations integer[],
     CONSTRAINT workflow_pkey PRIMARY KEY (workflow_id)
 ) WITH (fillfactor = 70);

@@ -94,7 +94,7 @@ COMMENT ON FUNCTION taskq.worker_running(integer) IS 'How many tasks a worker ho
 
 CREATE VIEW taskq.workers WITH (security_barrier) AS
 SELECT w.name COLLATE "default" AS worker,
-       CASE WHEN w.state OPERATOR(pg_catalog.=) 2 THEN 'dead'
+       CASE WHEN w.state OPERATOR(pg_catalog.=) @WORKER_DEAD@ THEN 'dead'
             WHEN s.seen OPERATOR(pg_catalog.<)
                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
                   pg_catalog.current_setting('taskq.stale_threshold', true)::interval) THEN 'stale'
@@ -112,9 +112,9 @@ SELECT w.name COLLATE "default" AS worker,
   FROM taskq.worker w
   LEFT JOIN taskq.role r USING (role_id)
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN w.state OPERATOR(pg_catalog.=) 1
+       SELECT CASE WHEN w.state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@
                    THEN taskq.worker_seen(w.worker_id) END AS seen) s
- WHERE w.state IN (1, 2)
+ WHERE w.state IN (@WORKER_ACTIVE@, @WORKER_DEAD@)
    AND taskq.may_see_worker(w.role_id);
 COMMENT ON VIEW taskq.workers IS
     'Registered workers, and those that were declared dead, of the roles that current_user may see; last_seen is null when that is not known';
@@ -152,7 +152,7 @@ SELECT s.name,
   FROM pg_catalog.pg_settings s
  WHERE pg_catalog.starts_with(s.name, 'taskq.')
    -- known once the library is loaded, which this function sees to
-   AND taskq.state_name(1::smallint) IS NOT NULL;
+   AND taskq.state_name(@STATE_PENDING@::smallint) IS NOT NULL;
 COMMENT ON VIEW taskq.settings IS 'Settings of the extension';
 
 CREATE VIEW taskq.documents WITH (security_barrier) AS

@@ -22,23 +22,23 @@ WITH rule AS (
      WHERE q.queue_id OPERATOR(pg_catalog.<>) 0),
 line AS (
     SELECT t.queue_id, t.key, r.open, r.lifo,
-           pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 1) AS pending,
-           pg_catalog.count(*) FILTER (WHERE t.state IN (1, 3)) AS opened,
-           pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 2
+           pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) @STATE_PENDING@) AS pending,
+           pg_catalog.count(*) FILTER (WHERE t.state IN (@STATE_PENDING@, @STATE_RUNNING@)) AS opened,
+           pg_catalog.count(*) FILTER (WHERE t.state OPERATOR(pg_catalog.=) @STATE_BLOCKED@
                 AND (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0) AS waiting,
-           pg_catalog.min(t.task_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 2
+           pg_catalog.min(t.task_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) @STATE_BLOCKED@
                 AND (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0) AS first_waiting,
-           pg_catalog.max(t.task_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) 2
+           pg_catalog.max(t.task_id) FILTER (WHERE t.state OPERATOR(pg_catalog.=) @STATE_BLOCKED@
                 AND (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0) AS last_waiting,
-           pg_catalog.bool_or(t.state OPERATOR(pg_catalog.=) 4
+           pg_catalog.bool_or(t.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@
                 AND (r.held_by_suspended
-                     OR (r.held_by_dead AND t.reason OPERATOR(pg_catalog.=) 4)))
+                     OR (r.held_by_dead AND t.reason OPERATOR(pg_catalog.=) @REASON_WORKER_DEAD@)))
            OR (r.held_by_dead
                AND EXISTS (SELECT FROM taskq.archive_keep a
                             WHERE a.queue_id OPERATOR(pg_catalog.=) t.queue_id
                               AND a.key OPERATOR(pg_catalog.=) t.key
-                              AND a.state OPERATOR(pg_catalog.=) 6
-                              AND a.reason OPERATOR(pg_catalog.<>) 7)) AS held
+                              AND a.state OPERATOR(pg_catalog.=) @STATE_DEAD@
+                              AND a.reason OPERATOR(pg_catalog.<>) @REASON_POISON@)) AS held
       FROM taskq.task t JOIN rule r USING (queue_id)
      WHERE t.key IS NOT NULL
      GROUP BY t.queue_id, t.key, r.open, r.lifo, r.held_by_dead)
@@ -61,7 +61,7 @@ SELECT 'task comes before others of its key, and is not known to',
   FROM line l
   JOIN taskq.task t
     ON t.queue_id OPERATOR(pg_catalog.=) l.queue_id AND t.key OPERATOR(pg_catalog.=) l.key
- WHERE t.state IN (1, 3) AND l.waiting OPERATOR(pg_catalog.>) 0 AND l.open IS NOT NULL
+ WHERE t.state IN (@STATE_PENDING@, @STATE_RUNNING@) AND l.waiting OPERATOR(pg_catalog.>) 0 AND l.open IS NOT NULL
    AND CASE WHEN l.lifo THEN t.task_id OPERATOR(pg_catalog.<) l.last_waiting
             ELSE t.task_id OPERATOR(pg_catalog.>) l.first_waiting END
    AND NOT EXISTS (SELECT FROM taskq.key k

@@ -38,9 +38,9 @@ part AS (
 step AS MATERIALIZED (
     SELECT p.*, w.state AS flow_state, w.template_id, f.place, f.type, f.ends,
            f.excused, f.has_time, f.children, f.signal,
-           p.state IN (5, 8) OR (p.state OPERATOR(pg_catalog.=) 6 AND f.excused) AS succeeded,
-           p.state IN (7, 9, 10) OR (p.state OPERATOR(pg_catalog.=) 6 AND NOT f.excused) AS failed,
-           p.state IN (1, 3, 4) OR p.in_line AS goes_on
+           p.state IN (@STATE_DONE@, @STATE_FILTERED@) OR (p.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND f.excused) AS succeeded,
+           p.state IN (@STATE_CANCELLED@, @STATE_REDUNDANT@, @STATE_RECREATED@) OR (p.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND NOT f.excused) AS failed,
+           p.state IN (@STATE_PENDING@, @STATE_RUNNING@, @STATE_SUSPENDED@) OR p.in_line AS goes_on
       FROM part p
       LEFT JOIN flow w ON w.workflow_id OPERATOR(pg_catalog.=) p.workflow_id
       LEFT JOIN form f ON f.template_id OPERATOR(pg_catalog.=) w.template_id
@@ -76,7 +76,7 @@ SELECT 'workflow lacks a step that it begins with',
   FROM flow w
   JOIN form f ON f.template_id OPERATOR(pg_catalog.=) w.template_id AND f.comes_first
   LEFT JOIN step s ON s.workflow_id OPERATOR(pg_catalog.=) w.workflow_id AND s.step_id OPERATOR(pg_catalog.=) f.place
- WHERE w.state OPERATOR(pg_catalog.=) 0 AND s.task_id IS NULL
+ WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND s.task_id IS NULL
 UNION ALL
 SELECT 'finished step may be gone before its workflow', pg_catalog.concat('task ', a.task_id)
   FROM taskq.archive a
@@ -85,14 +85,14 @@ UNION ALL
 SELECT 'blocked step waits for nothing', pg_catalog.concat('task ', s.task_id)
   FROM step s
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) s.step_id
- WHERE s.state OPERATOR(pg_catalog.=) 2 AND NOT s.in_line AND s.flow_state IN (0, 3) AND e.parent IS NULL
+ WHERE s.state OPERATOR(pg_catalog.=) @STATE_BLOCKED@ AND NOT s.in_line AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@) AND e.parent IS NULL
 UNION ALL
 SELECT DISTINCT 'step does not wait for what it depends on', pg_catalog.concat('task ', s.task_id)
   FROM step s
   JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) s.step_id
- WHERE (s.state IN (1, 3)
-        OR (s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0 AND s.type IN ('workflow', 'signal', 'approval', 'timer')))
-   AND s.flow_state IN (0, 3)
+ WHERE (s.state IN (@STATE_PENDING@, @STATE_RUNNING@)
+        OR (s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.type IN ('workflow', 'signal', 'approval', 'timer')))
+   AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@)
 UNION ALL
 /* Edges */
 SELECT 'edge has no workflow', pg_catalog.concat('workflow ', e.workflow_id)
@@ -110,7 +110,7 @@ SELECT 'edge is left of a step that has ended',
        pg_catalog.concat('task ', s.task_id, ', to ', e.child)
   FROM step s
   JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.parent OPERATOR(pg_catalog.=) s.step_id
- WHERE s.succeeded AND e.child >= -1 AND s.flow_state OPERATOR(pg_catalog.<>) 4
+ WHERE s.succeeded AND e.child >= -1 AND s.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
 UNION ALL
 SELECT 'edge of a step that has not ended is gone',
        pg_catalog.concat('task ', s.task_id, ', to ', c.child)
@@ -118,59 +118,59 @@ SELECT 'edge of a step that has not ended is gone',
  CROSS JOIN LATERAL (SELECT pg_catalog.unnest(s.children) AS child
                       UNION ALL SELECT -1 WHERE s.ends) c
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) c.child AND e.parent OPERATOR(pg_catalog.=) s.step_id
- WHERE NOT s.succeeded AND s.flow_state IN (0, 3) AND e.parent IS NULL
+ WHERE NOT s.succeeded AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@) AND e.parent IS NULL
 UNION ALL
 SELECT 'failure is noted of a step that has not failed',
        pg_catalog.concat('workflow ', e.workflow_id, ', step ', e.parent)
   FROM edge e
   LEFT JOIN step s ON s.workflow_id OPERATOR(pg_catalog.=) e.workflow_id AND s.step_id OPERATOR(pg_catalog.=) e.parent AND s.failed
- WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL AND e.flow_state OPERATOR(pg_catalog.<>) 4
+ WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL AND e.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
 UNION ALL
 SELECT 'failure of a step is not noted', pg_catalog.concat('task ', s.task_id)
   FROM step s
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) -2 AND e.parent OPERATOR(pg_catalog.=) s.step_id
- WHERE s.failed AND s.flow_state IN (0, 3) AND e.parent IS NULL
+ WHERE s.failed AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@) AND e.parent IS NULL
 UNION ALL
 /* Instances, by their steps */
 SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w
   LEFT JOIN (SELECT s.workflow_id,
                     pg_catalog.bool_or(s.goes_on) AS goes_on,
-                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.<) 5) AS lives,
-                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.<) 5 AND (s.state OPERATOR(pg_catalog.<>) 3 OR s.cancel_requested_at IS NULL)) AS stays,
+                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.<) @STATE_FIRST_FINISHED@) AS lives,
+                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.<) @STATE_FIRST_FINISHED@ AND (s.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@ OR s.cancel_requested_at IS NULL)) AS stays,
                     pg_catalog.bool_or(s.failed) AS failed,
-                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.=) 5 AND s.reason OPERATOR(pg_catalog.=) 11) AS resolved
+                    pg_catalog.bool_or(s.state OPERATOR(pg_catalog.=) @STATE_DONE@ AND s.reason OPERATOR(pg_catalog.=) @REASON_MANUAL@) AS resolved
                FROM step s GROUP BY s.workflow_id) t ON t.workflow_id OPERATOR(pg_catalog.=) w.workflow_id
  CROSS JOIN LATERAL (
     SELECT 'workflow lives, and nothing in it goes on' AS problem
-     WHERE w.state OPERATOR(pg_catalog.=) 0 AND t.goes_on IS NOT TRUE
+     WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND t.goes_on IS NOT TRUE
     UNION ALL
     SELECT 'workflow has ended, and a step goes on'
-     WHERE (w.state IN (1, 2) AND t.lives) OR (w.state OPERATOR(pg_catalog.=) 3 AND t.goes_on) OR (w.state OPERATOR(pg_catalog.=) 4 AND t.stays)
+     WHERE (w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND t.lives) OR (w.state OPERATOR(pg_catalog.=) @FLOW_ERROR@ AND t.goes_on) OR (w.state OPERATOR(pg_catalog.=) @FLOW_CANCELLED@ AND t.stays)
     UNION ALL
     SELECT 'workflow is in error, and no step has failed'
-     WHERE w.state OPERATOR(pg_catalog.=) 3 AND t.failed IS NOT TRUE
+     WHERE w.state OPERATOR(pg_catalog.=) @FLOW_ERROR@ AND t.failed IS NOT TRUE
     UNION ALL
     SELECT 'workflow has ended well, and a step has failed'
-     WHERE w.state IN (1, 2) AND t.failed
+     WHERE w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND t.failed
     UNION ALL
     SELECT 'workflow is resolved or done, and its steps are not'
-     WHERE w.state IN (1, 2) AND (w.state OPERATOR(pg_catalog.=) 2) OPERATOR(pg_catalog.<>) coalesce(t.resolved, false)) p
+     WHERE w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND (w.state OPERATOR(pg_catalog.=) @FLOW_RESOLVED@) OPERATOR(pg_catalog.<>) coalesce(t.resolved, false)) p
 UNION ALL
 /* and by their own rows */
 SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
   FROM taskq.workflow w
  CROSS JOIN LATERAL (
     SELECT 'workflow has an unknown state' AS problem
-     WHERE w.state NOT BETWEEN 0 AND 5
+     WHERE w.state NOT BETWEEN @FLOW_LIVE@ AND @FLOW_COMPENSATING@
     UNION ALL
     SELECT 'workflow has an end that does not go with its state'
-     WHERE (w.state IN (0, 5)) OPERATOR(pg_catalog.<>) (w.finished_at IS NULL) OR (w.state IN (0, 5)) OPERATOR(pg_catalog.<>) (w.expires_at IS NULL)
-        OR (w.state IN (0, 5) AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) 0))
+     WHERE (w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@)) OPERATOR(pg_catalog.<>) (w.finished_at IS NULL) OR (w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@)) OPERATOR(pg_catalog.<>) (w.expires_at IS NULL)
+        OR (w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@) AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@))
         OR NOT pg_catalog.isfinite(w.finished_at) OR NOT pg_catalog.isfinite(w.created_at)
     UNION ALL
     SELECT 'workflow compensates, and nothing in it goes on'
-     WHERE w.state OPERATOR(pg_catalog.=) 5
+     WHERE w.state OPERATOR(pg_catalog.=) @FLOW_COMPENSATING@
        AND NOT EXISTS (SELECT FROM taskq.task c WHERE c.workflow_id OPERATOR(pg_catalog.=) w.workflow_id AND c.step_id OPERATOR(pg_catalog.<) 0)
     UNION ALL
     SELECT 'workflow has an unknown template'
@@ -180,25 +180,25 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
      WHERE w.started_by NOT IN (SELECT r.role_id FROM taskq.role r)
     UNION ALL
     SELECT 'workflow has an unknown reason'
-     WHERE w.reason OPERATOR(pg_catalog.<>) 0 AND taskq.reason_name(w.reason) IS NULL) p
+     WHERE w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(w.reason) IS NULL) p
 UNION ALL
 /* What steps wait for that no worker does */
 SELECT 'step waits for a workflow that does not go on', pg_catalog.concat('task ', s.task_id)
   FROM step s
- WHERE s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0 AND s.type OPERATOR(pg_catalog.=) 'workflow'
-   AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (0, 5))
+ WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.type OPERATOR(pg_catalog.=) 'workflow'
+   AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@))
    AND NOT EXISTS (SELECT FROM taskq.timer r
                     WHERE r.task_id OPERATOR(pg_catalog.=) s.task_id AND r.since OPERATOR(pg_catalog.=) s.suspended_at)
 UNION ALL
 SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w
   JOIN step s ON s.task_id OPERATOR(pg_catalog.=) w.parent_task_id
- WHERE w.state OPERATOR(pg_catalog.=) 0 AND s.state IN (6, 7)
+ WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND s.state IN (@STATE_DEAD@, @STATE_CANCELLED@)
 UNION ALL
 SELECT 'step waits for a signal that has come', pg_catalog.concat('task ', s.task_id)
   FROM step s
   JOIN taskq.signal g ON g.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND g.name OPERATOR(pg_catalog.=) s.signal
- WHERE s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0
+ WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@
 UNION ALL
 SELECT 'signal is for no workflow', pg_catalog.concat('workflow ', g.workflow_id)
   FROM taskq.signal g
@@ -212,7 +212,7 @@ SELECT 'signal is none that its workflow has', pg_catalog.concat('workflow ', g.
 UNION ALL
 SELECT 'step waits for a time that no timer knows', pg_catalog.concat('task ', s.task_id)
   FROM step s
- WHERE s.state OPERATOR(pg_catalog.=) 4 AND s.reason OPERATOR(pg_catalog.=) 0 AND s.has_time AND s.flow_state OPERATOR(pg_catalog.=) 0
+ WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.has_time AND s.flow_state OPERATOR(pg_catalog.=) @FLOW_LIVE@
    AND NOT EXISTS (SELECT FROM taskq.timer r
                     WHERE r.task_id OPERATOR(pg_catalog.=) s.task_id AND r.since OPERATOR(pg_catalog.=) s.suspended_at)
 UNION ALL

@@ -15,11 +15,11 @@ HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1
 UNION ALL
 SELECT 'live task has no live state', pg_catalog.concat('task ', t.task_id, ', state ', t.state)
   FROM taskq.task t
- WHERE t.state OPERATOR(pg_catalog.<) 1 OR t.state OPERATOR(pg_catalog.>) 4
+ WHERE t.state OPERATOR(pg_catalog.<) @STATE_FIRST@ OR t.state OPERATOR(pg_catalog.>) @STATE_LAST_LIVE@
 UNION ALL
 SELECT 'finished task has no finished state', pg_catalog.concat('task ', a.task_id, ', state ', a.state)
   FROM taskq.archive a
- WHERE a.state OPERATOR(pg_catalog.<) 5 OR a.state OPERATOR(pg_catalog.>) 10
+ WHERE a.state OPERATOR(pg_catalog.<) @STATE_FIRST_FINISHED@ OR a.state OPERATOR(pg_catalog.>) @STATE_LAST@
 UNION ALL
 SELECT 'task has no queue', pg_catalog.concat('task ', t.task_id, ', queue ', t.queue_id)
   FROM taskq.task t
@@ -35,32 +35,32 @@ SELECT 'task has no lane', pg_catalog.concat('task ', t.task_id, ', lane ', t.la
 UNION ALL
 SELECT 'running task is held by nobody', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
- WHERE t.state OPERATOR(pg_catalog.=) 3
+ WHERE t.state OPERATOR(pg_catalog.=) @STATE_RUNNING@
    AND t.worker_id OPERATOR(pg_catalog.=) 0
    AND t.lease_until OPERATOR(pg_catalog.=) 'infinity'
 UNION ALL
 SELECT 'running task has no token or attempt', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
- WHERE t.state OPERATOR(pg_catalog.=) 3
+ WHERE t.state OPERATOR(pg_catalog.=) @STATE_RUNNING@
    AND (t.token OPERATOR(pg_catalog.<=) 0
         OR t.attempt OPERATOR(pg_catalog.<=) 0
         OR NOT pg_catalog.isfinite(t.claimed_at))
 UNION ALL
 SELECT 'waiting task is held', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
- WHERE t.state OPERATOR(pg_catalog.<>) 3
+ WHERE t.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@
    AND (t.worker_id OPERATOR(pg_catalog.<>) 0
         OR t.lease_until OPERATOR(pg_catalog.<>) 'infinity'
         OR t.claimed_at OPERATOR(pg_catalog.<>) '-infinity')
 UNION ALL
 SELECT 'pending task has no position', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
- WHERE t.state OPERATOR(pg_catalog.=) 1
+ WHERE t.state OPERATOR(pg_catalog.=) @STATE_PENDING@
    AND NOT pg_catalog.isfinite(t.available_at)
 UNION ALL
 SELECT 'task that cannot be claimed has a position', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
- WHERE t.state IN (2, 4)
+ WHERE t.state IN (@STATE_BLOCKED@, @STATE_SUSPENDED@)
    AND t.available_at OPERATOR(pg_catalog.<>) 'infinity'
 UNION ALL
 SELECT 'attempts exceed their maximum', pg_catalog.concat('task ', b.task_id)
@@ -113,28 +113,28 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
  CROSS JOIN LATERAL (
     SELECT 'task has numbers that cannot be' AS problem, '' AS more
      WHERE b.version OPERATOR(pg_catalog.<) 1
-     OR (b.state OPERATOR(pg_catalog.<>) 3 AND (b.token OPERATOR(pg_catalog.<) 0 OR b.attempt OPERATOR(pg_catalog.<) 0))
+     OR (b.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@ AND (b.token OPERATOR(pg_catalog.<) 0 OR b.attempt OPERATOR(pg_catalog.<) 0))
      OR (b.max_attempts OPERATOR(pg_catalog.<=) 0 AND b.max_attempts OPERATOR(pg_catalog.<>) (-1)
          AND b.attempt OPERATOR(pg_catalog.<=) b.max_attempts)
     UNION ALL
     SELECT 'task has marks that cannot be', ''
      WHERE b.flags OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.>) 255
-     OR b.descent NOT IN (0, 4, 5, 6, 8)
+     OR b.descent NOT IN (@STATE_NONE@, @STATE_SUSPENDED@, @STATE_DONE@, @STATE_DEAD@, @STATE_FILTERED@)
     UNION ALL
     SELECT 'task has an unknown reason', pg_catalog.concat(', reason ', b.reason)
-     WHERE b.reason OPERATOR(pg_catalog.<>) 0 AND taskq.reason_name(b.reason) IS NULL
+     WHERE b.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(b.reason) IS NULL
     UNION ALL
     SELECT 'reason does not go with the state', pg_catalog.concat(', ', taskq.reason_name(b.reason), ', ', taskq.state_name(b.state))
-     WHERE (b.reason IN (1, 2, 3) AND b.state NOT IN (6, 9, 10))
-     OR (b.reason IN (4, 5, 6) AND b.state NOT IN (4, 6, 9, 10))
-     OR (b.reason OPERATOR(pg_catalog.<>) 0 AND b.state OPERATOR(pg_catalog.=) 3)
+     WHERE (b.reason IN (@REASON_EXHAUSTED@, @REASON_REJECTED@, @REASON_DEADLINE@) AND b.state NOT IN (@STATE_DEAD@, @STATE_REDUNDANT@, @STATE_RECREATED@))
+     OR (b.reason IN (@REASON_WORKER_DEAD@, @REASON_LEASE_EXPIRED@, @REASON_TIMEOUT@) AND b.state NOT IN (@STATE_SUSPENDED@, @STATE_DEAD@, @STATE_REDUNDANT@, @STATE_RECREATED@))
+     OR (b.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND b.state OPERATOR(pg_catalog.=) @STATE_RUNNING@)
     UNION ALL
     SELECT 'task is exhausted with attempts left', ''
-     WHERE b.reason OPERATOR(pg_catalog.=) 1 AND b.state OPERATOR(pg_catalog.=) 6
+     WHERE b.reason OPERATOR(pg_catalog.=) @REASON_EXHAUSTED@ AND b.state OPERATOR(pg_catalog.=) @STATE_DEAD@
      AND (b.max_attempts OPERATOR(pg_catalog.=) (-1) OR b.attempt OPERATOR(pg_catalog.<) b.max_attempts)
     UNION ALL
     SELECT 'task died at a deadline that it does not have', ''
-     WHERE b.reason OPERATOR(pg_catalog.=) 3 AND b.state OPERATOR(pg_catalog.=) 6 AND b.deadline IS NULL
+     WHERE b.reason OPERATOR(pg_catalog.=) @REASON_DEADLINE@ AND b.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND b.deadline IS NULL
     UNION ALL
     SELECT 'task has a time that is none', ''
      WHERE NOT pg_catalog.isfinite(b.created_at) OR NOT pg_catalog.isfinite(b.run_at)
@@ -186,23 +186,23 @@ SELECT p.problem, pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
  CROSS JOIN LATERAL (
     SELECT 'position is not the due time' AS problem
-     WHERE t.state IN (1, 3) AND pg_catalog.isfinite(t.available_at)
+     WHERE t.state IN (@STATE_PENDING@, @STATE_RUNNING@) AND pg_catalog.isfinite(t.available_at)
      AND pg_catalog.isfinite(t.run_at) AND t.available_at OPERATOR(pg_catalog.<>) t.run_at
     UNION ALL
     SELECT 'task that does not run is asked to stop'
-     WHERE t.state OPERATOR(pg_catalog.<>) 3 AND t.cancel_requested_at IS NOT NULL
+     WHERE t.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@ AND t.cancel_requested_at IS NOT NULL
     UNION ALL
     SELECT 'time of suspension does not go with the state'
-     WHERE (t.state BETWEEN 1 AND 4
-            AND (t.state OPERATOR(pg_catalog.=) 4) OPERATOR(pg_catalog.<>) (t.suspended_at IS NOT NULL))
+     WHERE (t.state BETWEEN @STATE_FIRST@ AND @STATE_LAST_LIVE@
+            AND (t.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@) OPERATOR(pg_catalog.<>) (t.suspended_at IS NOT NULL))
      OR NOT pg_catalog.isfinite(t.suspended_at)
     UNION ALL
     SELECT 'task waits for others of a key that it does not have'
      WHERE (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0
-     AND (t.state OPERATOR(pg_catalog.<>) 2 OR t.key IS NULL)
+     AND (t.state OPERATOR(pg_catalog.<>) @STATE_BLOCKED@ OR t.key IS NULL)
     UNION ALL
     SELECT 'running task is held by an unknown worker'
-     WHERE t.state OPERATOR(pg_catalog.=) 3 AND t.worker_id OPERATOR(pg_catalog.<>) 0
+     WHERE t.state OPERATOR(pg_catalog.=) @STATE_RUNNING@ AND t.worker_id OPERATOR(pg_catalog.<>) 0
      AND t.worker_id NOT IN (SELECT w.worker_id FROM taskq.worker w)) p
 UNION ALL
 SELECT p.problem, pg_catalog.concat('task ', a.task_id)
@@ -362,19 +362,19 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
   FROM taskq.worker w
  CROSS JOIN LATERAL (
     SELECT 'worker has an unknown state' AS problem
-     WHERE w.state NOT BETWEEN 1 AND 4
+     WHERE w.state NOT BETWEEN @WORKER_ACTIVE@ AND @WORKER_GONE@
     UNION ALL
     SELECT 'worker has a name that cannot be'
      WHERE pg_catalog.octet_length(w.name) NOT BETWEEN 1 AND 200
      OR w.name OPERATOR(pg_catalog.~) '[\x01-\x1f\x7f]'
     UNION ALL
     SELECT 'worker has an end that does not go with its state'
-     WHERE (w.state IN (2, 4)) OPERATOR(pg_catalog.<>) (w.ended_at IS NOT NULL)
+     WHERE (w.state IN (@WORKER_DEAD@, @WORKER_GONE@)) OPERATOR(pg_catalog.<>) (w.ended_at IS NOT NULL)
      OR NOT pg_catalog.isfinite(w.ended_at)
      OR NOT pg_catalog.isfinite(w.registered_at)
     UNION ALL
     SELECT 'worker has an unknown role'
-     WHERE w.state OPERATOR(pg_catalog.<>) 3 AND w.role_id NOT IN (SELECT r.role_id FROM taskq.role r)
+     WHERE w.state OPERATOR(pg_catalog.<>) @WORKER_LABEL@ AND w.role_id NOT IN (SELECT r.role_id FROM taskq.role r)
     UNION ALL
     SELECT 'worker has a limit that cannot be'
      WHERE w.max_running OPERATOR(pg_catalog.<) 1
@@ -382,7 +382,7 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
     SELECT 'worker is bound to a connection that cannot be'
      WHERE (w.bound_instance IS NULL) OPERATOR(pg_catalog.<>) (w.bound_session IS NULL)
      OR w.bound_instance OPERATOR(pg_catalog.<=) 0 OR w.bound_session OPERATOR(pg_catalog.<=) 0
-     OR (w.state OPERATOR(pg_catalog.=) 3 AND w.bound_session IS NOT NULL)
+     OR (w.state OPERATOR(pg_catalog.=) @WORKER_LABEL@ AND w.bound_session IS NOT NULL)
     UNION ALL
     SELECT 'tags are no sorted set'
      WHERE pg_catalog.cardinality(w.tags) OPERATOR(pg_catalog.>) 16
@@ -395,7 +395,7 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
 UNION ALL
 SELECT 'two workers have one name', pg_catalog.concat('worker ', pg_catalog.max(w.worker_id))
   FROM taskq.worker w
- WHERE w.state OPERATOR(pg_catalog.=) 1
+ WHERE w.state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@
  GROUP BY w.name
 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1
 UNION ALL
@@ -403,10 +403,10 @@ UNION ALL
 SELECT 'change of state cannot be', pg_catalog.concat('transition ', t.transition_id, ', task ', t.task_id)
   FROM taskq.transition t
  WHERE t.from_state OPERATOR(pg_catalog.=) t.to_state
-    OR t.from_state NOT BETWEEN 0 AND 10 OR t.to_state NOT BETWEEN 0 AND 10
-    OR (t.to_state OPERATOR(pg_catalog.=) 0 AND t.from_state OPERATOR(pg_catalog.=) 3)
-    OR (t.from_state OPERATOR(pg_catalog.=) 0 AND t.to_state NOT IN (1, 2, 4))
-    OR (t.reason OPERATOR(pg_catalog.<>) 0 AND taskq.reason_name(t.reason) IS NULL)
+    OR t.from_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@ OR t.to_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@
+    OR (t.to_state OPERATOR(pg_catalog.=) @STATE_NONE@ AND t.from_state OPERATOR(pg_catalog.=) @STATE_RUNNING@)
+    OR (t.from_state OPERATOR(pg_catalog.=) @STATE_NONE@ AND t.to_state NOT IN (@STATE_PENDING@, @STATE_BLOCKED@, @STATE_SUSPENDED@))
+    OR (t.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(t.reason) IS NULL)
     OR NOT pg_catalog.isfinite(t.at)
     OR (t.role_id OPERATOR(pg_catalog.<>) 0 AND t.role_id NOT IN (SELECT r.role_id FROM taskq.role r))
 UNION ALL

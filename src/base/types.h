@@ -2,9 +2,6 @@
  * types.h
  *		The words of the extension: states, reasons, rights, limits.
  *
- * The numbers are stored in tables; they are never used again for another
- * meaning.
- *
  * Copyright (c) 2026, the taskq developers
  */
 #ifndef TQ_TYPES_H
@@ -12,24 +9,12 @@
 
 #include "base/compat.h"
 
-typedef enum TqState
-{
-	TQ_STATE_PENDING = 1,
-	TQ_STATE_BLOCKED = 2,
-	TQ_STATE_RUNNING = 3,
-	TQ_STATE_SUSPENDED = 4,
-	TQ_STATE_DONE = 5,
-	TQ_STATE_DEAD = 6,
-	TQ_STATE_CANCELLED = 7,
-	TQ_STATE_FILTERED = 8,
-	TQ_STATE_REDUNDANT = 9,
-	TQ_STATE_RECREATED = 10
-} TqState;
+#include "base/code.h"
 
-#define TQ_STATE_FIRST TQ_STATE_PENDING
-#define TQ_STATE_LAST TQ_STATE_RECREATED
+#define TQ_STATE_FIRST TQ_CODE_STATE_FIRST
+#define TQ_STATE_LAST TQ_CODE_STATE_LAST
 #define TQ_STATE_IS_VALID(s) ((s) >= TQ_STATE_FIRST && (s) <= TQ_STATE_LAST)
-#define TQ_STATE_IS_LIVE(s) ((s) <= TQ_STATE_SUSPENDED)
+#define TQ_STATE_IS_LIVE(s) ((s) <= TQ_CODE_STATE_LAST_LIVE)
 
 /* What a submit does to earlier tasks of its key. */
 typedef enum TqInsertion
@@ -39,27 +24,6 @@ typedef enum TqInsertion
 	TQ_INSERTION_REPLACE,
 	TQ_INSERTION_DELETE
 } TqInsertion;
-
-typedef enum TqReason
-{
-	TQ_REASON_NONE = 0,
-	TQ_REASON_EXHAUSTED = 1,
-	TQ_REASON_REJECTED = 2,
-	TQ_REASON_DEADLINE = 3,
-	TQ_REASON_WORKER_DEAD = 4,
-	TQ_REASON_LEASE_EXPIRED = 5,
-	TQ_REASON_TIMEOUT = 6,
-	TQ_REASON_POISON = 7,
-	TQ_REASON_STALE = 8,
-	TQ_REASON_DEPENDENCY_FAILED = 9,
-	TQ_REASON_DELETED = 10,
-	TQ_REASON_MANUAL = 11,
-	TQ_REASON_HELD = 12,
-
-	/* of instances of workflows only */
-	TQ_REASON_COMPENSATED = 13,
-	TQ_REASON_COMPENSATION_FAILED = 14
-} TqReason;
 
 #define TQ_REASON_LAST TQ_REASON_HELD /* of tasks */
 

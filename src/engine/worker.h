@@ -8,14 +8,7 @@
 #define TQ_WORKER_H
 
 #include "base/arg.h"
-
-typedef enum TqWorkerState
-{
-	TQ_WORKER_ACTIVE = 1,
-	TQ_WORKER_DEAD = 2,
-	TQ_WORKER_LABEL = 3, /* claims without having registered */
-	TQ_WORKER_GONE = 4   /* deregistered, or replaced */
-} TqWorkerState;
+#include "base/code.h"
 
 /* A label that was not used for that long may be removed. */
 #define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)

@@ -17,17 +17,6 @@
 /* Largest document that paths look at, or that an instance ends with. */
 #define TQ_MAX_DOCUMENT ((Size) 64 * 1024 * 1024)
 
-/* What an instance is, as its row says; 0 is for its steps to say. */
-typedef enum TqFlowState
-{
-	TQ_FLOW_LIVE = 0,
-	TQ_FLOW_DONE = 1,
-	TQ_FLOW_RESOLVED = 2,
-	TQ_FLOW_ERROR = 3,
-	TQ_FLOW_CANCELLED = 4,
-	TQ_FLOW_COMPENSATING = 5 /* has failed, and has not ended */
-} TqFlowState;
-
 /* An instance that a call works with. */
 typedef struct TqFlow
 {
