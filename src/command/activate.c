@@ -24,7 +24,7 @@
 #include "base/spi.h"
 #include "cache/options.h"
 #include "command/activate.h"
-#include "command/queue_admin.h"
+#include "command/grant.h"
 #include "engine/id.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
@@ -159,7 +159,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_find_roles, NULL, NULL, SPI_OK_UPDATE, 0);
 	sequences_go_on();
 	tq_spi_leave(&spi);
-	tq_queue_admin_execute_again();
+	tq_grant_execute_again();
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
 

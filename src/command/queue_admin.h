@@ -1,14 +1,14 @@
 /*
  * queue_admin.h
- *		Rights, for others than taskq_grant().
+ *		Queues: create, alter, drop, pause, resume.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #ifndef TQ_QUEUE_ADMIN_H
 #define TQ_QUEUE_ADMIN_H
 
-#include "base/compat.h"
+#include "base/types.h"
 
-extern void tq_queue_admin_execute_again(void);
+extern int32 tq_queue_admin_to_change(const char *name, TqRight right);
 
 #endif /* TQ_QUEUE_ADMIN_H */
