@@ -52,6 +52,7 @@ void
 tq_dead_letter_init(void)
 {
 	tq_state_hooks.entered = note_death;
+	tq_call_hooks.dead_letters = copy_all;
 }
 
 /* A task has changed its state. */
@@ -70,7 +71,6 @@ note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	task_id = palloc(sizeof(int64));
 	*task_id = task->f.task_id;
 	call->dead = lappend(call->dead, task_id);
-	call->at_end = copy_all;
 	MemoryContextSwitchTo(mine);
 }
 

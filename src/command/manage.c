@@ -251,11 +251,12 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		wish->requested = wish->action == TQ_ACTION_CANCEL;
 		return true;
 	}
-	if (!call->gated && may_repair(queue, task, wish->action))
+	if (!tq_call_steps_are_locked(call) &&
+		may_repair(queue, task, wish->action))
 	{
 		tq_step_hooks.returning(call, task);
 		tq_key_lock_task(call, queue, task);
-		call->gated = true;
+		tq_call_steps(call)->locked = true;
 	}
 	if (task->archived || wish->action == TQ_ACTION_RECREATE)
 		tq_key_lock_task(call, queue, task);

@@ -261,7 +261,7 @@ do_all(const char *function, Choice *choice, bool lock_keys, DoWithTask what,
 		lock_chosen_keys(&call, choice);
 	one = AllocSetContextCreate(caller, "taskq tasks of a state",
 								ALLOCSET_DEFAULT_SIZES);
-	call.lines_later = true;
+	tq_key_settle_later(&call);
 	do
 	{
 		tq_snapshot_renew();

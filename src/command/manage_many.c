@@ -275,7 +275,7 @@ act_on(void *arg)
 	TqCall call;
 
 	tq_call_begin(&call, "taskq_manage_many()");
-	call.gated = act->gated;
+	tq_call_steps(&call)->locked = act->gated;
 	tq_queue_lock_insertions();
 	tq_snapshot_renew();
 	tq_manage_act(&call, act->task_id, &act->wish);

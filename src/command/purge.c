@@ -202,7 +202,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	tq_key_lock_tasks(call, ids, NULL, (int) rows, TQ_RIGHT_MANAGE);
-	call->lines_later = true;
+	tq_key_settle_later(call);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		/* the end of the one before may have moved this one */

@@ -146,7 +146,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	tq_submission_read(fcinfo, &sub, NULL);
 	tq_call_begin(&call, "taskq_submit_many()");
 	call.many = true;
-	call.lines_later = true;
+	tq_key_settle_later(&call);
 	tq_submission_resolve(fcinfo, &sub);
 	one = AllocSetContextCreate(caller, "taskq_submit_many",
 								ALLOCSET_DEFAULT_SIZES);
@@ -200,7 +200,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	one = AllocSetContextCreate(caller, "taskq_submit_tasks",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_call_begin(&call, "taskq_submit_tasks()");
-	call.lines_later = true;
+	tq_key_settle_later(&call);
 	tq_submission_keys_read(list, &keys);
 	tq_submission_keys_lock(&call, &keys);
 	call.many = true;

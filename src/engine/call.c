@@ -40,6 +40,8 @@
 #include "store/snapshot.h"
 #include "store/table.h"
 
+TqCallHooks tq_call_hooks = {NULL};
+
 /*
  * Begin an SQL call that changes tasks.
  */
@@ -84,18 +86,26 @@ tq_call_renew(TqCall *call)
 	call->ring_moment = ring_moment;
 }
 
+TqSteps *
+tq_call_steps(TqCall *call)
+{
+	if (call->steps == NULL)
+		call->steps = MemoryContextAllocZero(call->context, sizeof(TqSteps));
+	return call->steps;
+}
+
 /* See to what follows in workflows from what the call has done. */
 void
 tq_call_advance(TqCall *call)
 {
-	if (call->steps == NIL)
+	if (call->steps == NULL || call->steps->moved == NIL)
 		return;
 	tq_row_flush(call);
 	call->many = false;
 	/* who makes a queue for a dead letter has done nothing in instances yet */
-	if (call->at_end != NULL)
-		call->at_end(call);
-	call->advance(call);
+	if (call->dead != NIL)
+		tq_call_hooks.dead_letters(call);
+	tq_call_hooks.advance(call);
 }
 
 void
@@ -104,11 +114,12 @@ tq_call_end(TqCall *call)
 	tq_call_advance(call);
 	tq_row_flush(call);
 	call->many = false;
-	call->lines_later = false;
-	if (call->unsettled != NULL)
-		call->settle(call);
-	if (call->at_end != NULL)
-		call->at_end(call);
+	if (call->keys != NULL)
+		call->keys->settle_later = false;
+	if (call->keys != NULL && call->keys->unsettled != NULL)
+		tq_call_hooks.settle(call);
+	if (call->dead != NIL)
+		tq_call_hooks.dead_letters(call);
 	tq_key_end(call);
 	tq_table_end(&call->history);
 	tq_table_end(&call->leaf);

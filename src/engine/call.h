@@ -9,10 +9,38 @@
 
 #include "store/table.h"
 
-extern void tq_call_begin(TqCall *call, const char *function);
-extern void tq_call_begin_look(TqCall *call);
-extern void tq_call_renew(TqCall *call);
-extern void tq_call_advance(TqCall *call);
-extern void tq_call_end(TqCall *call);
+/* The steps of workflows that a call moves.  It lives as long as the call. */
+struct TqSteps
+{
+	List               *moved;  /* of TqMoved, in the order of the moves */
+	bool                locked; /* the moves need no more locks of instances */
+	struct TqHeldLocks *held;   /* for a move that was given up */
+};
+
+/* What upper layers do when a call ends.  They fill these in at load. */
+typedef struct TqCallHooks
+{
+	/* decide about the keys that were left unsettled (call->keys) */
+	void (*settle)(TqCall *call);
+	/* advance the workflows whose steps have moved (call->steps) */
+	void (*advance)(TqCall *call);
+	/* copy the tasks that died (call->dead) */
+	void (*dead_letters)(TqCall *call);
+} TqCallHooks;
+
+extern PGDLLIMPORT TqCallHooks tq_call_hooks;
+
+static inline bool
+tq_call_steps_are_locked(const TqCall *call)
+{
+	return call->steps != NULL && call->steps->locked;
+}
+
+extern TqSteps *tq_call_steps(TqCall *call);
+extern void     tq_call_begin(TqCall *call, const char *function);
+extern void     tq_call_begin_look(TqCall *call);
+extern void     tq_call_renew(TqCall *call);
+extern void     tq_call_advance(TqCall *call);
+extern void     tq_call_end(TqCall *call);
 
 #endif /* TQ_CALL_H */

@@ -56,16 +56,6 @@ typedef struct Entry
 	TqKey *first;
 } Entry;
 
-/* All of it lives as long as the call. */
-struct TqKeys
-{
-	HTAB           *by_hash;
-	Relation        rel;
-	Relation        index;
-	IndexScanDesc   scan;
-	TupleTableSlot *slot;
-};
-
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.key (queue_id, key) VALUES ($1, $2)"
 	" ON CONFLICT (queue_id, key) DO NOTHING",
@@ -80,6 +70,7 @@ static TqStmt stmt_astray = {
 	NULL};
 
 static TqKeys *keys_of(TqCall *call);
+static TqKeys *open_keys_of(TqCall *call);
 static int     names_of_task(const TqQueue *queue, const TqTask *task,
 							 TqKeyName *names);
 static int  names_of_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
@@ -127,7 +118,7 @@ tq_key_is_ordered(const TqQueue *queue)
 TqKey *
 tq_key_lock(TqCall *call, int32 queue_id, Datum key)
 {
-	TqKeys *keys = keys_of(call);
+	TqKeys *keys = open_keys_of(call);
 	TqKey  *result = find_or_add(call, keys, queue_id, DatumGetTextPP(key));
 
 	lock(call, keys, result, true);
@@ -154,7 +145,7 @@ tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 	count = names_of_task(queue, task, names);
 	for (int i = 0; i < count; i++)
 	{
-		TqKeys *keys = keys_of(call);
+		TqKeys *keys = open_keys_of(call);
 		TqKey  *key = find_or_add(call, keys, names[i].queue_id, names[i].key);
 
 		if (!lock(call, keys, key, false))
@@ -168,11 +159,12 @@ void
 tq_key_note(TqCall *call, int32 queue_id, const char *key)
 {
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqKeys       *keys = keys_of(call);
 	TqKeyName    *name = palloc(sizeof(TqKeyName));
 
 	name->queue_id = queue_id;
 	name->key = cstring_to_text(key);
-	call->keys_ahead = lappend(call->keys_ahead, name);
+	keys->ahead = lappend(keys->ahead, name);
 	MemoryContextSwitchTo(mine);
 }
 
@@ -181,18 +173,19 @@ void
 tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 {
 	TqKeyName *all = names;
+	TqKeys    *keys = call->keys;
 	ListCell  *cell;
 
-	if (call->keys_ahead != NIL)
+	if (keys != NULL && keys->ahead != NIL)
 	{
-		all = MemoryContextAllocHuge(
-			CurrentMemoryContext,
-			sizeof(TqKeyName) * (count + list_length(call->keys_ahead)));
+		all = MemoryContextAllocHuge(CurrentMemoryContext,
+									 sizeof(TqKeyName) *
+										 (count + list_length(keys->ahead)));
 		for (int i = 0; i < count; i++)
 			all[i] = names[i];
-		foreach (cell, call->keys_ahead)
+		foreach (cell, keys->ahead)
 			all[count++] = *(TqKeyName *) lfirst(cell);
-		call->keys_ahead = NIL;
+		keys->ahead = NIL;
 	}
 	qsort(all, count, sizeof(TqKeyName), compare_names);
 	for (int i = 0; i < count; i++)
@@ -302,13 +295,20 @@ tq_key_write_astray(TqCall *call, TqKey *key)
 	CommandCounterIncrement();
 }
 
+/* For a call with a list: who is next is decided once a key, at its end. */
+void
+tq_key_settle_later(TqCall *call)
+{
+	keys_of(call)->settle_later = true;
+}
+
 /* The locks stay until the transaction ends. */
 void
 tq_key_end(TqCall *call)
 {
 	TqKeys *keys = call->keys;
 
-	if (keys == NULL)
+	if (keys == NULL || keys->by_hash == NULL)
 		return;
 	index_endscan(keys->scan);
 	ExecDropSingleTupleTableSlot(keys->slot);
@@ -400,14 +400,22 @@ lock(TqCall *call, TqKeys *keys, TqKey *key, bool wait)
 static TqKeys *
 keys_of(TqCall *call)
 {
+	if (call->keys == NULL)
+		call->keys = MemoryContextAllocZero(call->context, sizeof(TqKeys));
+	return call->keys;
+}
+
+/* The same, with taskq.key open. */
+static TqKeys *
+open_keys_of(TqCall *call)
+{
 	MemoryContext mine;
 	HASHCTL       ctl = {0};
-	TqKeys       *keys;
+	TqKeys       *keys = keys_of(call);
 
-	if (call->keys != NULL)
-		return call->keys;
+	if (keys->by_hash != NULL)
+		return keys;
 	mine = MemoryContextSwitchTo(call->context);
-	keys = palloc0(sizeof(TqKeys));
 	ctl.keysize = sizeof(uint64);
 	ctl.entrysize = sizeof(Entry);
 	ctl.hcxt = call->context;
@@ -419,7 +427,6 @@ keys_of(TqCall *call)
 	keys->scan = tq_compat_index_beginscan(keys->rel, keys->index,
 										   GetActiveSnapshot(), 2);
 	keys->slot = table_slot_create(keys->rel, NULL);
-	call->keys = keys;
 	MemoryContextSwitchTo(mine);
 	return keys;
 }

@@ -43,6 +43,22 @@ typedef struct TqKey
 	struct TqKey *next_unsettled;
 } TqKey;
 
+/* The keys of a call.  All of it lives as long as the call. */
+struct TqKeys
+{
+	HTAB           *by_hash; /* those that it has locked; NULL: none yet */
+	Relation        rel;
+	Relation        index;
+	IndexScanDesc   scan;
+	TupleTableSlot *slot;
+
+	List *ahead; /* of TqKeyName: to be locked with the next ones */
+
+	/* of keyed/key_queue.c */
+	bool   settle_later; /* who is next is decided at the end of the call */
+	TqKey *unsettled;    /* keys for which it is still to be decided */
+};
+
 extern bool   tq_key_rule(const TqQueue *queue, TqKeyRule *rule);
 extern bool   tq_key_is_ordered(const TqQueue *queue);
 extern TqKey *tq_key_lock(TqCall *call, int32 queue_id, Datum key);
@@ -59,6 +75,7 @@ extern void   tq_key_lock_change(TqCall *call, const TqTask *task,
 extern void   tq_key_write_astray(TqCall *call, TqKey *key);
 extern bool   tq_key_try_task(TqCall *call, const TqQueue *queue,
 							  const TqTask *task);
+extern void   tq_key_settle_later(TqCall *call);
 extern void   tq_key_end(TqCall *call);
 
 #endif /* TQ_KEY_H */

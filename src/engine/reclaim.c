@@ -25,6 +25,7 @@
 #include "base/compare.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "engine/call.h"
 #include "engine/failure.h"
 #include "engine/key.h"
 #include "engine/liveness.h"
@@ -139,7 +140,7 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 	for (int i = 0; i < count; i++)
 		kinds[i] = TQ_FLOW_LOCK_FAILURE;
 	/* those of another worker may have been before */
-	call->gated = false;
+	tq_call_steps(call)->locked = false;
 	if (count > 1)
 		tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
 	pfree(kinds);

@@ -105,7 +105,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 		found.count = 0;
 	TQ_DEBUG_POINT("junction_decided");
 	tq_snapshot_renew();
-	call.lines_later = true;
+	tq_key_settle_later(&call);
 	one = AllocSetContextCreate(caller, "taskq_junction",
 								ALLOCSET_DEFAULT_SIZES);
 	for (uint64 i = 0; i < found.count; i++)

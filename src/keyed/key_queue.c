@@ -28,7 +28,7 @@
  * any suspended one (serial_until_success).  Then none is let go, and who is
  * pending is moved back.
  *
- * A call with a list decides about each key once, at its end (lines_later).
+ * A call with a list decides about each key once, at its end (settle_later).
  * Until then whoever is to become pending is blocked, and none is let go.
  *
  * Copyright (c) 2026, the taskq developers
@@ -40,6 +40,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "engine/call.h"
 #include "engine/move.h"
 #include "engine/state.h"
 #include "keyed/key_queue.h"
@@ -102,6 +103,7 @@ tq_key_queue_init(void)
 	tq_state_hooks.entered = entered;
 	tq_state_hooks.left = left;
 	tq_state_hooks.rearrange = rearrange;
+	tq_call_hooks.settle = settle_all;
 }
 
 /* A task is about to be moved, or (to 0) taken away. */
@@ -229,7 +231,7 @@ go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
 
 	if (!tq_key_queue_lock(&line, call, queue, key))
 		return;
-	if (call->lines_later)
+	if (call->keys->settle_later)
 	{
 		put_off(call, line.key);
 		return;
@@ -268,9 +270,8 @@ put_off(TqCall *call, TqKey *key)
 	if (key->unsettled)
 		return;
 	key->unsettled = true;
-	key->next_unsettled = call->unsettled;
-	call->unsettled = key;
-	call->settle = settle_all;
+	key->next_unsettled = call->keys->unsettled;
+	call->keys->unsettled = key;
 }
 
 /* The end of the call: decide about all keys that were put off. */
@@ -281,13 +282,13 @@ settle_all(TqCall *call)
 	MemoryContext one =
 		AllocSetContextCreate(caller, "taskq lines", ALLOCSET_DEFAULT_SIZES);
 
-	while (call->unsettled != NULL)
+	while (call->keys->unsettled != NULL)
 	{
-		TqKey   *key = call->unsettled;
+		TqKey   *key = call->keys->unsettled;
 		TqQueue *queue = tq_queue_by_id(key->name.queue_id);
 
 		CHECK_FOR_INTERRUPTS();
-		call->unsettled = key->next_unsettled;
+		call->keys->unsettled = key->next_unsettled;
 		key->unsettled = false;
 		key->foremost = 0;
 		MemoryContextSwitchTo(one);

@@ -19,6 +19,8 @@ typedef struct TqKeys TqKeys;
 
 typedef struct TqPkeyLookup TqPkeyLookup;
 
+typedef struct TqSteps TqSteps;
+
 /* A table opened for one call; what follows is made when it is needed. */
 typedef struct TqTable
 {
@@ -44,18 +46,10 @@ typedef struct TqCall
 	MemoryContext     context;
 	TqDeadRangeMoment moment; /* not after the active snapshot was taken */
 	uint64            ring_moment;
-	bool              many;    /* rows may be inserted later, with others */
-	TqKeys           *keys;    /* that were locked */
-	List         *keys_ahead;  /* of TqKeyName: to be locked with the next */
-	bool          lines_later; /* they are settled at the end, once each */
-	struct TqKey *unsettled;
-	void (*settle)(struct TqCall *call);
-	List *steps; /* of workflows, that were moved: ordered as they were */
-	bool  gated; /* their instances are locked as its moves need it */
-	struct TqHeldLocks *passed; /* gates, for a move that was given up */
-	void (*advance)(struct TqCall *call);
-	List *dead; /* tasks that died, for at_end */
-	void (*at_end)(struct TqCall *call);
+	bool              many;  /* rows may be inserted later, with others */
+	TqKeys           *keys;  /* of engine/key.h; NULL: none yet */
+	TqSteps          *steps; /* of engine/call.h; NULL: none yet */
+	List             *dead;  /* ids of tasks that died, for dead letters */
 } TqCall;
 
 extern void tq_table_begin(TqTable *table, Oid relid, MemoryContext context);

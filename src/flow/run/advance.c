@@ -33,6 +33,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/error.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
 #include "engine/step.h"
@@ -120,13 +121,13 @@ void
 tq_advance(TqCall *call)
 {
 	pairingheap *moves = tq_move_queue_new();
-	bool         gated = call->gated;
+	bool         locked = call->steps->locked;
 
 	/* what follows passes no gates: they were passed before */
-	call->gated = true;
+	call->steps->locked = true;
 	while (tq_move_queue_next(call, moves) != NULL)
 		advance_one(call, moves);
-	call->gated = gated;
+	call->steps->locked = locked;
 	pairingheap_free(moves);
 }
 

@@ -42,7 +42,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
 	tq_key_preview_note_cancel(&call, &flow);
 	tq_key_lock_names(&call, NULL, 0);
-	call.gated = true;
+	tq_call_steps(&call)->locked = true;
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)

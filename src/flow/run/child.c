@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "command/manage.h"
+#include "engine/call.h"
 #include "engine/state.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/waiting_step.h"
@@ -187,11 +188,11 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	int64  last = 0;
 	int    count;
 	bool   requested = false;
-	bool   gated = call->gated;
+	bool   locked = tq_call_steps_are_locked(call);
 	Datum  args[2] = {Int64GetDatum(workflow_id)};
 	TqSpi  spi;
 
-	call->gated = true;
+	tq_call_steps(call)->locked = true;
 	/* also those that others have made meanwhile */
 	while (ids = find_steps(workflow_id, last, &count), count > 0)
 	{
@@ -200,7 +201,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 		last = ids[count - 1];
 		pfree(ids);
 	}
-	call->gated = gated;
+	tq_call_steps(call)->locked = locked;
 	if (flow->state != TQ_FLOW_LIVE)
 		return requested;
 	if (!tq_flow_end(flow, TQ_FLOW_CANCELLED, NULL))

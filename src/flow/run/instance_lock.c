@@ -41,6 +41,7 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/role.h"
+#include "engine/call.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
@@ -448,13 +449,14 @@ add_child(Gates *gates, int64 task_id)
 static void
 pass(TqCall *call, Gates *gates)
 {
+	TqSteps  *steps = tq_call_steps(call);
 	LOCKMODE  mode;
 	ListCell *cell;
 	bool      too_many;
 
 	merge(gates);
-	if (call->passed != NULL && asks_for_more(call->passed, gates))
-		give_back(call->passed);
+	if (steps->held != NULL && asks_for_more(steps->held, gates))
+		give_back(steps->held);
 	mode = of_all(gates, &too_many);
 	if (mode != NoLock)
 		pass_one(call, gates, ALL_INSTANCES, mode);
@@ -470,8 +472,8 @@ pass(TqCall *call, Gates *gates)
 	foreach (cell, gates->identities)
 		lock_identity(gates, (uint32) lfirst_int(cell));
 	/* the move is made, and relies on them */
-	if (!gates->waited && call->passed != NULL)
-		call->passed->count = 0;
+	if (!gates->waited && steps->held != NULL)
+		steps->held->count = 0;
 }
 
 /* How to lock all instances; *too_many: instead of single ones. */
@@ -493,13 +495,13 @@ of_all(const Gates *gates, bool *too_many)
 static void
 pass_one(TqCall *call, Gates *gates, int64 workflow_id, LOCKMODE mode)
 {
-	TqHeldLocks *passed = call->passed;
+	TqHeldLocks *passed = call->steps->held;
 
 	if (!lock(gates, workflow_id, mode))
 		return;
 	shared_count += mode == ShareLock && workflow_id != ALL_INSTANCES;
 	if (passed == NULL)
-		passed = call->passed =
+		passed = call->steps->held =
 			MemoryContextAllocZero(call->context, sizeof(TqHeldLocks));
 	if (passed->count == passed->room)
 	{

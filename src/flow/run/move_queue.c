@@ -15,6 +15,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "engine/call.h"
 #include "flow/run/move_queue.h"
 
 /* How many moves this session was told of. */
@@ -24,8 +25,6 @@ static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
 						 void *arg);
 static int compare_looks(const void *a, const void *b);
 static int compare_tasks(const void *a, const void *b);
-
-void (*tq_move_queue_advance)(TqCall *call) = NULL;
 
 /* None yet. */
 pairingheap *
@@ -62,10 +61,10 @@ tq_move_queue_next(TqCall *call, pairingheap *moves)
 {
 	ListCell *cell;
 
-	foreach (cell, call->steps)
+	foreach (cell, call->steps->moved)
 		pairingheap_add(moves, &((TqMoved *) lfirst(cell))->node);
-	list_free(call->steps);
-	call->steps = NIL;
+	list_free(call->steps->moved);
+	call->steps->moved = NIL;
 	return pairingheap_is_empty(moves)
 			   ? NULL
 			   : pairingheap_container(TqMoved, node,
@@ -159,6 +158,7 @@ tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
 				   int32 step_id, TqState from, TqState to, bool revived)
 {
 	MemoryContext mine = MemoryContextSwitchTo(call->context);
+	TqSteps      *steps = tq_call_steps(call);
 	TqMoved      *one = palloc(sizeof(TqMoved));
 
 	one->number = next_number();
@@ -168,7 +168,6 @@ tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
 	one->from = from;
 	one->to = to;
 	one->revived = revived;
-	call->steps = lappend(call->steps, one);
-	call->advance = tq_move_queue_advance;
+	steps->moved = lappend(steps->moved, one);
 	MemoryContextSwitchTo(mine);
 }

@@ -39,9 +39,6 @@ typedef struct TqChildLooks
 	TqChildLook *all;
 } TqChildLooks;
 
-/* sees to the moves when the call ends; advance.c */
-extern void (*tq_move_queue_advance)(TqCall *call);
-
 extern pairingheap *tq_move_queue_new(void);
 extern TqMoved     *tq_move_queue_next(TqCall *call, pairingheap *moves);
 extern void         tq_move_queue_add_look(TqChildLooks *looks, int32 child,

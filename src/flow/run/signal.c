@@ -129,7 +129,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	check_payload(&flow, &steps, payload);
 	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
 	tq_key_lock_names(&call, NULL, 0);
-	call.gated = true;
+	tq_call_steps(&call)->locked = true;
 	tq_snapshot_renew();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);

@@ -8,6 +8,7 @@
 #include "base/compat.h"
 
 #include "base/error.h"
+#include "engine/call.h"
 #include "engine/failure.h"
 #include "engine/key.h"
 #include "engine/step.h"
@@ -52,7 +53,7 @@ tq_state_hook_init(void)
 	tq_step_hooks.moving_all = moving_all;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
-	tq_move_queue_advance = tq_advance;
+	tq_call_hooks.advance = tq_advance;
 }
 
 /* A step is about to be moved. */
@@ -62,8 +63,9 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 	TqState from = (TqState) task->f.state;
 	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
 				   may_be_held_back(from, move);
-	bool passes = !call->gated && (repairs || !TQ_STATE_IS_LIVE(move->to) ||
-								   goes_back_with_key(queue, task, move));
+	bool passes = !tq_call_steps_are_locked(call) &&
+				  (repairs || !TQ_STATE_IS_LIVE(move->to) ||
+				   goes_back_with_key(queue, task, move));
 	const TqStep *step = NULL;
 	TqFlow        flow;
 
@@ -144,9 +146,12 @@ pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 	if (is_left_by_hand(move) && step->type == TQ_STEP_WORKFLOW)
 		tq_key_preview_note_child(call, task->f.task_id);
 	/* its own with them; who waits for nobody comes to them later */
-	if (call->keys_ahead != NIL && !move->no_wait)
-		tq_key_lock_task(call, queue, task);
-	call->keys_ahead = NIL;
+	if (call->keys != NULL && call->keys->ahead != NIL)
+	{
+		if (!move->no_wait)
+			tq_key_lock_task(call, queue, task);
+		call->keys->ahead = NIL;
+	}
 	return true;
 }
 
@@ -171,7 +176,7 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		   const TqInstanceLockKind *kinds, int count, int right)
 {
 	tq_instance_lock_acquire_all(call, ids, tokens, kinds, count, right);
-	call->gated = true;
+	tq_call_steps(call)->locked = true;
 }
 
 /*
