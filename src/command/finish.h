@@ -7,7 +7,7 @@
 #ifndef TQ_FINISH_H
 #define TQ_FINISH_H
 
-#include "base/types.h"
+#include "base/code.h"
 #include "engine/move.h"
 #include "store/table.h"
 #include "store/task.h"

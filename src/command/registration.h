@@ -8,7 +8,7 @@
 #ifndef TQ_REGISTRATION_H
 #define TQ_REGISTRATION_H
 
-#include "engine/worker.h"
+#include "base/code.h"
 
 extern bool tq_registration_end_if_free(int32 worker_id, TqWorkerState how);
 

@@ -43,55 +43,18 @@
 #include "base/spi.h"
 #include "cache/role.h"
 #include "diag/explain_facts.h"
+#include "diag/explain_past.h"
 #include "diag/explain_text.h"
 #include "diag/explain_workers.h"
 #include "engine/call.h"
-#include "engine/liveness.h"
 #include "engine/state.h"
 #include "engine/step.h"
-#include "engine/worker.h"
+#include "base/code.h"
 #include "shared/waiter.h"
 #include "store/archive.h"
-#include "store/large.h"
 #include "store/tuple_lock.h"
 
 PG_FUNCTION_INFO_V1(taskq_explain);
-
-/* Who holds a running task, or held a finished one. */
-typedef struct Holder
-{
-	char         *name; /* NULL: a claim that named nobody */
-	TqWorkerState state;
-	TimestampTz   ended_at;
-	bool          bound; /* to a connection */
-	bool          seen;  /* is it known when? */
-	int64         silent;
-} Holder;
-
-/* The change to the task's state, if the queue writes history. */
-typedef struct Change
-{
-	bool        known;
-	TimestampTz at;
-	char       *role;
-	char       *message;
-} Change;
-
-static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
-							 "       bound_session IS NOT NULL"
-							 "  FROM taskq.worker WHERE worker_id = $1",
-							 1,
-							 {INT4OID},
-							 NULL};
-
-static TqStmt stmt_change = {
-	"SELECT t.at, r.name, t.message"
-	"  FROM taskq.transition t LEFT JOIN taskq.role r USING (role_id)"
-	" WHERE t.task_id = $1 AND t.to_state = $2"
-	" ORDER BY t.transition_id DESC LIMIT 1",
-	2,
-	{INT8OID, INT4OID},
-	NULL};
 
 /*
  * Who holds the key, under policy $3 (TqKeyPolicy), or else who of the first
@@ -126,34 +89,26 @@ static TqStmt stmt_in_line = {
 	{INT4OID, TEXTOID, INT4OID},
 	NULL};
 
-static TqStmt stmt_last_error = {
-	"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}, NULL};
-
 static TqQueue *find_task(TqExplain *e, int64 task_id, TqTask *task);
 static void     explain_done(TqExplain *e, TqTask *task);
 static void     explain_dead(TqExplain *e, TqTask *task);
 static void     explain_otherwise_finished(TqExplain *e, TqTask *task);
-static void  explain_running(TqExplain *e, const TqQueue *queue, TqTask *task);
-static bool  explain_lost(TqExplain *e, const TqTask *task,
-						  const Holder *holder, TimestampTz time_until);
-static void  explain_held(TqExplain *e, const TqTask *task,
-						  const Holder *holder, TimestampTz time_until);
-static void  explain_suspended(TqExplain *e, TqTask *task);
-static void  explain_blocked(TqExplain *e, const TqQueue *queue,
-							 const TqTask *task);
-static void  say_in_line(TqExplain *e, const TqQueue *queue,
-						 const TqTask *task);
-static void  explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task);
-static void  say_attempt(TqExplain *e, const TqTask *task);
-static void  say_whom(TqExplain *e, const Holder *holder);
-static void  say_role(TqExplain *e, const Change *change);
-static void  say_retry(TqExplain *e, const TqTask *task, const char *also);
-static void  say_deadline(TqExplain *e, const TqTask *task);
-static void  say_last_error(TqExplain *e, TqTask *task);
-static void  read_holder(const TqTask *task, Holder *holder);
-static void  read_change(const TqTask *task, Change *change);
-static char *read_message(TqTask *task);
-static char *last_error(TqTask *task);
+static void explain_running(TqExplain *e, const TqQueue *queue, TqTask *task);
+static bool explain_lost(TqExplain *e, const TqTask *task,
+						 const TqExplainHolder *holder,
+						 TimestampTz            time_until);
+static void explain_held(TqExplain *e, const TqTask *task,
+						 const TqExplainHolder *holder,
+						 TimestampTz            time_until);
+static void explain_suspended(TqExplain *e, TqTask *task);
+static void explain_blocked(TqExplain *e, const TqQueue *queue,
+							const TqTask *task);
+static void say_in_line(TqExplain *e, const TqQueue *queue,
+						const TqTask *task);
+static void explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task);
+static void say_attempt(TqExplain *e, const TqTask *task);
+static void say_retry(TqExplain *e, const TqTask *task, const char *also);
+static void say_deadline(TqExplain *e, const TqTask *task);
 
 Datum
 taskq_explain(PG_FUNCTION_ARGS)
@@ -232,27 +187,28 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 static void
 explain_done(TqExplain *e, TqTask *task)
 {
-	Holder holder;
-	Change change;
+	TqExplainHolder holder;
+	TqExplainChange change;
 
 	tq_explain_because(TQ_WHY_DONE);
-	read_holder(task, &holder);
-	read_change(task, &change);
+	tq_explain_read_holder(task, &holder);
+	tq_explain_read_change(task, &change);
 	appendStringInfo(
 		&e->text, "is done since %s",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
 	if (holder.name != NULL)
 	{
 		appendStringInfoString(&e->text, ", by ");
-		say_whom(e, &holder);
+		tq_explain_whom(e, &holder);
 	}
-	say_role(e, &change);
+	tq_explain_role(e, &change);
 	if (task->f.reason != TQ_REASON_NONE)
 	{
 		appendStringInfo(&e->text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
 		tq_explain_words(e, ", with the words ",
-						 change.known ? change.message : read_message(task));
+						 change.known ? change.message
+									  : tq_explain_message(task));
 	}
 	appendStringInfoString(&e->text, ", after ");
 	say_attempt(e, task);
@@ -317,8 +273,8 @@ explain_dead(TqExplain *e, TqTask *task)
 		appendStringInfoString(
 			text, tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
 	else if (why == TQ_WHY_DEAD_OTHERWISE)
-		tq_explain_words(e, ", with the words ", read_message(task));
-	tq_explain_words(e, "; its last error: ", last_error(task));
+		tq_explain_words(e, ", with the words ", tq_explain_message(task));
+	tq_explain_words(e, "; its last error: ", tq_explain_error(task));
 	appendStringInfoChar(text, '.');
 	say_retry(e, task, " runs it again, with all its attempts.");
 }
@@ -327,26 +283,26 @@ explain_dead(TqExplain *e, TqTask *task)
 static void
 explain_otherwise_finished(TqExplain *e, TqTask *task)
 {
-	StringInfo text = &e->text;
-	Holder     holder;
-	Change     change;
+	StringInfo      text = &e->text;
+	TqExplainHolder holder;
+	TqExplainChange change;
 
-	read_holder(task, &holder);
-	read_change(task, &change);
+	tq_explain_read_holder(task, &holder);
+	tq_explain_read_change(task, &change);
 	appendStringInfo(
 		text, "is %s since %s", tq_state_name((TqState) task->f.state),
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
 	if (task->f.state == TQ_STATE_FILTERED && holder.name != NULL)
 	{
 		appendStringInfoString(text, ", found irrelevant by ");
-		say_whom(e, &holder);
+		tq_explain_whom(e, &holder);
 	}
-	say_role(e, &change);
+	tq_explain_role(e, &change);
 	if (task->f.reason != TQ_REASON_NONE && task->f.reason != TQ_REASON_MANUAL)
 		appendStringInfo(text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
 	tq_explain_words(e, ", with the words ",
-					 change.known ? change.message : read_message(task));
+					 change.known ? change.message : tq_explain_message(task));
 	switch ((TqState) task->f.state)
 	{
 		case TQ_STATE_REDUNDANT:
@@ -381,11 +337,11 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 	const TqOptions *options = tq_state_options(queue, task, &room);
 	TimestampTz      time_until = DT_NOEND;
 	TimestampTz      asked_at;
-	Holder           holder;
+	TqExplainHolder  holder;
 
 	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
 		time_until = task->f.claimed_at + options->time_limit;
-	read_holder(task, &holder);
+	tq_explain_read_holder(task, &holder);
 	appendStringInfo(text, "has been running since %s, ",
 					 tq_explain_time(task->f.claimed_at));
 	say_attempt(e, task);
@@ -398,7 +354,7 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 		tq_explain_because(TQ_WHY_CANCEL_REQUESTED);
 		appendStringInfo(text, "it was asked to stop at %s; ",
 						 tq_explain_time(asked_at));
-		say_whom(e, &holder);
+		tq_explain_whom(e, &holder);
 		appendStringInfo(text,
 						 " holds it, and any end but success makes it"
 						 " cancelled; taskq_cancel(" INT64_FORMAT
@@ -407,14 +363,14 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 	}
 	else
 		explain_held(e, task, &holder, time_until);
-	say_last_error(e, task);
+	tq_explain_last_error(e, task);
 	(void) tq_explain_upkeep(
 		e, " If it is lost, nothing takes it back by itself: ");
 }
 
 /* Has it lost its lease, its time or its worker, and not been taken back? */
 static bool
-explain_lost(TqExplain *e, const TqTask *task, const Holder *holder,
+explain_lost(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 			 TimestampTz time_until)
 {
 	TimestampTz now = tq_clock_dispatch();
@@ -460,7 +416,7 @@ explain_lost(TqExplain *e, const TqTask *task, const Holder *holder,
 }
 
 static void
-explain_held(TqExplain *e, const TqTask *task, const Holder *holder,
+explain_held(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 			 TimestampTz time_until)
 {
 	StringInfo text = &e->text;
@@ -468,7 +424,7 @@ explain_held(TqExplain *e, const TqTask *task, const Holder *holder,
 					  holder->state == TQ_WORKER_ACTIVE;
 	TimestampTz seen_at = tq_clock_wall() - holder->silent;
 
-	say_whom(e, holder);
+	tq_explain_whom(e, holder);
 	if (registered && holder->seen &&
 		holder->silent >= (int64) tq_guc_stale_threshold * 1000)
 	{
@@ -506,22 +462,22 @@ explain_held(TqExplain *e, const TqTask *task, const Holder *holder,
 static void
 explain_suspended(TqExplain *e, TqTask *task)
 {
-	StringInfo text = &e->text;
-	Change     change;
+	StringInfo      text = &e->text;
+	TqExplainChange change;
 
-	read_change(task, &change);
+	tq_explain_read_change(task, &change);
 	appendStringInfoString(text, "is suspended");
 	if (change.known)
 		appendStringInfo(text, " since %s", tq_explain_time(change.at));
 	if (tq_explain_step(e, task))
 		return;
 	tq_explain_because(TQ_WHY_SUSPENDED);
-	say_role(e, &change);
+	tq_explain_role(e, &change);
 	if (task->f.reason != TQ_REASON_NONE)
 		appendStringInfo(text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
 	tq_explain_words(e, ", with the words ",
-					 change.known ? change.message : read_message(task));
+					 change.known ? change.message : tq_explain_message(task));
 	appendStringInfoString(text, ", until somebody resumes it.");
 	say_retry(e, task, " makes it pending.");
 }
@@ -610,7 +566,7 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 		;
 	else if (task->f.available_at > tq_clock_dispatch())
 	{
-		char *error = task->f.attempt > 0 ? last_error(task) : NULL;
+		char *error = task->f.attempt > 0 ? tq_explain_error(task) : NULL;
 
 		if (error != NULL)
 		{
@@ -637,7 +593,7 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 					"such a task"))
 				tq_explain_because(TQ_WHY_WAITERS);
 		}
-		say_last_error(e, task);
+		tq_explain_last_error(e, task);
 	}
 	say_deadline(e, task);
 }
@@ -650,26 +606,6 @@ say_attempt(TqExplain *e, const TqTask *task)
 		appendStringInfoString(&e->text, "any number");
 	else
 		appendStringInfo(&e->text, "%d", task->f.max_attempts);
-}
-
-static void
-say_whom(TqExplain *e, const Holder *holder)
-{
-	if (holder->name == NULL)
-		appendStringInfoString(&e->text, "a claim that named no worker");
-	else if (holder->state == TQ_WORKER_LABEL)
-		appendStringInfo(&e->text, "a claim with the label \"%s\"",
-						 holder->name);
-	else
-		appendStringInfo(&e->text, "worker \"%s\"", holder->name);
-}
-
-/* Whose call it was. */
-static void
-say_role(TqExplain *e, const Change *change)
-{
-	if (change->role != NULL)
-		appendStringInfo(&e->text, ", by a call of role \"%s\"", change->role);
 }
 
 /*
@@ -699,84 +635,4 @@ say_deadline(TqExplain *e, const TqTask *task)
 	appendStringInfo(
 		&e->text, " Unless it is claimed before its deadline, %s, it is dead.",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
-}
-
-/* What went wrong before, of a task that is not at its first attempt. */
-static void
-say_last_error(TqExplain *e, TqTask *task)
-{
-	char *error = task->f.attempt > 0 ? last_error(task) : NULL;
-
-	if (error == NULL || !e->words)
-		return;
-	tq_explain_words(e, " Its last error: ", error);
-	appendStringInfoChar(&e->text, '.');
-}
-
-static void
-read_holder(const TqTask *task, Holder *holder)
-{
-	Datum arg = Int32GetDatum(task->f.worker_id);
-	TqSpi spi;
-
-	memset(holder, 0, sizeof(*holder));
-	if (task->f.worker_id == 0)
-		return;
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_holder, &arg, NULL, 1) > 0)
-	{
-		holder->name = tq_spi_text(&spi, 0, 1);
-		holder->state = (TqWorkerState) tq_spi_int4(0, 2, 0);
-		holder->ended_at = tq_spi_time(0, 3, DT_NOBEGIN);
-		holder->bound = tq_spi_bool(0, 4);
-	}
-	tq_spi_leave(&spi);
-	holder->seen = tq_liveness_silence(task->f.worker_id, &holder->silent);
-}
-
-static void
-read_change(const TqTask *task, Change *change)
-{
-	Datum args[2];
-	TqSpi spi;
-
-	memset(change, 0, sizeof(*change));
-	args[0] = Int64GetDatum(task->f.task_id);
-	args[1] = Int32GetDatum(task->f.state);
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_change, args, NULL, 1) > 0)
-	{
-		change->known = true;
-		change->at = tq_spi_time(0, 1, 0);
-		change->role = tq_spi_text(&spi, 0, 2);
-		change->message = tq_spi_text(&spi, 0, 3);
-	}
-	tq_spi_leave(&spi);
-}
-
-static char *
-read_message(TqTask *task)
-{
-	Datum value;
-
-	if (!tq_large_get(task, TQ_COL_MESSAGE, &value))
-		return NULL;
-	return TextDatumGetCString(value);
-}
-
-/* What the last failed attempt told; NULL when none has failed. */
-static char *
-last_error(TqTask *task)
-{
-	Datum errors;
-	char *error = NULL;
-	TqSpi spi;
-
-	if (!tq_large_get(task, TQ_COL_ERRORS, &errors))
-		return NULL;
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_last_error, &errors, NULL, 1) > 0)
-		error = tq_spi_text(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	return error;
 }

@@ -23,7 +23,7 @@
 #include "diag/explain_facts.h"
 #include "diag/explain_text.h"
 #include "engine/step.h"
-#include "engine/worker.h"
+#include "base/code.h"
 #include "shared/counter.h"
 #include "shared/rate_bucket.h"
 #include "shared/reservation.h"

@@ -46,7 +46,7 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "engine/sweep.h"
-#include "engine/worker.h"
+#include "base/code.h"
 #include "maintenance/batch_run.h"
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"

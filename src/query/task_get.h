@@ -7,7 +7,7 @@
 #ifndef TQ_TASK_GET_H
 #define TQ_TASK_GET_H
 
-#include "base/types.h"
+#include "base/code.h"
 
 /* What has become of a task. */
 typedef struct TqTaskOutcome

@@ -14,7 +14,7 @@
 #include "datatype/timestamp.h"
 #include "storage/itemptr.h"
 
-#include "base/types.h"
+#include "base/code.h"
 #include "shared/position.h"
 
 /*

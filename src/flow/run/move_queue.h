@@ -7,7 +7,7 @@
 #ifndef TQ_MOVE_QUEUE_H
 #define TQ_MOVE_QUEUE_H
 
-#include "base/types.h"
+#include "base/code.h"
 #include "store/table.h"
 
 /* A move of a step, noted by state_hook.c. */
