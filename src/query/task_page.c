@@ -29,7 +29,6 @@
 #include "access/table.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
-#include "catalog/pg_collation.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -127,11 +126,7 @@ static void     search_leaf(Search *search, int leaf);
 static void     search_queues(Search *search, int leaf);
 static void     search_words(Search *search, int table);
 static void     search_candidates(Search *search);
-static void     range_init(Range *range, Which which);
-static void     range_int4(Range *range, int32 value);
-static void     range_int2(Range *range, int16 value);
-static void     range_int8(Range *range, int64 value);
-static void     range_text(Range *range, const char *value);
+static void     range_equals(Range *range, RegProcedure equal, Datum value);
 static int      add_bounds(const Search *search, Range *range);
 static bool     walk(Search *search, int table, Range *range, int64 budget);
 static void     narrow(Search *search, int64 reached);
@@ -232,9 +227,9 @@ tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
 
 		if (RelationGetNumberOfBlocks(table->rel) == 0)
 			continue;
-		range_init(&range, BY_STATE);
-		range_int4(&range, queue_id);
-		range_int2(&range, (int16) state);
+		range = (Range){BY_STATE};
+		range_equals(&range, F_INT4EQ, Int32GetDatum(queue_id));
+		range_equals(&range, F_INT2EQ, Int16GetDatum(state));
 		scan = tq_compat_index_beginscan(table->rel,
 										 open_index(find, leaf, BY_STATE),
 										 find->snapshot, range.nkeys);
@@ -358,10 +353,9 @@ search_table(Search *search, int table)
 	{
 		for (int i = 0; i < filter->id_count; i++)
 		{
-			Range range;
+			Range range = {BY_ID};
 
-			range_init(&range, BY_ID);
-			range_int8(&range, filter->ids[i]);
+			range_equals(&range, F_INT8EQ, Int64GetDatum(filter->ids[i]));
 			(void) walk(search, table, &range, PG_INT64_MAX);
 		}
 	}
@@ -371,8 +365,8 @@ search_table(Search *search, int table)
 
 		if (table == TQ_FOUND_LIVE)
 			return;
-		range_init(&range, BY_RECREATED);
-		range_int8(&range, filter->recreated_as);
+		range = (Range){BY_RECREATED};
+		range_equals(&range, F_INT8EQ, Int64GetDatum(filter->recreated_as));
 		(void) walk(search, table, &range, PG_INT64_MAX);
 	}
 	else if (filter->reference != NULL || filter->key != NULL ||
@@ -395,8 +389,9 @@ search_words(Search *search, int table)
 
 	if (filter->reference == NULL && filter->key == NULL)
 	{
-		range_init(&range, BY_CORRELATION);
-		range_text(&range, filter->correlation_id);
+		range = (Range){BY_CORRELATION};
+		range_equals(&range, F_TEXTEQ,
+					 CStringGetTextDatum(filter->correlation_id));
 		(void) walk(search, table, &range, PG_INT64_MAX);
 		return;
 	}
@@ -405,9 +400,11 @@ search_words(Search *search, int table)
 	{
 		bool by_reference = filter->reference != NULL;
 
-		range_init(&range, by_reference ? BY_REFERENCE : BY_KEY);
-		range_int4(&range, queues[i]);
-		range_text(&range, by_reference ? filter->reference : filter->key);
+		range = (Range){by_reference ? BY_REFERENCE : BY_KEY};
+		range_equals(&range, F_INT4EQ, Int32GetDatum(queues[i]));
+		range_equals(&range, F_TEXTEQ,
+					 CStringGetTextDatum(by_reference ? filter->reference
+													  : filter->key));
 		range.id_column = by_reference ? 0 : 3;
 		(void) walk(search, table, &range, PG_INT64_MAX);
 	}
@@ -427,9 +424,9 @@ search_leaf(Search *search, int leaf)
 
 	if (filter->all_queues || filter->queue_count > FEW_QUEUES)
 	{
-		range_init(&range, by_state ? BY_STATE_ALONE : BY_ID);
+		range = (Range){by_state ? BY_STATE_ALONE : BY_ID};
 		if (by_state)
-			range_int2(&range, (int16) filter->state);
+			range_equals(&range, F_INT2EQ, Int16GetDatum(filter->state));
 		range.id_column = range.nkeys + 1;
 		if (walk(search, leaf, &range, sure ? PG_INT64_MAX : budget))
 			return;
@@ -451,11 +448,10 @@ search_queues(Search *search, int leaf)
 		for (int s = state != 0 ? state : TQ_STATE_DONE;
 			 s <= (state != 0 ? state : TQ_STATE_LAST); s++)
 		{
-			Range range;
+			Range range = {BY_STATE};
 
-			range_init(&range, BY_STATE);
-			range_int4(&range, queues[i]);
-			range_int2(&range, (int16) s);
+			range_equals(&range, F_INT4EQ, Int32GetDatum(queues[i]));
+			range_equals(&range, F_INT2EQ, Int16GetDatum(s));
 			range.id_column = 3;
 			(void) walk(search, leaf, &range, PG_INT64_MAX);
 		}
@@ -468,9 +464,8 @@ search_live(Search *search)
 	const TqTaskFilter *filter = search->filter;
 	bool                sure = filter->all_queues &&
 				(filter->state == 0 || filter->state == TQ_STATE_PENDING);
-	Range range;
+	Range range = {BY_ID};
 
-	range_init(&range, BY_ID);
 	range.id_column = 1;
 	if (walk(search, TQ_FOUND_LIVE, &range, sure ? PG_INT64_MAX : BUDGET))
 		return;
@@ -514,8 +509,8 @@ search_candidates(Search *search)
 				continue;
 			if (!tq_id_heap_wants(&search->page, task_id))
 				return;
-			range_init(&range, BY_ID);
-			range_int8(&range, task_id);
+			range = (Range){BY_ID};
+			range_equals(&range, F_INT8EQ, Int64GetDatum(task_id));
 			(void) walk(search, TQ_FOUND_LIVE, &range, PG_INT64_MAX);
 		}
 		if (candidates.count > 0)
@@ -524,43 +519,12 @@ search_candidates(Search *search)
 	} while (candidates.dropped);
 }
 
+/* Its next column equals a value. */
 static void
-range_init(Range *range, Which which)
-{
-	memset(range, 0, sizeof(*range));
-	range->which = which;
-}
-
-static void
-range_int2(Range *range, int16 value)
+range_equals(Range *range, RegProcedure equal, Datum value)
 {
 	ScanKeyInit(&range->keys[range->nkeys], range->nkeys + 1,
-				BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(value));
-	range->nkeys++;
-}
-
-static void
-range_int4(Range *range, int32 value)
-{
-	ScanKeyInit(&range->keys[range->nkeys], range->nkeys + 1,
-				BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(value));
-	range->nkeys++;
-}
-
-static void
-range_int8(Range *range, int64 value)
-{
-	ScanKeyInit(&range->keys[range->nkeys], range->nkeys + 1,
-				BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(value));
-	range->nkeys++;
-}
-
-static void
-range_text(Range *range, const char *value)
-{
-	ScanKeyEntryInitialize(&range->keys[range->nkeys], 0, range->nkeys + 1,
-						   BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID,
-						   F_TEXTEQ, CStringGetTextDatum(value));
+				BTEqualStrategyNumber, equal, value);
 	range->nkeys++;
 }
 
@@ -704,8 +668,8 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 
 	if (state != TQ_STATE_BLOCKED && state != TQ_STATE_SUSPENDED)
 	{
-		range_init(&range, BY_POSITION);
-		range_int8(&range, lane);
+		range = (Range){BY_POSITION};
+		range_equals(&range, F_INT8EQ, Int64GetDatum(lane));
 		collect_range(search, candidates, &range);
 		return;
 	}
@@ -713,9 +677,9 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 	for (bool found = next_priority(search, lane, &priority, false); found;
 		 found = next_priority(search, lane, &priority, true))
 	{
-		range_init(&range, BY_POSITION);
-		range_int8(&range, lane);
-		range_int2(&range, priority);
+		range = (Range){BY_POSITION};
+		range_equals(&range, F_INT8EQ, Int64GetDatum(lane));
+		range_equals(&range, F_INT2EQ, Int16GetDatum(priority));
 		ScanKeyInit(&range.keys[range.nkeys++], 3, BTEqualStrategyNumber,
 					F_TIMESTAMPTZ_EQ, TimestampTzGetDatum(DT_NOEND));
 		collect_range(search, candidates, &range);
@@ -732,8 +696,8 @@ next_priority(Search *search, int64 lane, int16 *priority, bool below)
 	Range         range;
 	bool          found;
 
-	range_init(&range, BY_POSITION);
-	range_int8(&range, lane);
+	range = (Range){BY_POSITION};
+	range_equals(&range, F_INT8EQ, Int64GetDatum(lane));
 	if (below)
 		ScanKeyInit(&range.keys[range.nkeys++], 2, BTLessStrategyNumber,
 					F_INT2LT, Int16GetDatum(*priority));
