@@ -22,7 +22,7 @@
  * 2. Rows held back since then are written.
  * 3. Keys of lists are settled, which may release tasks.
  * 4. Dead letters are made of tasks that died.
- * The layers above do 1, 3 and 4; they leave a function with the call.
+ * The layers above do 1, 3 and 4 (tq_call_hooks).
  *
  * Copyright (c) 2026, the taskq developers
  */
