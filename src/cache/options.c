@@ -28,16 +28,15 @@
 #include "cache/options.h"
 #include "shared/shmem.h"
 
-typedef void (*OptionReader)(TqOptions *options, const char *name,
-							 JsonbValue *value);
+typedef void OptionReader(TqOptions *options, const char *name,
+						  JsonbValue *value);
 
 typedef struct OptionDef
 {
-	const char  *name;
-	const char  *allowed; /* for the hint */
-	OptionReader read;    /* NULL: not built yet */
-	const char  *only;    /* with read NULL: the one value that is */
-	int          of;      /* whose option it is */
+	const char   *name;
+	const char   *allowed; /* for the hint */
+	OptionReader *read;    /* NULL: not built yet */
+	int           of;      /* whose option it is */
 } OptionDef;
 
 /* An interval that is being read */
@@ -51,109 +50,64 @@ typedef struct SpanText
 #define OF_TASK 2
 #define OF_BOTH (OF_QUEUE | OF_TASK)
 
-static void read_priority(TqOptions *options, const char *name,
-						  JsonbValue *value);
-static void read_max_attempts(TqOptions *options, const char *name,
-							  JsonbValue *value);
-static void read_retry(TqOptions *options, const char *name,
-					   JsonbValue *value);
-static void read_retry_base(TqOptions *options, const char *name,
-							JsonbValue *value);
-static void read_retry_cap(TqOptions *options, const char *name,
-						   JsonbValue *value);
-static void read_retry_list(TqOptions *options, const char *name,
-							JsonbValue *value);
-static void read_retry_jitter(TqOptions *options, const char *name,
-							  JsonbValue *value);
-static void read_lease(TqOptions *options, const char *name,
-					   JsonbValue *value);
-static void read_time_limit(TqOptions *options, const char *name,
-							JsonbValue *value);
-static void read_order(TqOptions *options, const char *name,
-					   JsonbValue *value);
-static void read_key_policy(TqOptions *options, const char *name,
-							JsonbValue *value);
-static void read_max_running_per_key(TqOptions *options, const char *name,
-									 JsonbValue *value);
-static void read_max_payload(TqOptions *options, const char *name,
-							 JsonbValue *value);
-static void read_retention(TqOptions *options, const char *name,
-						   JsonbValue *value);
-static void read_retention_dead(TqOptions *options, const char *name,
-								JsonbValue *value);
-static void read_max_running(TqOptions *options, const char *name,
-							 JsonbValue *value);
-static void read_rate_limit(TqOptions *options, const char *name,
-							JsonbValue *value);
-static void read_max_depth(TqOptions *options, const char *name,
-						   JsonbValue *value);
-static void read_reference_window(TqOptions *options, const char *name,
-								  JsonbValue *value);
-static void read_on_worker_death(TqOptions *options, const char *name,
-								 JsonbValue *value);
-static void read_dead_letter_queue(TqOptions *options, const char *name,
-								   JsonbValue *value);
-static void read_notify(TqOptions *options, const char *name,
-						JsonbValue *value);
-static void read_history(TqOptions *options, const char *name,
-						 JsonbValue *value);
-static void read_deadline_in(TqOptions *options, const char *name,
-							 JsonbValue *value);
+static OptionReader read_priority, read_max_attempts, read_retry,
+	read_retry_base, read_retry_cap, read_retry_list, read_retry_jitter,
+	read_lease, read_time_limit, read_order, read_key_policy,
+	read_max_running_per_key, read_max_payload, read_retention,
+	read_retention_dead, read_max_running, read_rate_limit, read_max_depth,
+	read_reference_window, read_on_worker_death, read_dead_letter_queue,
+	read_notify, read_history, read_deadline_in;
 
 static const OptionDef option_defs[] = {
-	{"priority", "an integer from -32768 to 32767", read_priority, NULL,
-	 OF_QUEUE},
+	{"priority", "an integer from -32768 to 32767", read_priority, OF_QUEUE},
 	{"max_attempts", "an integer of at least 1, or -1 for any number",
-	 read_max_attempts, NULL, OF_QUEUE},
-	{"retry", "exponential, linear, fixed, list", read_retry, NULL, OF_BOTH},
+	 read_max_attempts, OF_QUEUE},
+	{"retry", "exponential, linear, fixed, list", read_retry, OF_BOTH},
 	{"retry_base", "an interval with a unit, such as \"1 s\"", read_retry_base,
-	 NULL, OF_BOTH},
+	 OF_BOTH},
 	{"retry_cap", "an interval with a unit, such as \"5 min\"", read_retry_cap,
-	 NULL, OF_BOTH},
+	 OF_BOTH},
 	{"retry_list", "a list of 1 to 100 intervals with units", read_retry_list,
-	 NULL, OF_BOTH},
-	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, NULL, OF_BOTH},
+	 OF_BOTH},
+	{"retry_jitter", "a number from 0 to 1", read_retry_jitter, OF_BOTH},
 	{"lease", "a positive interval with a unit, such as \"5 min\"", read_lease,
-	 NULL, OF_BOTH},
+	 OF_BOTH},
 	{"time_limit", "a positive interval with a unit, such as \"1 h\"",
-	 read_time_limit, NULL, OF_BOTH},
-	{"order", "fifo, lifo, random", read_order, NULL, OF_QUEUE},
+	 read_time_limit, OF_BOTH},
+	{"order", "fifo, lifo, random", read_order, OF_QUEUE},
 	{"key_policy",
 	 "none, serial, serial_hold_on_failure, serial_until_success",
-	 read_key_policy, NULL, OF_QUEUE},
-	{"max_running", "an integer of at least 1", read_max_running, NULL,
-	 OF_QUEUE},
+	 read_key_policy, OF_QUEUE},
+	{"max_running", "an integer of at least 1", read_max_running, OF_QUEUE},
 	{"max_running_per_key", "an integer of at least 1",
-	 read_max_running_per_key, NULL, OF_QUEUE},
+	 read_max_running_per_key, OF_QUEUE},
 	{"rate_limit",
 	 "an object such as {\"count\": 100, \"per\": \"1 s\"}, with a count of 1 "
 	 "to 1000000000",
-	 read_rate_limit, NULL, OF_QUEUE},
-	{"max_depth", "an integer of at least 1", read_max_depth, NULL, OF_QUEUE},
+	 read_rate_limit, OF_QUEUE},
+	{"max_depth", "an integer of at least 1", read_max_depth, OF_QUEUE},
 	{"max_payload", "a number of bytes from 1 to 268435456", read_max_payload,
-	 NULL, OF_QUEUE},
-	{"retention", "an interval with a unit, forever, none", read_retention,
-	 NULL, OF_BOTH},
-	{"retention_dead", "a positive interval with a unit, forever",
-	 read_retention_dead, NULL, OF_QUEUE},
-	{"reference_window", "a positive interval with a unit, forever",
-	 read_reference_window, NULL, OF_BOTH},
-	{"on_worker_death", "requeue, hold, kill", read_on_worker_death, NULL,
-	 OF_BOTH},
-	{"dead_letter_queue", "the name of a queue", read_dead_letter_queue, NULL,
 	 OF_QUEUE},
-	{"notify", "true, false", read_notify, NULL, OF_QUEUE},
-	{"history", "none, transitions", read_history, NULL, OF_QUEUE},
-	{"executor", NULL, NULL, NULL, OF_QUEUE},
+	{"retention", "an interval with a unit, forever, none", read_retention,
+	 OF_BOTH},
+	{"retention_dead", "a positive interval with a unit, forever",
+	 read_retention_dead, OF_QUEUE},
+	{"reference_window", "a positive interval with a unit, forever",
+	 read_reference_window, OF_BOTH},
+	{"on_worker_death", "requeue, hold, kill", read_on_worker_death, OF_BOTH},
+	{"dead_letter_queue", "the name of a queue", read_dead_letter_queue,
+	 OF_QUEUE},
+	{"notify", "true, false", read_notify, OF_QUEUE},
+	{"history", "none, transitions", read_history, OF_QUEUE},
+	{"executor", NULL, NULL, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
-	 read_deadline_in, NULL, OF_TASK},
+	 read_deadline_in, OF_TASK},
 };
 
 static const OptionDef *find_option(const char *name);
 static void             read_all(TqOptions *options, Jsonb *doc, int of);
 static void   read_one(TqOptions *options, const char *name, JsonbValue *value,
 					   int of);
-static void   refuse_unbuilt(const OptionDef *def, JsonbValue *value);
 static void   bad_value(const char *name) pg_attribute_noreturn();
 static char  *option_string(const char *name, JsonbValue *value);
 static double option_number(const char *name, JsonbValue *value, double min,
@@ -315,22 +269,7 @@ read_one(TqOptions *options, const char *name, JsonbValue *value, int of)
 	if (def->read != NULL)
 		def->read(options, name, value);
 	else
-		refuse_unbuilt(def, value);
-}
-
-/* Accept the value that means "off", refuse the others. */
-static void
-refuse_unbuilt(const OptionDef *def, JsonbValue *value)
-{
-	if (def->only != NULL)
-	{
-		if (value->type == jbvString &&
-			(int) strlen(def->only) == value->val.string.len &&
-			strncmp(def->only, value->val.string.val, value->val.string.len) ==
-				0)
-			return;
-	}
-	tq_error_not_built(psprintf("queue option \"%s\"", def->name));
+		tq_error_not_built(psprintf("queue option \"%s\"", name));
 }
 
 static void

@@ -53,7 +53,6 @@ typedef enum TqInfoColumn
 	TQ_INFO_PROGRESS_MESSAGE
 } TqInfoColumn;
 
-#define TQ_INFO_COLUMNS (TQ_INFO_STEP + 1)
 #define TQ_SCAN_COLUMNS (TQ_INFO_PROGRESS_MESSAGE + 1)
 
 /* What is kept from row to row. */

@@ -32,7 +32,6 @@
 #define TQ_STEP_COMPENSATED(step_id) ((step_id) &PG_INT32_MAX)
 #define TQ_STEP_COMPENSATION(step_id) ((step_id) | PG_INT32_MIN)
 #define TQ_STEP_ID(place, member) (((member) << TQ_STEP_BITS) | (place))
-#define TQ_MAX_MEMBERS 100000
 
 typedef enum TqStepType
 {
