@@ -244,6 +244,16 @@ tq_arg_tags_datum(const TqTags *tags)
 bool
 tq_arg_tags_read(Datum stored, TqTags *tags)
 {
+	if (!tq_arg_tags_stored(stored, tags))
+		return false;
+	tq_arg_tags_sort(tags);
+	return true;
+}
+
+/* The same, in the order in which they are stored. */
+bool
+tq_arg_tags_stored(Datum stored, TqTags *tags)
+{
 	Datum *values;
 	bool  *nulls;
 
@@ -256,7 +266,6 @@ tq_arg_tags_read(Datum stored, TqTags *tags)
 			return false;
 		tags->tags[i] = TextDatumGetCString(values[i]);
 	}
-	tq_arg_tags_sort(tags);
 	return true;
 }
 

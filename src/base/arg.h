@@ -46,6 +46,7 @@ extern int64 tq_arg_interval_span(Interval *interval, const char *what,
 extern char *tq_arg_cut(const char *text, int max);
 extern Datum tq_arg_tags_datum(const TqTags *tags);
 extern bool  tq_arg_tags_read(Datum stored, TqTags *tags);
+extern bool  tq_arg_tags_stored(Datum stored, TqTags *tags);
 extern bool  tq_arg_tags_subset(const TqTags *some, const TqTags *all);
 extern void  tq_arg_tags_sort(TqTags *tags);
 

@@ -75,7 +75,6 @@ typedef struct OptionsRow
 static void check_documents(ReturnSetInfo *result, TqStmt *stmt, bool of_task);
 static bool is_readable(Jsonb *doc, bool of_task);
 static void read_options(void *arg);
-static bool read_tags(Datum array, TqTags *tags);
 static void walk_table(Relation rel, Snapshot snapshot, Found *found);
 static void walk_index(Relation rel, Relation index, Snapshot snapshot,
 					   Found *found);
@@ -152,32 +151,13 @@ tq_check_lanes(ReturnSetInfo *result)
 		bool   isnull;
 		TqTags tags = {0};
 
-		if (!read_tags(tq_spi_get(i, 3, &isnull), &tags) ||
+		if (!tq_arg_tags_stored(tq_spi_get(i, 3, &isnull), &tags) ||
 			tq_queue_lane_id(queue_id, &tags) != lane_id)
 			tq_check_report(result, "lane has another number than its tags",
 							"lane " INT64_FORMAT ", queue %d", lane_id,
 							queue_id);
 	}
 	tq_spi_leave(&spi);
-}
-
-/* As they stand there; false when there is a null among them. */
-static bool
-read_tags(Datum array, TqTags *tags)
-{
-	Datum *values;
-	bool  *nulls;
-
-	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false,
-					  TYPALIGN_INT, &values, &nulls, &tags->count);
-	tags->tags = palloc(sizeof(char *) * (tags->count + 1));
-	for (int i = 0; i < tags->count; i++)
-	{
-		if (nulls[i])
-			return false;
-		tags->tags[i] = TextDatumGetCString(values[i]);
-	}
-	return true;
 }
 
 /* Every change of state in the history is a legal move. */

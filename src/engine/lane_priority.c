@@ -73,22 +73,19 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
  * index is read, whatever its entries point to.
  */
 bool
-tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
-					  int16 *priority)
+tq_lane_priority_read(Relation table, Relation index, Snapshot snapshot,
+					  int64 lane_id, bool below, int16 *priority)
 {
 	ScanKeyData   keys[2];
 	IndexScanDesc scan;
 	int           nkeys = below ? 2 : 1;
 	bool          found;
 
-	if (tq_lane_scan_spent(way))
-		return false;
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(lane_id));
 	ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT2LT,
 				Int16GetDatum(*priority));
-	scan = tq_compat_index_beginscan(way->call->task.rel, way->index,
-									 GetActiveSnapshot(), nkeys);
+	scan = tq_compat_index_beginscan(table, index, snapshot, nkeys);
 	scan->xs_want_itup = true;
 	index_rescan(scan, keys, nkeys, NULL, 0);
 	found = index_getnext_tid(scan, ForwardScanDirection) != NULL;
@@ -101,4 +98,15 @@ tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
 	}
 	index_endscan(scan);
 	return found;
+}
+
+/* The same for a walk, unless it has read as much as it may. */
+bool
+tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
+					  int16 *priority)
+{
+	return !tq_lane_scan_spent(way) &&
+		   tq_lane_priority_read(way->call->task.rel, way->index,
+								 GetActiveSnapshot(), lane_id, below,
+								 priority);
 }

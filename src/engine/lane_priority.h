@@ -11,6 +11,9 @@
 
 extern bool tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 								  int16 *priorities, int *count);
+extern bool tq_lane_priority_read(Relation table, Relation index,
+								  Snapshot snapshot, int64 lane_id, bool below,
+								  int16 *priority);
 extern bool tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id,
 								  bool below, int16 *priority);
 

@@ -41,6 +41,7 @@
 #include "base/debug.h"
 #include "base/spi.h"
 #include "cache/queue.h"
+#include "engine/lane_priority.h"
 #include "query/id_heap.h"
 #include "query/task_filter.h"
 #include "query/task_page.h"
@@ -686,35 +687,14 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 	}
 }
 
-/* The highest priority of a lane, or the highest below one. */
 static bool
 next_priority(Search *search, int64 lane, int16 *priority, bool below)
 {
-	TqTaskPage   *find = search->find;
-	Relation      index = open_index(find, TQ_FOUND_LIVE, BY_POSITION);
-	IndexScanDesc scan;
-	Range         range;
-	bool          found;
+	TqTaskPage *find = search->find;
 
-	range = (Range){BY_POSITION};
-	range_equals(&range, F_INT8EQ, Int64GetDatum(lane));
-	if (below)
-		ScanKeyInit(&range.keys[range.nkeys++], 2, BTLessStrategyNumber,
-					F_INT2LT, Int16GetDatum(*priority));
-	scan = tq_compat_index_beginscan(find->table[TQ_FOUND_LIVE].rel, index,
-									 find->snapshot, range.nkeys);
-	scan->xs_want_itup = true;
-	index_rescan(scan, range.keys, range.nkeys, NULL, 0);
-	found = index_getnext_tid(scan, ForwardScanDirection) != NULL;
-	if (found)
-	{
-		bool isnull;
-
-		*priority = DatumGetInt16(
-			index_getattr(scan->xs_itup, 2, scan->xs_itupdesc, &isnull));
-	}
-	index_endscan(scan);
-	return found;
+	return tq_lane_priority_read(find->table[TQ_FOUND_LIVE].rel,
+								 open_index(find, TQ_FOUND_LIVE, BY_POSITION),
+								 find->snapshot, lane, below, priority);
 }
 
 static void
