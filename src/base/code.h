@@ -6,13 +6,13 @@
  * meaning.  This file is the only place that has them:
  *
  * - C uses the enums;
- * - the text of a statement in C has TQ_SQL(STATE_RUNNING);
+ * - texts of statements in C have TQ_SQL_STATE_RUNNING;
  * - the files of sql/parts have @STATE_RUNNING@, which sql/codes.awk replaces
  *   when the install script is made.  It reads the lines that define TQ_CODE_
  *   and a name.
  *
- * A new code of a state needs a line of #define, one of the enum, and a word
- * in types.c.
+ * A new code needs a line that defines it, one in its enum, one that defines
+ * TQ_SQL_ and its name if statements in C use it, and a word in types.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,11 +21,8 @@
 
 #include "base/compat.h"
 
-/* The digits of a code, as a string literal: " state = " TQ_SQL(STATE_DONE) */
-#define TQ_SQL(name) CppAsString2(TQ_CODE_##name)
-
 /* States of tasks: first those of live ones, then those of finished ones. */
-#define TQ_CODE_STATE_NONE 0 /* in the history: before and after all others */
+#define TQ_CODE_STATE_NONE 0 /* before and after all others */
 #define TQ_CODE_STATE_PENDING 1
 #define TQ_CODE_STATE_BLOCKED 2
 #define TQ_CODE_STATE_RUNNING 3
@@ -41,6 +38,8 @@
 #define TQ_CODE_STATE_LAST_LIVE TQ_CODE_STATE_SUSPENDED
 #define TQ_CODE_STATE_FIRST_FINISHED TQ_CODE_STATE_DONE
 #define TQ_CODE_STATE_LAST TQ_CODE_STATE_RECREATED
+
+#define TQ_STATE_NONE TQ_CODE_STATE_NONE
 
 typedef enum TqState
 {
@@ -120,10 +119,47 @@ typedef enum TqFlowState
 
 typedef enum TqWorkerState
 {
+	TQ_WORKER_NONE = 0, /* there is none of that name */
 	TQ_WORKER_ACTIVE = TQ_CODE_WORKER_ACTIVE,
 	TQ_WORKER_DEAD = TQ_CODE_WORKER_DEAD,
 	TQ_WORKER_LABEL = TQ_CODE_WORKER_LABEL,
 	TQ_WORKER_GONE = TQ_CODE_WORKER_GONE
 } TqWorkerState;
+
+/* The same in texts of statements: " WHERE state = " TQ_SQL_STATE_RUNNING */
+#define TQ_SQL_STATE_PENDING CppAsString2(TQ_CODE_STATE_PENDING)
+#define TQ_SQL_STATE_BLOCKED CppAsString2(TQ_CODE_STATE_BLOCKED)
+#define TQ_SQL_STATE_RUNNING CppAsString2(TQ_CODE_STATE_RUNNING)
+#define TQ_SQL_STATE_SUSPENDED CppAsString2(TQ_CODE_STATE_SUSPENDED)
+#define TQ_SQL_STATE_DONE CppAsString2(TQ_CODE_STATE_DONE)
+#define TQ_SQL_STATE_DEAD CppAsString2(TQ_CODE_STATE_DEAD)
+#define TQ_SQL_STATE_CANCELLED CppAsString2(TQ_CODE_STATE_CANCELLED)
+#define TQ_SQL_STATE_FILTERED CppAsString2(TQ_CODE_STATE_FILTERED)
+#define TQ_SQL_STATE_REDUNDANT CppAsString2(TQ_CODE_STATE_REDUNDANT)
+#define TQ_SQL_STATE_RECREATED CppAsString2(TQ_CODE_STATE_RECREATED)
+#define TQ_SQL_STATE_FIRST CppAsString2(TQ_CODE_STATE_FIRST)
+#define TQ_SQL_STATE_LAST CppAsString2(TQ_CODE_STATE_LAST)
+#define TQ_SQL_REASON_NONE CppAsString2(TQ_CODE_REASON_NONE)
+#define TQ_SQL_REASON_WORKER_DEAD CppAsString2(TQ_CODE_REASON_WORKER_DEAD)
+#define TQ_SQL_REASON_POISON CppAsString2(TQ_CODE_REASON_POISON)
+#define TQ_SQL_REASON_DEPENDENCY_FAILED                                       \
+	CppAsString2(TQ_CODE_REASON_DEPENDENCY_FAILED)
+#define TQ_SQL_REASON_MANUAL CppAsString2(TQ_CODE_REASON_MANUAL)
+#define TQ_SQL_FLOW_LIVE CppAsString2(TQ_CODE_FLOW_LIVE)
+#define TQ_SQL_FLOW_DONE CppAsString2(TQ_CODE_FLOW_DONE)
+#define TQ_SQL_FLOW_RESOLVED CppAsString2(TQ_CODE_FLOW_RESOLVED)
+#define TQ_SQL_FLOW_ERROR CppAsString2(TQ_CODE_FLOW_ERROR)
+#define TQ_SQL_FLOW_COMPENSATING CppAsString2(TQ_CODE_FLOW_COMPENSATING)
+#define TQ_SQL_WORKER_ACTIVE CppAsString2(TQ_CODE_WORKER_ACTIVE)
+#define TQ_SQL_WORKER_DEAD CppAsString2(TQ_CODE_WORKER_DEAD)
+#define TQ_SQL_WORKER_LABEL CppAsString2(TQ_CODE_WORKER_LABEL)
+#define TQ_SQL_WORKER_GONE CppAsString2(TQ_CODE_WORKER_GONE)
+
+/* Sets of them: " WHERE state IN " TQ_SQL_STATE_WAITING */
+#define TQ_SQL_STATE_WAITING                                                  \
+	"(" TQ_SQL_STATE_PENDING ", " TQ_SQL_STATE_BLOCKED ")"
+#define TQ_SQL_FLOW_NOT_ENDED                                                 \
+	"(" TQ_SQL_FLOW_LIVE ", " TQ_SQL_FLOW_COMPENSATING ")"
+#define TQ_SQL_WORKER_ENDED "(" TQ_SQL_WORKER_DEAD ", " TQ_SQL_WORKER_GONE ")"
 
 #endif /* TQ_CODE_H */

@@ -35,10 +35,9 @@
 
 #define REFERENCE_LOCKS 1024
 
-/* State 3 is running. */
 static TqStmt stmt_of_key = {
 	"SELECT task_id FROM taskq.task"
-	" WHERE queue_id = $1 AND key = $2 AND state <> 3",
+	" WHERE queue_id = $1 AND key = $2 AND state <> " TQ_SQL_STATE_RUNNING,
 	2,
 	{INT4OID, TEXTOID},
 	NULL};

@@ -67,15 +67,15 @@ typedef struct Act
 typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 						   Act *act, bool *done);
 
-/* Reason 7 is poison. */
 #define CHOSEN(table)                                                         \
 	" FROM " table " t"                                                       \
-	" WHERE t.queue_id = $1 AND t.state = $2::smallint AND t.reason <> 7"     \
-	"   AND t.workflow_id IS NULL"                                            \
+	" WHERE t.queue_id = $1 AND t.state = $2::smallint"                       \
+	"   AND t.reason <> " TQ_SQL_REASON_POISON " AND t.workflow_id IS NULL"   \
 	"   AND t.task_id >= $3 AND t.task_id <= $4"                              \
 	"   AND ($5 IS NULL OR t.task_id = ANY ($5))"                             \
-	"   AND ($7 = 0 OR t.reason = $7::smallint)"                              \
-	"   AND (NOT $8 OR t.state <> 4 OR t.max_attempts = -1"                   \
+	"   AND ($7 = " TQ_SQL_REASON_NONE " OR t.reason = $7::smallint)"         \
+	"   AND (NOT $8 OR t.state <> " TQ_SQL_STATE_SUSPENDED                    \
+	"        OR t.max_attempts = -1"                                          \
 	"        OR t.attempt < t.max_attempts)"
 #define PAGE_OF(table)                                                        \
 	"SELECT t.task_id" CHOSEN(table) " ORDER BY t.task_id LIMIT $6"

@@ -36,7 +36,8 @@ static TqStmt stmt_finished = {
 	"WITH chosen AS MATERIALIZED (SELECT bucket, task_id FROM taskq.archive"
 	"   WHERE queue_id = $1 AND workflow_id IS NULL" STATES
 	"     AND ($3 IS NULL OR finished_at < $3)"
-	"     AND NOT ($8 AND state = 6 AND reason <> 7 AND key IS NOT NULL)"
+	"     AND NOT ($8 AND state = " TQ_SQL_STATE_DEAD
+	"              AND reason <> " TQ_SQL_REASON_POISON " AND key IS NOT NULL)"
 	"   ORDER BY task_id LIMIT $7),"
 	" gone AS (DELETE FROM taskq.archive a USING chosen c"
 	"   WHERE a.bucket = c.bucket AND a.task_id = c.task_id"

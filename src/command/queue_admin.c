@@ -278,7 +278,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 			int32 queue_id = DatumGetInt32(arg);
 			int   state = tq_spi_int4(i, 2, 0);
 
-			tq_count_note_move(queue_id, state, 0);
+			tq_count_note_move(queue_id, state, TQ_STATE_NONE);
 			if (state == TQ_STATE_RUNNING)
 				tq_xact_stopped(tq_spi_int8(i, 1, 0), PG_INT64_MAX, queue_id,
 								tq_spi_int4(i, 3, 0));

@@ -70,7 +70,7 @@ static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
 	" (name, state, role_id, queues, tags, info, registered_at, max_running,"
 	"  bound_instance, bound_session)"
-	" VALUES ($1, 1, $2, $3, $4, $5, $6, $7, $8, $9)"
+	" VALUES ($1, " TQ_SQL_WORKER_ACTIVE ", $2, $3, $4, $5, $6, $7, $8, $9)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
 	9,
 	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
@@ -81,28 +81,30 @@ static TqStmt stmt_keep = {
 	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
 	"       max_running = $5, draining = false,"
 	"       bound_instance = $6, bound_session = $7"
-	" WHERE worker_id = $1 AND state = 1",
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	7,
 	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID, INT8OID},
 	NULL};
 
-static TqStmt stmt_drain = {"UPDATE taskq.worker SET draining = true"
-							" WHERE worker_id = $1 AND state = 1",
-							1,
-							{INT4OID},
-							NULL};
+static TqStmt stmt_drain = {
+	"UPDATE taskq.worker SET draining = true"
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_others = {
 	"SELECT w.worker_id, r.oid"
 	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
-	" WHERE w.state = 1 AND w.worker_id <> $1 ORDER BY w.worker_id",
+	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE " AND w.worker_id <> $1"
+	" ORDER BY w.worker_id",
 	1,
 	{INT4OID},
 	NULL};
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
-	" WHERE worker_id = $1 AND state = 1",
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	3,
 	{INT4OID, INT4OID, TIMESTAMPTZOID},
 	NULL};
@@ -111,7 +113,8 @@ static TqStmt stmt_end = {
 static TqStmt stmt_end_free = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
 	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
-	"                     WHERE w.worker_id = $1 AND w.state = 1"
+	"                     WHERE w.worker_id = $1"
+	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
 	"                       FOR UPDATE SKIP LOCKED)",
 	3,
 	{INT4OID, INT4OID, TIMESTAMPTZOID},

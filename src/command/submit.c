@@ -61,7 +61,7 @@ PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 static TqStmt stmt_window = {
 	"SELECT task_id, state::integer, finished_at, options"
 	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
-	"   AND state <> 10"
+	"   AND state <> " TQ_SQL_STATE_RECREATED
 	" ORDER BY finished_at DESC, task_id DESC",
 	2,
 	{INT4OID, TEXTOID},

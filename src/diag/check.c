@@ -49,16 +49,20 @@ static TqStmt stmt_problems = {
 
 /* Of the dispatch clock. */
 static TqStmt stmt_due = {
-	"SELECT CASE WHEN t.state = 1 AND t.available_at > $1"
+	"SELECT CASE WHEN t.state = " TQ_SQL_STATE_PENDING
+	"             AND t.available_at > $1"
 	"            THEN 'pending task has a due time that no timer knows'"
 	"            ELSE 'task has a timer for another time' END,"
 	"       concat('task ', t.task_id)"
 	"  FROM taskq.task t"
-	" WHERE (t.state = 1 AND t.available_at > $1"
+	" WHERE (t.state = " TQ_SQL_STATE_PENDING " AND t.available_at > $1"
 	"        AND t.wake_at IS DISTINCT FROM t.available_at)"
-	"    OR (t.state IN (1, 3) AND NOT (t.state = 1 AND t.available_at > $1)"
+	"    OR (t.state IN (" TQ_SQL_STATE_PENDING ", " TQ_SQL_STATE_RUNNING ")"
+	"        AND NOT (t.state = " TQ_SQL_STATE_PENDING
+	"                 AND t.available_at > $1)"
 	"        AND t.wake_at <> t.available_at)"
-	"    OR (t.state IN (2, 4) AND t.wake_at IS NOT NULL)",
+	"    OR (t.state IN (" TQ_SQL_STATE_BLOCKED ", " TQ_SQL_STATE_SUSPENDED ")"
+	"        AND t.wake_at IS NOT NULL)",
 	1,
 	{TIMESTAMPTZOID},
 	NULL};
@@ -71,20 +75,24 @@ static TqStmt stmt_due = {
 static TqStmt stmt_overdue = {
 	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
 	"  FROM taskq.task t"
-	" WHERE t.state = 3 AND t.lease_until < $1 AND t.xmax::text = '0'"
+	" WHERE t.state = " TQ_SQL_STATE_RUNNING
+	"   AND t.lease_until < $1 AND t.xmax::text = '0'"
 	" UNION ALL "
 	"SELECT 'running task outlives its worker', concat('task ', t.task_id)"
 	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
-	" WHERE t.state = 3 AND w.state IN (2, 4) AND w.ended_at < $2"
-	"   AND t.xmax::text = '0'"
+	" WHERE t.state = " TQ_SQL_STATE_RUNNING
+	"   AND w.state IN " TQ_SQL_WORKER_ENDED
+	"   AND w.ended_at < $2 AND t.xmax::text = '0'"
 	" UNION ALL "
 	"SELECT 'waiting task outlives its deadline', concat('task ', t.task_id)"
 	"  FROM taskq.task t"
-	" WHERE t.state IN (1, 2) AND t.deadline < $3 AND t.xmax::text = '0'"
+	" WHERE t.state IN " TQ_SQL_STATE_WAITING
+	"   AND t.deadline < $3 AND t.xmax::text = '0'"
 	" UNION ALL "
 	"SELECT 'waiting step outlives its time', concat('task ', t.task_id)"
 	"  FROM taskq.timer r JOIN taskq.task t USING (task_id)"
-	" WHERE r.at < $4 AND t.state = 4 AND t.reason = 0"
+	" WHERE r.at < $4 AND t.state = " TQ_SQL_STATE_SUSPENDED
+	"   AND t.reason = " TQ_SQL_REASON_NONE
 	"   AND t.suspended_at = r.since AND t.xmax::text = '0'"
 	"   AND NOT EXISTS ("
 	"       SELECT FROM (SELECT xmax FROM taskq.task"

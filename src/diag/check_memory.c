@@ -45,15 +45,16 @@
 #define PAUSE 50 /* ms */
 #define SLOT_TRIES 60
 
-static TqStmt stmt_running = {
-	"SELECT task_id, token FROM taskq.task WHERE state = 3 ORDER BY task_id",
-	0,
-	{0},
-	NULL};
+static TqStmt stmt_running = {"SELECT task_id, token FROM taskq.task"
+							  " WHERE state = " TQ_SQL_STATE_RUNNING
+							  " ORDER BY task_id",
+							  0,
+							  {0},
+							  NULL};
 
 static TqStmt stmt_running_one = {
 	"SELECT xmin::text::bigint, token, worker_id, lease_until"
-	"  FROM taskq.task WHERE task_id = $1 AND state = 3",
+	"  FROM taskq.task WHERE task_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
 	1,
 	{INT8OID},
 	NULL};
@@ -64,39 +65,44 @@ static TqStmt stmt_queues = {
 	{0},
 	NULL};
 
-static TqStmt stmt_limited_workers = {
-	"SELECT worker_id FROM taskq.worker"
-	" WHERE state = 1 AND max_running IS NOT NULL ORDER BY worker_id",
-	0,
-	{0},
-	NULL};
+static TqStmt stmt_limited_workers = {"SELECT worker_id FROM taskq.worker"
+									  " WHERE state = " TQ_SQL_WORKER_ACTIVE
+									  "   AND max_running IS NOT NULL"
+									  " ORDER BY worker_id",
+									  0,
+									  {0},
+									  NULL};
 
-static TqStmt stmt_workers = {
-	"SELECT worker_id FROM taskq.worker WHERE state = 1 ORDER BY worker_id",
-	0,
-	{0},
-	NULL};
+static TqStmt stmt_workers = {"SELECT worker_id FROM taskq.worker"
+							  " WHERE state = " TQ_SQL_WORKER_ACTIVE
+							  " ORDER BY worker_id",
+							  0,
+							  {0},
+							  NULL};
 
 /* A row that somebody is changing is his. */
 static TqStmt stmt_bound = {
 	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
-	" WHERE state = 1 AND bound_session IS NOT NULL AND xmax::text = '0'"
+	" WHERE state = " TQ_SQL_WORKER_ACTIVE
+	"   AND bound_session IS NOT NULL AND xmax::text = '0'"
 	" ORDER BY worker_id",
 	0,
 	{0},
 	NULL};
 
-static TqStmt stmt_is_active = {"SELECT xmin::text::bigint FROM taskq.worker"
-								" WHERE worker_id = $1 AND state = 1",
-								1,
-								{INT4OID},
-								NULL};
+static TqStmt stmt_is_active = {
+	"SELECT xmin::text::bigint FROM taskq.worker"
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
+	1,
+	{INT4OID},
+	NULL};
 
 static TqStmt stmt_live = {
-	"SELECT queue_id, count(*) FILTER (WHERE state = 1),"
-	"       count(*) FILTER (WHERE state = 2),"
-	"       count(*) FILTER (WHERE state = 3),"
-	"       count(*) FILTER (WHERE state = 4)"
+	"SELECT queue_id,"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_PENDING "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_BLOCKED "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
 	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
 	1,
 	{INT4ARRAYOID},

@@ -52,7 +52,8 @@ static TqStmt stmt_lanes = {
 static TqStmt stmt_moves = {
 	"SELECT from_state::integer, to_state::integer, min(task_id)"
 	"  FROM taskq.transition"
-	" WHERE from_state BETWEEN 1 AND 10 AND to_state BETWEEN 1 AND 10"
+	" WHERE from_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
+	"   AND to_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
 	" GROUP BY from_state, to_state",
 	0,
 	{0},

@@ -63,12 +63,15 @@ PG_FUNCTION_INFO_V1(taskq_explain);
 static TqStmt stmt_in_line = {
 	"WITH holding AS ("
 	" (SELECT a.task_id, a.state FROM taskq.archive_keep a"
-	"   WHERE $3 >= 2 AND a.queue_id = $1 AND a.key = $2 AND a.state = 6"
-	"     AND a.reason <> 7 ORDER BY a.task_id LIMIT 1)"
+	"   WHERE $3 >= 2 AND a.queue_id = $1 AND a.key = $2"
+	"     AND a.state = " TQ_SQL_STATE_DEAD
+	"     AND a.reason <> " TQ_SQL_REASON_POISON
+	"   ORDER BY a.task_id LIMIT 1)"
 	" UNION ALL"
 	" (SELECT t.task_id, t.state FROM taskq.task t"
 	"   WHERE t.suspended_at IS NOT NULL AND t.queue_id = $1 AND t.key = $2"
-	"     AND ($3 = 3 OR ($3 = 2 AND t.reason = 4))"
+	"     AND ($3 = 3"
+	"          OR ($3 = 2 AND t.reason = " TQ_SQL_REASON_WORKER_DEAD "))"
 	"   ORDER BY t.task_id LIMIT 1)),"
 	" opened AS ("
 	"  SELECT f.task_id, f.state FROM"
@@ -79,7 +82,8 @@ static TqStmt stmt_in_line = {
 	"    (SELECT t.task_id, t.state FROM taskq.task t"
 	"      WHERE t.queue_id = $1 AND t.key = $2"
 	"      ORDER BY t.task_id DESC LIMIT 500)) f"
-	"   WHERE f.state IN (1, 3) ORDER BY f.task_id LIMIT 3)"
+	"   WHERE f.state IN (" TQ_SQL_STATE_PENDING ", " TQ_SQL_STATE_RUNNING ")"
+	"   ORDER BY f.task_id LIMIT 3)"
 	"SELECT h.task_id, h.state::integer, true FROM holding h"
 	" UNION ALL"
 	" SELECT o.task_id, o.state::integer, false FROM opened o"

@@ -44,7 +44,8 @@ typedef struct Candidate
 static TqStmt stmt_workers = {
 	"SELECT w.worker_id, w.name, w.draining, w.max_running, w.tags @> $2"
 	"  FROM taskq.worker w"
-	" WHERE w.state = 1 AND (w.queues IS NULL OR $1 = ANY (w.queues))"
+	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE
+	"   AND (w.queues IS NULL OR $1 = ANY (w.queues))"
 	" ORDER BY w.name",
 	2,
 	{TEXTOID, TEXTARRAYOID},
@@ -54,11 +55,12 @@ static TqStmt stmt_dead = {
 	"SELECT w.name, w.ended_at"
 	"  FROM (SELECT * FROM taskq.worker ORDER BY worker_id DESC"
 	"         LIMIT " PAST_WORKERS ") w"
-	" WHERE w.state = 2 AND (w.queues IS NULL OR $1 = ANY (w.queues))"
+	" WHERE w.state = " TQ_SQL_WORKER_DEAD
+	"   AND (w.queues IS NULL OR $1 = ANY (w.queues))"
 	"   AND w.tags @> $2"
 	"   AND NOT EXISTS (SELECT FROM taskq.worker n"
 	"                    WHERE n.name = w.name AND n.worker_id > w.worker_id"
-	"                      AND n.state <> 3)"
+	"                      AND n.state <> " TQ_SQL_WORKER_LABEL ")"
 	" ORDER BY w.worker_id DESC LIMIT 1",
 	2,
 	{TEXTOID, TEXTARRAYOID},

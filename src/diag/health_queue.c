@@ -35,18 +35,20 @@
 #define MAX_NAMED 20      /* queues in one detail */
 #define MAX_COUNTED 10000 /* of what is only counted to be told */
 
-static TqStmt stmt_leases = {
-	"SELECT count(*), min(s.lease_until) FROM"
-	" (SELECT lease_until FROM taskq.task"
-	"   WHERE state = 3 AND lease_until < $1 LIMIT 10000) s",
-	1,
-	{TIMESTAMPTZOID},
-	NULL};
+static TqStmt stmt_leases = {"SELECT count(*), min(s.lease_until) FROM"
+							 " (SELECT lease_until FROM taskq.task"
+							 "   WHERE state = " TQ_SQL_STATE_RUNNING
+							 " AND lease_until < $1"
+							 "   LIMIT 10000) s",
+							 1,
+							 {TIMESTAMPTZOID},
+							 NULL};
 
 static TqStmt stmt_deadlines = {
 	"SELECT count(*), min(s.deadline) FROM"
 	" (SELECT deadline FROM taskq.task"
-	"   WHERE deadline < $1 AND state IN (1, 2) LIMIT 10000) s",
+	"   WHERE deadline < $1 AND state IN " TQ_SQL_STATE_WAITING
+	"   LIMIT 10000) s",
 	1,
 	{TIMESTAMPTZOID},
 	NULL};
@@ -68,12 +70,13 @@ static TqStmt stmt_newest = {
 static TqStmt stmt_bucket = {
 	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
 
-static TqStmt stmt_ended = {
-	"SELECT worker_id FROM taskq.worker"
-	" WHERE state IN (2, 4) AND ended_at < $1 ORDER BY worker_id",
-	1,
-	{TIMESTAMPTZOID},
-	NULL};
+static TqStmt stmt_ended = {"SELECT worker_id FROM taskq.worker"
+							" WHERE state IN " TQ_SQL_WORKER_ENDED
+							" AND ended_at < $1"
+							" ORDER BY worker_id",
+							1,
+							{TIMESTAMPTZOID},
+							NULL};
 
 static TqStmt stmt_pause = {
 	"SELECT q.name,"
@@ -109,7 +112,8 @@ static TqStmt stmt_is_ready = {
 	"   WHERE l.queue_id = $1"
 	"     AND EXISTS (SELECT FROM taskq.task t"
 	"                  WHERE t.lane_id = l.lane_id AND t.queue_id = $1"
-	"                    AND t.state = 1 AND t.available_at <= $2))",
+	"                    AND t.state = " TQ_SQL_STATE_PENDING
+	"                    AND t.available_at <= $2))",
 	2,
 	{INT4OID, TIMESTAMPTZOID},
 	NULL};
@@ -117,7 +121,8 @@ static TqStmt stmt_is_ready = {
 /* Do rows show a claim since then? */
 static TqStmt stmt_was_claimed = {
 	"SELECT EXISTS (SELECT FROM taskq.task t"
-	"   WHERE t.queue_id = $1 AND t.state = 3 AND t.claimed_at > $2)"
+	"   WHERE t.queue_id = $1 AND t.state = " TQ_SQL_STATE_RUNNING
+	"     AND t.claimed_at > $2)"
 	"    OR EXISTS (SELECT FROM taskq.archive a"
 	"   WHERE a.queue_id = $1 AND a.finished_at > $2 AND a.claimed_at > $2)",
 	2,
@@ -125,7 +130,8 @@ static TqStmt stmt_was_claimed = {
 	NULL};
 
 static TqStmt stmt_running = {
-	"SELECT count(*) FROM taskq.task WHERE queue_id = $1 AND state = 3",
+	"SELECT count(*) FROM taskq.task"
+	" WHERE queue_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
 	1,
 	{INT4OID},
 	NULL};
@@ -133,7 +139,8 @@ static TqStmt stmt_running = {
 static TqStmt stmt_ready = {
 	"SELECT count(*), min(s.available_at) FROM"
 	" (SELECT available_at FROM taskq.task"
-	"   WHERE queue_id = $1 AND state = 1 AND available_at <= $2"
+	"   WHERE queue_id = $1 AND state = " TQ_SQL_STATE_PENDING
+	"     AND available_at <= $2"
 	"   LIMIT 10000) s",
 	2,
 	{INT4OID, TIMESTAMPTZOID},

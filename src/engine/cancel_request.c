@@ -22,20 +22,21 @@
 
 static TqStmt stmt_asked_of_all = {
 	"SELECT task_id FROM taskq.task"
-	" WHERE worker_id = $1 AND state = 3 AND cancel_requested_at IS NOT NULL"
+	" WHERE worker_id = $1 AND state = " TQ_SQL_STATE_RUNNING
+	"   AND cancel_requested_at IS NOT NULL"
 	" ORDER BY task_id",
 	1,
 	{INT4OID},
 	NULL};
 
-static TqStmt stmt_asked = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE task_id = ANY ($1) AND worker_id = $2 AND state = 3"
-	"   AND cancel_requested_at IS NOT NULL"
-	" ORDER BY task_id",
-	2,
-	{INT8ARRAYOID, INT4OID},
-	NULL};
+static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
+							" WHERE task_id = ANY ($1) AND worker_id = $2"
+							"   AND state = " TQ_SQL_STATE_RUNNING
+							"   AND cancel_requested_at IS NOT NULL"
+							" ORDER BY task_id",
+							2,
+							{INT8ARRAYOID, INT4OID},
+							NULL};
 
 static Datum all_tasks_asked(int32 worker_id);
 

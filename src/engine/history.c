@@ -43,8 +43,8 @@ typedef enum Column
 } Column;
 
 /*
- * The task, as it was written, came from another state; 0: it is new.  In
- * state 0 it is gone.
+ * The task, as it was written, came from another state; TQ_STATE_NONE: it
+ * is new.  In that state it is gone.
  */
 void
 tq_history_write(TqCall *call, TqTask *task, int from)

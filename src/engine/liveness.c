@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/code.h"
 #include "base/debug.h"
 #include "base/guc.h"
 #include "base/spi.h"
@@ -55,7 +56,7 @@ static TqStmt stmt_beat = {
 static TqStmt stmt_beat_anew = {
 	"INSERT INTO taskq.worker_sign (worker_id, seen_at)"
 	" SELECT w.worker_id, $2 FROM taskq.worker w"
-	"  WHERE w.worker_id = $1 AND w.state = 1",
+	"  WHERE w.worker_id = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
 	2,
 	{INT4OID, TIMESTAMPTZOID},
 	NULL};
@@ -71,7 +72,8 @@ static TqStmt stmt_turn = {
 	NULL};
 
 static TqStmt stmt_registered = {
-	"SELECT FROM taskq.worker WHERE worker_id = $1 AND state = 1",
+	"SELECT FROM taskq.worker"
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	1,
 	{INT4OID},
 	NULL};
@@ -89,7 +91,8 @@ static TqStmt stmt_silent = {
 	" CROSS JOIN LATERAL (SELECT max(g.seen_at) AS seen_at"
 	"                       FROM taskq.worker_sign g"
 	"                      WHERE g.worker_id = w.worker_id) s"
-	" WHERE w.state = 1 AND (s.seen_at IS NULL OR s.seen_at <= $1)"
+	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE
+	"   AND (s.seen_at IS NULL OR s.seen_at <= $1)"
 	" ORDER BY w.worker_id",
 	1,
 	{TIMESTAMPTZOID},
@@ -132,7 +135,7 @@ static TqStmt stmt_told = {
 static TqStmt stmt_told_of_running = {
 	"SELECT DISTINCT s.task_id, s.token"
 	"  FROM taskq.task_sign s JOIN taskq.task t USING (task_id, token)"
-	" WHERE t.state = 3",
+	" WHERE t.state = " TQ_SQL_STATE_RUNNING,
 	0,
 	{0},
 	NULL};
@@ -158,7 +161,8 @@ static TqStmt stmt_clean_workers = {
 	"DELETE FROM taskq.worker_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.worker_sign s"
 	"   WHERE NOT EXISTS (SELECT FROM taskq.worker w"
-	"                      WHERE w.worker_id = s.worker_id AND w.state = 1)"
+	"                      WHERE w.worker_id = s.worker_id"
+	"                        AND w.state = " TQ_SQL_WORKER_ACTIVE ")"
 	"      OR EXISTS (SELECT FROM taskq.worker_sign n"
 	"                  WHERE n.worker_id = s.worker_id"
 	"                    AND (n.seen_at, n.sign_id)"
@@ -174,7 +178,8 @@ static TqStmt stmt_clean_tasks = {
 	" (SELECT s.sign_id FROM taskq.task_sign s"
 	"   WHERE NOT EXISTS (SELECT FROM taskq.task t"
 	"                      WHERE t.task_id = s.task_id"
-	"                        AND t.token = s.token AND t.state = 3)"
+	"                        AND t.token = s.token"
+	"                        AND t.state = " TQ_SQL_STATE_RUNNING ")"
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
 	1,
 	{INT4OID},

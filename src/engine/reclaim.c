@@ -39,7 +39,8 @@
 
 static TqStmt stmt_held_by = {
 	"SELECT task_id, token, worker_id FROM taskq.task"
-	" WHERE worker_id = ANY ($1) AND state = 3 ORDER BY task_id",
+	" WHERE worker_id = ANY ($1) AND state = " TQ_SQL_STATE_RUNNING
+	" ORDER BY task_id",
 	1,
 	{INT4ARRAYOID},
 	NULL};

@@ -298,11 +298,11 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 		tq_position_note_not_taken(task);
 		return false;
 	}
-	task->f.state = 0;
+	task->f.state = TQ_STATE_NONE;
 	tq_position_note_put(task);
 	if (task->f.large != 0)
 		tq_large_remove_all(task->f.task_id);
-	tq_count_note_move(task->f.queue_id, from, 0);
+	tq_count_note_move(task->f.queue_id, from, TQ_STATE_NONE);
 	tq_xact_ended(task->f.task_id, 0);
 	entered(call, queue, task, from, &move);
 	return true;
@@ -318,7 +318,7 @@ tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
 	TqState from = (TqState) task->f.state;
 	TqMove  move = {0};
 
-	task->f.state = 0;
+	task->f.state = TQ_STATE_NONE;
 	if (queue != NULL)
 		entered(call, queue, task, from, &move);
 }
@@ -353,11 +353,11 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 		return false;
 	}
 	tq_large_write(task);
-	tq_count_note_move(queue->queue_id, 0, task->f.state);
+	tq_count_note_move(queue->queue_id, TQ_STATE_NONE, task->f.state);
 	tq_metric_note_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	if (queue->options.history || tq_step_is(task))
-		tq_history_write(call, task, 0);
+		tq_history_write(call, task, TQ_STATE_NONE);
 	entered(call, queue, task, 0, &move);
 	return true;
 }
@@ -456,8 +456,8 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 {
 	Datum key = task->isnull[TQ_COL_KEY] ? (Datum) 0 : task->value[TQ_COL_KEY];
 
-	tq_count_note_move(task->queue_before, from, 0);
-	tq_count_note_move(queue->queue_id, 0, task->f.state);
+	tq_count_note_move(task->queue_before, from, TQ_STATE_NONE);
+	tq_count_note_move(queue->queue_id, TQ_STATE_NONE, task->f.state);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	entered(call, queue, task, from, move);
 	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&

@@ -65,17 +65,20 @@ static uint64        known_generation = 0;
 
 /* Each by an index of its own. */
 static TqStmt stmt_find_living = {
-	SELECT_WORKER " WHERE w.name = $1 AND w.state = 1", 1, {TEXTOID}, NULL};
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
+	1,
+	{TEXTOID},
+	NULL};
 
-static TqStmt stmt_find_past = {SELECT_WORKER
-								" WHERE w.name = $1 AND w.state <> 3"
-								" ORDER BY w.worker_id DESC LIMIT 1",
-								1,
-								{TEXTOID},
-								NULL};
+static TqStmt stmt_find_past = {
+	SELECT_WORKER " WHERE w.name = $1 AND w.state <> " TQ_SQL_WORKER_LABEL
+				  " ORDER BY w.worker_id DESC LIMIT 1",
+	1,
+	{TEXTOID},
+	NULL};
 
 static TqStmt stmt_find_label = {
-	SELECT_WORKER " WHERE w.name = $1 AND w.state = 3"
+	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_LABEL
 				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
 	1,
 	{TEXTOID},
@@ -85,7 +88,8 @@ static TqStmt stmt_find_label = {
 static TqStmt stmt_use_label = {
 	"UPDATE taskq.worker SET registered_at = $2"
 	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
-	"                     WHERE w.worker_id = $1 AND w.state = 3"
+	"                     WHERE w.worker_id = $1"
+	"                       AND w.state = " TQ_SQL_WORKER_LABEL
 	"                       FOR UPDATE SKIP LOCKED)",
 	2,
 	{INT4OID, TIMESTAMPTZOID},
@@ -94,7 +98,8 @@ static TqStmt stmt_use_label = {
 /* It belongs to nobody, and a claim waits for nobody. */
 static TqStmt stmt_add_label = {
 	"INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)"
-	" VALUES ($1, 3, 0, '{}', $2) ON CONFLICT DO NOTHING",
+	" VALUES ($1, " TQ_SQL_WORKER_LABEL ", 0, '{}', $2)"
+	" ON CONFLICT DO NOTHING",
 	2,
 	{TEXTOID, TIMESTAMPTZOID},
 	NULL};
@@ -202,8 +207,8 @@ tq_worker_registered(const char *name, TqWorker *result)
 }
 
 /*
- * What is known of a name, which is no heartbeat; 0 when it was never used.
- * Somebody's registration is for who may use its name, or may_read.
+ * What is known of a name, which is no heartbeat; TQ_WORKER_NONE when it was
+ * never used.  A registration of another role is only for may_read.
  */
 TqWorkerState
 tq_worker_look(const char *name, bool may_read, TqWorker *result)
@@ -212,7 +217,7 @@ tq_worker_look(const char *name, bool may_read, TqWorker *result)
 
 	memset(result, 0, sizeof(*result));
 	if (worker->worker_id == 0)
-		return (TqWorkerState) 0;
+		return TQ_WORKER_NONE;
 	if (!may_read &&
 		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
 		require_name(worker);

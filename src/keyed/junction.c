@@ -55,17 +55,16 @@ static TqStmt stmt_suspended = {
 	{INT4OID, TEXTARRAYOID},
 	NULL};
 
-/* State 9 is redundant. */
-static TqStmt stmt_any = {
-	"SELECT DISTINCT s.key FROM"
-	"  (SELECT t.key FROM taskq.task t"
-	"    WHERE t.queue_id = $1 AND t.key = ANY ($2)"
-	"    UNION ALL"
-	"   SELECT a.key FROM taskq.archive a"
-	"    WHERE a.queue_id = $1 AND a.key = ANY ($2) AND a.state <> 9) s",
-	2,
-	{INT4OID, TEXTARRAYOID},
-	NULL};
+static TqStmt stmt_any = {"SELECT DISTINCT s.key FROM"
+						  "  (SELECT t.key FROM taskq.task t"
+						  "    WHERE t.queue_id = $1 AND t.key = ANY ($2)"
+						  "    UNION ALL"
+						  "   SELECT a.key FROM taskq.archive a"
+						  "    WHERE a.queue_id = $1 AND a.key = ANY ($2)"
+						  "      AND a.state <> " TQ_SQL_STATE_REDUNDANT ") s",
+						  2,
+						  {INT4OID, TEXTARRAYOID},
+						  NULL};
 
 static void     read_group(FunctionCallInfo fcinfo, KeyGroup *group);
 static TqQueue *find_queue(const char *name, const KeyGroup *group);

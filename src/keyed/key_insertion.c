@@ -76,14 +76,16 @@ typedef struct OpenScan
 	IndexScanDesc   scan;
 } OpenScan;
 
-static TqStmt stmt_replaced = {
-	"SELECT task_id FROM taskq.archive"
-	" WHERE queue_id = $1 AND key = $2 AND state IN (5, 6, 8)"
-	"   AND workflow_id IS NULL"
-	" ORDER BY task_id",
-	2,
-	{INT4OID, TEXTOID},
-	NULL};
+static TqStmt stmt_replaced = {"SELECT task_id FROM taskq.archive"
+							   " WHERE queue_id = $1 AND key = $2"
+							   "   AND state IN (" TQ_SQL_STATE_DONE ","
+							   "     " TQ_SQL_STATE_DEAD
+							   ", " TQ_SQL_STATE_FILTERED ")"
+							   "   AND workflow_id IS NULL"
+							   " ORDER BY task_id",
+							   2,
+							   {INT4OID, TEXTOID},
+							   NULL};
 
 static TqStmt stmt_finished = {
 	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2"

@@ -56,13 +56,14 @@ static TqStmt stmt_keys = {
 	NULL};
 
 /* Flag 8 is TQ_FLAG_IN_LINE. */
-static TqStmt stmt_waiting = {
-	"SELECT task_id FROM taskq.task"
-	" WHERE queue_id = $1 AND key IS NOT NULL AND state = 2 AND flags & 8 <> 0"
-	" ORDER BY task_id",
-	1,
-	{INT4OID},
-	NULL};
+static TqStmt stmt_waiting = {"SELECT task_id FROM taskq.task"
+							  " WHERE queue_id = $1 AND key IS NOT NULL"
+							  "   AND state = " TQ_SQL_STATE_BLOCKED
+							  "   AND flags & 8 <> 0"
+							  " ORDER BY task_id",
+							  1,
+							  {INT4OID},
+							  NULL};
 
 static TqStmt stmt_forget_astray = {
 	"UPDATE taskq.key SET astray = NULL"

@@ -47,15 +47,17 @@ typedef struct Bound
 
 static TqStmt stmt_bound = {
 	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
-	" WHERE state = 1 AND bound_session IS NOT NULL ORDER BY worker_id",
+	" WHERE state = " TQ_SQL_WORKER_ACTIVE " AND bound_session IS NOT NULL"
+	" ORDER BY worker_id",
 	0,
 	{0},
 	NULL};
 
 static TqStmt stmt_end = {
-	"UPDATE taskq.worker SET state = 2, ended_at = $4"
+	"UPDATE taskq.worker SET state = " TQ_SQL_WORKER_DEAD ", ended_at = $4"
 	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
-	"                     WHERE w.worker_id = $1 AND w.state = 1"
+	"                     WHERE w.worker_id = $1"
+	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
 	"                       AND w.bound_instance = $2"
 	"                       AND w.bound_session = $3"
 	"                       FOR UPDATE SKIP LOCKED)",

@@ -97,11 +97,14 @@ static bool turn_failed = false;
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 
 static TqStmt stmt_active = {
-	"SELECT worker_id FROM taskq.worker WHERE state = 1", 0, {0}, NULL};
+	"SELECT worker_id FROM taskq.worker WHERE state = " TQ_SQL_WORKER_ACTIVE,
+	0,
+	{0},
+	NULL};
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
-	" WHERE deadline <= $1 AND state IN (1, 2)"
+	" WHERE deadline <= $1 AND state IN " TQ_SQL_STATE_WAITING
 	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
 	3,
 	{TIMESTAMPTZOID, INT4OID, INT4OID},

@@ -57,7 +57,8 @@ static TqStmt stmt_oldest = {
 #define USE_LABELS                                                            \
 	"UPDATE taskq.worker SET registered_at = $1"                              \
 	" WHERE worker_id IN (SELECT w.worker_id FROM taskq.worker w"             \
-	"                      WHERE w.state = 3 AND w.registered_at < $2"        \
+	"                      WHERE w.state = " TQ_SQL_WORKER_LABEL              \
+	"                        AND w.registered_at < $2"                        \
 	"                        AND w.worker_id = ANY ("
 
 static TqStmt stmt_use_labels = {
@@ -69,7 +70,8 @@ static TqStmt stmt_use_labels = {
 /* Where the running-task table may miss some. */
 static TqStmt stmt_use_labels_of_all = {
 	USE_LABELS "ARRAY(SELECT t.worker_id FROM taskq.task t"
-			   "       WHERE t.state = 3)) FOR UPDATE SKIP LOCKED)",
+			   "       WHERE t.state = " TQ_SQL_STATE_RUNNING "))"
+			   " FOR UPDATE SKIP LOCKED)",
 	2,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID},
 	NULL};
@@ -77,8 +79,9 @@ static TqStmt stmt_use_labels_of_all = {
 /* Who has locked a label uses it. */
 static TqStmt stmt_forget = {
 	"WITH old AS MATERIALIZED (SELECT w.worker_id FROM taskq.worker w"
-	"   WHERE w.worker_id > $1 AND w.state <> 1"
-	"     AND CASE WHEN w.state = 3 THEN w.registered_at < $2"
+	"   WHERE w.worker_id > $1 AND w.state <> " TQ_SQL_WORKER_ACTIVE
+	"     AND CASE WHEN w.state = " TQ_SQL_WORKER_LABEL
+	"              THEN w.registered_at < $2"
 	"              ELSE w.ended_at < $2 AND w.ended_at < $3 END"
 	"   ORDER BY w.worker_id LIMIT $4),"
 	" kept_by_none AS MATERIALIZED (SELECT o.worker_id FROM old o"

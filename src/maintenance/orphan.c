@@ -15,13 +15,15 @@
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 
+#include "base/code.h"
 #include "base/compare.h"
 #include "base/spi.h"
 #include "maintenance/orphan.h"
 
 static TqStmt stmt_ended = {
 	"SELECT worker_id FROM taskq.worker"
-	" WHERE worker_id = ANY ($1) AND state IN (2, 4) ORDER BY worker_id",
+	" WHERE worker_id = ANY ($1) AND state IN " TQ_SQL_WORKER_ENDED
+	" ORDER BY worker_id",
 	1,
 	{INT4ARRAYOID},
 	NULL};
@@ -29,8 +31,9 @@ static TqStmt stmt_ended = {
 static TqStmt stmt_orphans = {
 	"SELECT t.task_id, t.token, t.worker_id"
 	"  FROM taskq.task t JOIN taskq.worker w USING (worker_id)"
-	" WHERE t.state = 3 AND w.state IN (2, 4) ORDER BY t.task_id LIMIT $1"
-	" OFFSET $2",
+	" WHERE t.state = " TQ_SQL_STATE_RUNNING
+	"   AND w.state IN " TQ_SQL_WORKER_ENDED
+	" ORDER BY t.task_id LIMIT $1 OFFSET $2",
 	2,
 	{INT4OID, INT4OID},
 	NULL};

@@ -24,6 +24,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/code.h"
 #include "base/debug.h"
 #include "base/spi.h"
 #include "maintenance/timer.h"
@@ -47,7 +48,7 @@ static uint64 pauses_generation = 0;
 static TqStmt stmt_due = {
 	"SELECT lane_id, available_at, task_id, queue_id, priority::integer"
 	"  FROM taskq.task"
-	" WHERE wake_at > $1 AND wake_at <= $2 AND state = 1"
+	" WHERE wake_at > $1 AND wake_at <= $2 AND state = " TQ_SQL_STATE_PENDING
 	" ORDER BY wake_at LIMIT $3",
 	3,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID},

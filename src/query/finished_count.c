@@ -71,8 +71,9 @@ static TqStmt stmt_forget = {
 /* Of the leaves only that one is read. */
 static TqStmt stmt_count = {
 	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead, total)"
-	" SELECT $1::smallint, queue_id, count(*) FILTER (WHERE state = 5),"
-	"        count(*) FILTER (WHERE state = 6), count(*)"
+	" SELECT $1::smallint, queue_id,"
+	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DONE "),"
+	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD "), count(*)"
 	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
 	1,
 	{INT4OID},

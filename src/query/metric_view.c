@@ -169,7 +169,7 @@ put_queue(ReturnSetInfo *result, const TqQueue *queue)
 		put_number(result, "tasks.requeued", queue->name,
 				   reason_label(ends[end]), "counter",
 				   (double) metrics.slot[TQ_METRIC_REQUEUED + end]);
-	for (int reason = 1; reason <= TQ_REASON_LAST; reason++)
+	for (int reason = TQ_REASON_NONE + 1; reason <= TQ_REASON_LAST; reason++)
 	{
 		int64 number = metrics.slot[TQ_METRIC_DEAD + reason];
 

@@ -93,26 +93,29 @@ typedef struct Known
 } Known;
 
 static TqStmt stmt_live = {
-	"SELECT queue_id, count(*) FILTER (WHERE state = 1),"
-	"       count(*) FILTER (WHERE state = 2),"
-	"       count(*) FILTER (WHERE state = 3),"
-	"       count(*) FILTER (WHERE state = 4)"
+	"SELECT queue_id,"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_PENDING "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_BLOCKED "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
 	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id",
 	0,
 	{0},
 	NULL};
 
-static TqStmt stmt_held = {
-	"SELECT worker_id, count(*) FROM taskq.task"
-	" WHERE state = 3 AND worker_id <> 0 GROUP BY worker_id"
-	" ORDER BY worker_id",
-	0,
-	{0},
-	NULL};
+static TqStmt stmt_held = {"SELECT worker_id, count(*) FROM taskq.task"
+						   " WHERE state = " TQ_SQL_STATE_RUNNING
+						   " AND worker_id <> 0"
+						   " GROUP BY worker_id"
+						   " ORDER BY worker_id",
+						   0,
+						   {0},
+						   NULL};
 
 static TqStmt stmt_workers = {
 	"SELECT queue_id, count(DISTINCT worker_id) FROM taskq.task"
-	" WHERE state = 3 AND worker_id <> 0 GROUP BY queue_id ORDER BY queue_id",
+	" WHERE state = " TQ_SQL_STATE_RUNNING " AND worker_id <> 0"
+	" GROUP BY queue_id ORDER BY queue_id",
 	0,
 	{0},
 	NULL};

@@ -45,7 +45,7 @@ bool
 tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
 					const TqTaskFixed *row)
 {
-	if (filter->state != 0 && row->state != filter->state)
+	if (filter->state != TQ_STATE_NONE && row->state != filter->state)
 		return false;
 	if (!filter->all_queues &&
 		(filter->queue_count == 0 ||

@@ -18,7 +18,7 @@ typedef struct TqTaskFilter
 	bool         all_queues;
 	int32       *queues; /* sorted; when not all_queues */
 	int          queue_count;
-	int          state;     /* a TqState; 0: any */
+	int          state;     /* a TqState; none: any */
 	const char  *reference; /* NULL: any, so of the next two */
 	const char  *key;
 	const char  *correlation_id;

@@ -194,7 +194,7 @@ tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
 		/* where the first ids in this direction are likely to be */
 		int table = filter->backward ? TQ_FOUND_LIVE - i : i;
 
-		if (filter->state != 0 &&
+		if (filter->state != TQ_STATE_NONE &&
 			TQ_STATE_IS_LIVE(filter->state) != (table == TQ_FOUND_LIVE))
 			continue;
 		if (filter->first > filter->last)
@@ -415,11 +415,14 @@ static void
 search_leaf(Search *search, int leaf)
 {
 	const TqTaskFilter *filter = search->filter;
-	bool  by_state = filter->state != 0 && filter->state != TQ_STATE_DONE;
-	bool  sure = filter->all_queues && (by_state || filter->state == 0);
-	int64 ranges =
-		(int64) filter->queue_count *
-		(filter->state != 0 ? 1 : TQ_STATE_LAST - TQ_STATE_DONE + 1);
+	bool                by_state = filter->state != TQ_STATE_NONE &&
+					filter->state != TQ_STATE_DONE;
+	bool sure = filter->all_queues &&
+				(by_state || filter->state == TQ_STATE_NONE);
+	int64 ranges = (int64) filter->queue_count *
+				   (filter->state != TQ_STATE_NONE
+						? 1
+						: TQ_STATE_LAST - TQ_STATE_DONE + 1);
 	int64 budget = Max(BUDGET, RANGE_COST * ranges);
 	Range range;
 
@@ -446,8 +449,8 @@ search_queues(Search *search, int leaf)
 	queues_of(search, &queues, &count);
 	for (int i = 0; i < count; i++)
 	{
-		for (int s = state != 0 ? state : TQ_STATE_DONE;
-			 s <= (state != 0 ? state : TQ_STATE_LAST); s++)
+		for (int s = state != TQ_STATE_NONE ? state : TQ_STATE_DONE;
+			 s <= (state != TQ_STATE_NONE ? state : TQ_STATE_LAST); s++)
 		{
 			Range range = {BY_STATE};
 
@@ -463,8 +466,8 @@ static void
 search_live(Search *search)
 {
 	const TqTaskFilter *filter = search->filter;
-	bool                sure = filter->all_queues &&
-				(filter->state == 0 || filter->state == TQ_STATE_PENDING);
+	bool  sure = filter->all_queues && (filter->state == TQ_STATE_NONE ||
+                                       filter->state == TQ_STATE_PENDING);
 	Range range = {BY_ID};
 
 	range.id_column = 1;

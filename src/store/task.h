@@ -19,10 +19,11 @@
 
 /*
  * SQL: is this row of taskq.archive_keep a dead task that holds others of its
- * key?  State 6 is dead, reason 7 poison.
+ * key?
  */
 #define TQ_HOLDS_KEY(row)                                                     \
-	"(" row ".state = 6 AND " row ".reason <> 7 AND " row ".key IS NOT NULL"  \
+	"(" row ".state = " TQ_SQL_STATE_DEAD " AND " row                         \
+	".reason <> " TQ_SQL_REASON_POISON " AND " row ".key IS NOT NULL"         \
 	" AND " row ".queue_id = ANY (ARRAY("                                     \
 	"  SELECT q.queue_id FROM taskq.queue q"                                  \
 	"    LEFT JOIN taskq.queue d ON d.queue_id = 0"                           \

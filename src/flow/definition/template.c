@@ -100,8 +100,8 @@ static TqStmt stmt_version = {
 	NULL};
 
 static TqStmt stmt_live = {"SELECT workflow_id FROM taskq.workflow"
-						   " WHERE template_id = $1 AND state IN (0, 5)"
-						   " LIMIT 1",
+						   " WHERE template_id = $1"
+						   "   AND state IN " TQ_SQL_FLOW_NOT_ENDED " LIMIT 1",
 						   1,
 						   {INT4OID},
 						   NULL};

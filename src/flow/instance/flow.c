@@ -60,11 +60,12 @@ static TqStmt stmt_end = {
 
 /* Of one that has failed; its identity is its own again. */
 static TqStmt stmt_revive = {
-	"UPDATE taskq.workflow SET state = 0, result = NULL, finished_at = NULL,"
-	" expires_at = NULL, reason = 0,"
+	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_LIVE ","
+	" reason = " TQ_SQL_REASON_NONE ","
+	" result = NULL, finished_at = NULL, expires_at = NULL,"
 	" identity = CASE WHEN $2 IS NULL THEN NULL"
 	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
-	" WHERE workflow_id = $1 AND state = 3",
+	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
 	2,
 	{INT8OID, JSONBOID},
 	NULL};

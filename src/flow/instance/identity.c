@@ -38,7 +38,9 @@ static TqStmt stmt_key = {
 	true};
 
 static TqStmt stmt_holder = {
-	"SELECT w.workflow_id, w.state IN (0, 5), w.finished_at, w.template_id"
+	"SELECT w.workflow_id,"
+	"       w.state IN " TQ_SQL_FLOW_NOT_ENDED ","
+	"       w.finished_at, w.template_id"
 	"  FROM taskq.workflow w"
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	1,
@@ -48,7 +50,7 @@ static TqStmt stmt_holder = {
 /* Unless it goes on again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
-							  "   AND state NOT IN (0, 5)",
+							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
 							  1,
 							  {INT8OID},
 							  NULL};

@@ -28,7 +28,7 @@
 	"      ELSE a.result END"
 #define COLUMNS                                                               \
 	"a.step_id, a.state::integer, " RESULT ","                                \
-	" CASE WHEN a.state = 6 THEN"                                             \
+	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN"                         \
 	"      CASE WHEN a.large & 32 <> 0"                                       \
 	"           THEN (SELECT l.doc FROM taskq.large l"                        \
 	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
@@ -43,10 +43,10 @@ static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  NULL,
 							  true};
 
-/* States 5 and 8 are done and filtered. */
 static TqStmt stmt_has_ended = {
 	"SELECT 1 FROM taskq.archive_keep a WHERE a.workflow_id = $1"
-	" AND a.step_id = $2 AND a.state IN (5, 8)",
+	" AND a.step_id = $2"
+	" AND a.state IN (" TQ_SQL_STATE_DONE ", " TQ_SQL_STATE_FILTERED ")",
 	2,
 	{INT8OID, INT4OID},
 	NULL,

@@ -36,16 +36,18 @@
 #include "flow/run/step_make.h"
 
 static TqStmt stmt_begin = {
-	"UPDATE taskq.workflow SET state = 5, compensations = $2"
-	" WHERE workflow_id = $1 AND state = 0",
+	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_COMPENSATING ","
+	" compensations = $2"
+	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_LIVE,
 	2,
 	{INT8OID, INT4ARRAYOID},
 	NULL};
 
 static TqStmt stmt_go_on = {
-	"UPDATE taskq.workflow SET state = 5, reason = 0, finished_at = NULL,"
-	" expires_at = NULL"
-	" WHERE workflow_id = $1 AND state = 3",
+	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_COMPENSATING ","
+	" reason = " TQ_SQL_REASON_NONE ","
+	" finished_at = NULL, expires_at = NULL"
+	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
 	1,
 	{INT8OID},
 	NULL};

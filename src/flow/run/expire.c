@@ -35,7 +35,7 @@
 #include "store/snapshot.h"
 #include "xact/metric_note.h"
 
-/* State 2 is blocked, flag 8 TQ_FLAG_IN_LINE. */
+/* Flag 8 is TQ_FLAG_IN_LINE. */
 static TqStmt stmt_mark = {
 	"UPDATE taskq.workflow w SET expires_at = '-infinity', identity = NULL"
 	" WHERE w.workflow_id = ANY (ARRAY("
@@ -43,7 +43,8 @@ static TqStmt stmt_mark = {
 	"    WHERE e.expires_at <= $1 AND e.expires_at > '-infinity'"
 	"      AND NOT EXISTS (SELECT FROM taskq.task t"
 	"                       WHERE t.workflow_id = e.workflow_id"
-	"                         AND (t.state <> 2 OR t.flags & 8 <> 0))"
+	"                         AND (t.state <> " TQ_SQL_STATE_BLOCKED
+	"                              OR t.flags & 8 <> 0))"
 	"      AND NOT EXISTS (SELECT FROM taskq.archive_keep k"
 	"                       WHERE k.workflow_id = e.workflow_id"
 	"                         AND " TQ_HOLDS_KEY(
@@ -59,7 +60,8 @@ static TqStmt stmt_mark = {
 
 static TqStmt stmt_waiting = {
 	MARKED "SELECT t.task_id FROM over o JOIN taskq.task t USING (workflow_id)"
-		   " WHERE t.state = 2 LIMIT $1 FOR UPDATE OF t SKIP LOCKED",
+		   " WHERE t.state = " TQ_SQL_STATE_BLOCKED
+		   " LIMIT $1 FOR UPDATE OF t SKIP LOCKED",
 	1,
 	{INT4OID},
 	NULL};

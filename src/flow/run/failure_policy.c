@@ -27,19 +27,23 @@
 #include "store/archive.h"
 #include "store/snapshot.h"
 
-/* Reason 9 is dependency_failed. */
 static TqStmt stmt_cancelled = {
 	"SELECT task_id, step_id FROM taskq.archive_keep"
-	" WHERE workflow_id = $1 AND state = 7 AND reason = 9 ORDER BY task_id",
+	" WHERE workflow_id = $1 AND state = " TQ_SQL_STATE_CANCELLED
+	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
 	1,
 	{INT8OID},
 	NULL};
 
 /* Dead, or else what somebody has cancelled or made redundant. */
 static TqStmt stmt_failed = {
-	"SELECT DISTINCT step_id & 16383, state = 6 FROM taskq.archive_keep"
+	"SELECT DISTINCT step_id & 16383, state = " TQ_SQL_STATE_DEAD
+	" FROM taskq.archive_keep"
 	" WHERE workflow_id = $1"
-	"   AND (state = 6 OR state IN (7, 9) AND reason <> 9)",
+	"   AND (state = " TQ_SQL_STATE_DEAD
+	"        OR state IN (" TQ_SQL_STATE_CANCELLED ","
+	"                  " TQ_SQL_STATE_REDUNDANT ")"
+	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
 	1,
 	{INT8OID},
 	NULL};

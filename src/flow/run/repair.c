@@ -74,7 +74,8 @@ static TqStmt stmt_row = {
 /* A child that has ended well is not that of the next try. */
 static TqStmt stmt_leave_child = {
 	"UPDATE taskq.workflow SET parent_task_id = NULL"
-	" WHERE parent_task_id = $1 AND state IN (1, 2)",
+	" WHERE parent_task_id = $1"
+	"   AND state IN (" TQ_SQL_FLOW_DONE ", " TQ_SQL_FLOW_RESOLVED ")",
 	1,
 	{INT8OID},
 	NULL};

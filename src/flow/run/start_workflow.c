@@ -79,7 +79,7 @@ static TqStmt stmt_add = {
 	" started_by, created_at, run_at, identity, key, correlation_id,"
 	" parent_correlation_id, input, headers, parent_id, parent_task_id,"
 	" depth)"
-	" VALUES ($1, $2, 0, $3::smallint, $4, $5, $6,"
+	" VALUES ($1, $2, " TQ_SQL_FLOW_LIVE ", $3::smallint, $4, $5, $6,"
 	" CASE WHEN $7 IS NULL THEN NULL"
 	"      ELSE sha256(convert_to($7::text, 'UTF8')) END,"
 	" $8, $9, $10, $11, $12, $13, $14, $15::smallint)"

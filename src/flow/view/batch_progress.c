@@ -56,17 +56,21 @@ typedef struct Progress
 
 /*
  * Items are as many as the checkpoint says, of a member that is done at least
- * as many as its part has, if that was not by hand (reason 11).  Numbers that
+ * as many as its part has, if that was not by hand.  Numbers that
  * make no sense are none.
  */
 static TqStmt stmt_members = {
 	"SELECT m.step_id & 16383, count(*)::integer,"
-	"  (count(*) FILTER (WHERE m.state IN (5, 8)))::integer,"
-	"  (count(*) FILTER (WHERE m.state IN (6, 7, 9)))::integer,"
+	"  (count(*) FILTER (WHERE m.state IN"
+	"   (" TQ_SQL_STATE_DONE ", " TQ_SQL_STATE_FILTERED ")))::integer,"
+	"  (count(*) FILTER (WHERE m.state IN"
+	"   (" TQ_SQL_STATE_DEAD ", " TQ_SQL_STATE_CANCELLED ","
+	"    " TQ_SQL_STATE_REDUNDANT ")))::integer,"
 	"  sum(greatest(" NUMBER(
 		"d.checkpoint",
 		"items") ","
-				 "      CASE WHEN m.state = 5 AND m.reason <> 11 THEN"
+				 "      CASE WHEN m.state = " TQ_SQL_STATE_DONE
+				 " AND m.reason <> " TQ_SQL_REASON_MANUAL " THEN"
 				 "      " NUMBER("d.payload", "end") " - " NUMBER(
 					 "d.payload",
 					 "start") "      END)),"

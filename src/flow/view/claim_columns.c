@@ -37,7 +37,7 @@ static TqStmt stmt_page = {
 	"      THEN (SELECT l.doc FROM taskq.large l"
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"
 	"      ELSE a.result END,"
-	" CASE WHEN a.state = 6 THEN"
+	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN"
 	"      coalesce(CASE WHEN a.large & 32 <> 0"
 	"                    THEN (SELECT l.doc FROM taskq.large l"
 	"                           WHERE l.task_id = a.task_id AND l.part = 5)"
@@ -45,7 +45,9 @@ static TqStmt stmt_page = {
 	"  FROM taskq.archive_keep a"
 	" WHERE a.workflow_id = $1 AND a.step_id >= 0"
 	"   AND a.step_id & 16383 = ANY ($2)"
-	"   AND a.state IN (5, 6, 8) AND a.task_id > $3"
+	"   AND a.state IN (" TQ_SQL_STATE_DONE ", " TQ_SQL_STATE_DEAD ","
+	"                   " TQ_SQL_STATE_FILTERED ")"
+	"   AND a.task_id > $3"
 	" ORDER BY a.task_id LIMIT $4",
 	4,
 	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID},
@@ -54,7 +56,8 @@ static TqStmt stmt_page = {
 /* Who has claimed it, as it is held now. */
 static TqStmt stmt_claimer = {
 	"SELECT role_id FROM taskq.transition"
-	" WHERE task_id = $1 AND token = $2 AND to_state = 3 LIMIT 1",
+	" WHERE task_id = $1 AND token = $2 AND to_state = " TQ_SQL_STATE_RUNNING
+	" LIMIT 1",
 	2,
 	{INT8OID, INT8OID},
 	NULL};
