@@ -47,8 +47,7 @@ static TqStmt stmt_finished = {
 	"SELECT count(*) FROM gone",
 	8,
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
-	 BOOLOID},
-	NULL};
+	 BOOLOID}};
 
 static TqStmt stmt_waiting = {
 	"SELECT task_id FROM taskq.task"
@@ -57,8 +56,7 @@ static TqStmt stmt_waiting = {
 	" ORDER BY task_id LIMIT $7",
 	7,
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
-	 INT8OID},
-	NULL};
+	 INT8OID}};
 
 /* What is to be removed. */
 typedef struct Choice

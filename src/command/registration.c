@@ -74,8 +74,7 @@ static TqStmt stmt_add = {
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
 	9,
 	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
-	 INT4OID, INT8OID, INT8OID},
-	NULL};
+	 INT4OID, INT8OID, INT8OID}};
 
 static TqStmt stmt_keep = {
 	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
@@ -83,15 +82,14 @@ static TqStmt stmt_keep = {
 	"       bound_instance = $6, bound_session = $7"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	7,
-	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID, INT8OID},
-	NULL};
+	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID,
+	 INT8OID}};
 
 static TqStmt stmt_drain = {
 	"UPDATE taskq.worker SET draining = true"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_others = {
 	"SELECT w.worker_id, r.oid"
@@ -99,15 +97,13 @@ static TqStmt stmt_others = {
 	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE " AND w.worker_id <> $1"
 	" ORDER BY w.worker_id",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	3,
-	{INT4OID, INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 /* Unless a transaction is changing the row. */
 static TqStmt stmt_end_free = {
@@ -117,8 +113,7 @@ static TqStmt stmt_end_free = {
 	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
 	"                       FOR UPDATE SKIP LOCKED)",
 	3,
-	{INT4OID, INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 static bool  end_registration(int32 worker_id, TqWorkerState how);
 static void  bind_session(int64 *instance, int64 *session);

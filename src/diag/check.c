@@ -45,7 +45,7 @@
 PG_FUNCTION_INFO_V1(taskq_check);
 
 static TqStmt stmt_problems = {
-	"SELECT problem, detail FROM taskq.table_problem", 0, {0}, NULL};
+	"SELECT problem, detail FROM taskq.table_problem"};
 
 /* Of the dispatch clock. */
 static TqStmt stmt_due = {
@@ -64,8 +64,7 @@ static TqStmt stmt_due = {
 	"    OR (t.state IN (" TQ_SQL_STATE_BLOCKED ", " TQ_SQL_STATE_SUSPENDED ")"
 	"        AND t.wake_at IS NOT NULL)",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 /*
  * What a duty should have ended.  A row that somebody is changing, be it in
@@ -101,8 +100,7 @@ static TqStmt stmt_overdue = {
 	"                     WHERE workflow_id = t.workflow_id) o"
 	"         JOIN pg_locks l ON l.transactionid = o.xmax)",
 	4,
-	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 typedef struct Problem
 {

@@ -47,55 +47,38 @@
 
 static TqStmt stmt_running = {"SELECT task_id, token FROM taskq.task"
 							  " WHERE state = " TQ_SQL_STATE_RUNNING
-							  " ORDER BY task_id",
-							  0,
-							  {0},
-							  NULL};
+							  " ORDER BY task_id"};
 
 static TqStmt stmt_running_one = {
 	"SELECT xmin::text::bigint, token, worker_id, lease_until"
 	"  FROM taskq.task WHERE task_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static TqStmt stmt_queues = {
-	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id"};
 
 static TqStmt stmt_limited_workers = {"SELECT worker_id FROM taskq.worker"
 									  " WHERE state = " TQ_SQL_WORKER_ACTIVE
 									  "   AND max_running IS NOT NULL"
-									  " ORDER BY worker_id",
-									  0,
-									  {0},
-									  NULL};
+									  " ORDER BY worker_id"};
 
 static TqStmt stmt_workers = {"SELECT worker_id FROM taskq.worker"
 							  " WHERE state = " TQ_SQL_WORKER_ACTIVE
-							  " ORDER BY worker_id",
-							  0,
-							  {0},
-							  NULL};
+							  " ORDER BY worker_id"};
 
 /* A row that somebody is changing is his. */
 static TqStmt stmt_bound = {
 	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
 	" WHERE state = " TQ_SQL_WORKER_ACTIVE
 	"   AND bound_session IS NOT NULL AND xmax::text = '0'"
-	" ORDER BY worker_id",
-	0,
-	{0},
-	NULL};
+	" ORDER BY worker_id"};
 
 static TqStmt stmt_is_active = {
 	"SELECT xmin::text::bigint FROM taskq.worker"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_live = {
 	"SELECT queue_id,"
@@ -105,8 +88,7 @@ static TqStmt stmt_live = {
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
 	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
 	1,
-	{INT4ARRAYOID},
-	NULL};
+	{INT4ARRAYOID}};
 
 /* Live tasks of a queue: in memory, and in rows. */
 typedef struct Numbers

@@ -36,28 +36,21 @@
 #include "store/task.h"
 
 static TqStmt stmt_queue_options = {
-	"SELECT queue_id::bigint, options FROM taskq.queue", 0, {0}, NULL};
+	"SELECT queue_id::bigint, options FROM taskq.queue"};
 
 static TqStmt stmt_task_options = {
 	"SELECT task_id, options FROM taskq.task WHERE options IS NOT NULL"
 	" UNION ALL "
-	"SELECT task_id, options FROM taskq.archive WHERE options IS NOT NULL",
-	0,
-	{0},
-	NULL};
+	"SELECT task_id, options FROM taskq.archive WHERE options IS NOT NULL"};
 
-static TqStmt stmt_lanes = {
-	"SELECT lane_id, queue_id, tags FROM taskq.lane", 0, {0}, NULL};
+static TqStmt stmt_lanes = {"SELECT lane_id, queue_id, tags FROM taskq.lane"};
 
 static TqStmt stmt_moves = {
 	"SELECT from_state::integer, to_state::integer, min(task_id)"
 	"  FROM taskq.transition"
 	" WHERE from_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
 	"   AND to_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
-	" GROUP BY from_state, to_state",
-	0,
-	{0},
-	NULL};
+	" GROUP BY from_state, to_state"};
 
 /* How many rows there are, and which: told by the sum of their numbers. */
 typedef struct Found

@@ -90,8 +90,7 @@ static TqStmt stmt_in_line = {
 	"  WHERE NOT EXISTS (SELECT FROM holding)"
 	" ORDER BY 1",
 	3,
-	{INT4OID, TEXTOID, INT4OID},
-	NULL};
+	{INT4OID, TEXTOID, INT4OID}};
 
 static TqQueue *find_task(TqExplain *e, int64 task_id, TqTask *task);
 static void     explain_done(TqExplain *e, TqTask *task);

@@ -39,14 +39,12 @@ static TqStmt stmt_pause = {
 	" WHERE queue_id = $1 AND paused_at IS NOT NULL"
 	"   AND (paused_until IS NULL OR paused_until > $2)",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_worker = {
 	"SELECT name, state::integer FROM taskq.worker WHERE worker_id = $1",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static bool say_pause(TqExplain *e, int32 queue_id, const char *name);
 static bool say_queue_limit(TqExplain *e, const TqQueue *queue);

@@ -23,8 +23,7 @@ static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
 							 "       bound_session IS NOT NULL"
 							 "  FROM taskq.worker WHERE worker_id = $1",
 							 1,
-							 {INT4OID},
-							 NULL};
+							 {INT4OID}};
 
 static TqStmt stmt_change = {
 	"SELECT t.at, r.name, t.message"
@@ -32,11 +31,9 @@ static TqStmt stmt_change = {
 	" WHERE t.task_id = $1 AND t.to_state = $2"
 	" ORDER BY t.transition_id DESC LIMIT 1",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
-static TqStmt stmt_last_error = {
-	"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}, NULL};
+static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}};
 
 void
 tq_explain_whom(TqExplain *e, const TqExplainHolder *holder)

@@ -48,8 +48,7 @@ static TqStmt stmt_workers = {
 	"   AND (w.queues IS NULL OR $1 = ANY (w.queues))"
 	" ORDER BY w.name",
 	2,
-	{TEXTOID, TEXTARRAYOID},
-	NULL};
+	{TEXTOID, TEXTARRAYOID}};
 
 static TqStmt stmt_dead = {
 	"SELECT w.name, w.ended_at"
@@ -63,8 +62,7 @@ static TqStmt stmt_dead = {
 	"                      AND n.state <> " TQ_SQL_WORKER_LABEL ")"
 	" ORDER BY w.worker_id DESC LIMIT 1",
 	2,
-	{TEXTOID, TEXTARRAYOID},
-	NULL};
+	{TEXTOID, TEXTARRAYOID}};
 
 static Candidate *read_workers(const Datum *args, int *count);
 static int        keep(Candidate *workers, int count, TqWhy left_out);

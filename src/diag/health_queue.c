@@ -41,8 +41,7 @@ static TqStmt stmt_leases = {"SELECT count(*), min(s.lease_until) FROM"
 							 " AND lease_until < $1"
 							 "   LIMIT 10000) s",
 							 1,
-							 {TIMESTAMPTZOID},
-							 NULL};
+							 {TIMESTAMPTZOID}};
 
 static TqStmt stmt_deadlines = {
 	"SELECT count(*), min(s.deadline) FROM"
@@ -50,33 +49,29 @@ static TqStmt stmt_deadlines = {
 	"   WHERE deadline < $1 AND state IN " TQ_SQL_STATE_WAITING
 	"   LIMIT 10000) s",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_expired = {
 	"SELECT count(*), min(s.expires_at) FROM"
 	" (SELECT expires_at FROM taskq.archive_keep"
 	"   WHERE expires_at < $1 ORDER BY expires_at LIMIT 10000) s",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_newest = {
 	"SELECT max(finished_at) FROM taskq.archive WHERE bucket = $1::smallint",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_bucket = {
-	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}, NULL};
+	"SELECT bucket::integer FROM taskq.archive_rotation"};
 
 static TqStmt stmt_ended = {"SELECT worker_id FROM taskq.worker"
 							" WHERE state IN " TQ_SQL_WORKER_ENDED
 							" AND ended_at < $1"
 							" ORDER BY worker_id",
 							1,
-							{TIMESTAMPTZOID},
-							NULL};
+							{TIMESTAMPTZOID}};
 
 static TqStmt stmt_pause = {
 	"SELECT q.name,"
@@ -87,8 +82,7 @@ static TqStmt stmt_pause = {
 	"   AND (q.paused_until IS NULL OR q.paused_until > $1)"
 	" ORDER BY q.queue_id",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 /* Queues that may be claimed from, with their limit of running tasks. */
 static TqStmt stmt_queues = {
@@ -104,8 +98,7 @@ static TqStmt stmt_queues = {
 	"   AND (q.paused_at IS NULL OR q.paused_until <= $1)"
 	" ORDER BY q.name",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_is_ready = {
 	"SELECT EXISTS (SELECT FROM taskq.lane l"
@@ -115,8 +108,7 @@ static TqStmt stmt_is_ready = {
 	"                    AND t.state = " TQ_SQL_STATE_PENDING
 	"                    AND t.available_at <= $2))",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 /* Do rows show a claim since then? */
 static TqStmt stmt_was_claimed = {
@@ -126,15 +118,13 @@ static TqStmt stmt_was_claimed = {
 	"    OR EXISTS (SELECT FROM taskq.archive a"
 	"   WHERE a.queue_id = $1 AND a.finished_at > $2 AND a.claimed_at > $2)",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_running = {
 	"SELECT count(*) FROM taskq.task"
 	" WHERE queue_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_ready = {
 	"SELECT count(*), min(s.available_at) FROM"
@@ -143,8 +133,7 @@ static TqStmt stmt_ready = {
 	"     AND available_at <= $2"
 	"   LIMIT 10000) s",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 static int64       count_before(TqStmt *stmt, TimestampTz before,
 								TimestampTz *oldest);

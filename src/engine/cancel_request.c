@@ -26,8 +26,7 @@ static TqStmt stmt_asked_of_all = {
 	"   AND cancel_requested_at IS NOT NULL"
 	" ORDER BY task_id",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
 							" WHERE task_id = ANY ($1) AND worker_id = $2"
@@ -35,8 +34,7 @@ static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
 							"   AND cancel_requested_at IS NOT NULL"
 							" ORDER BY task_id",
 							2,
-							{INT8ARRAYOID, INT4OID},
-							NULL};
+							{INT8ARRAYOID, INT4OID}};
 
 static Datum all_tasks_asked(int32 worker_id);
 

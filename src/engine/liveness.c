@@ -49,8 +49,7 @@ static TqStmt stmt_beat = {
 	"                   WHERE s.worker_id = $1"
 	"                   LIMIT 1 FOR UPDATE SKIP LOCKED)",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 /* Only for registered workers: labels have no heartbeats. */
 static TqStmt stmt_beat_anew = {
@@ -58,8 +57,7 @@ static TqStmt stmt_beat_anew = {
 	" SELECT w.worker_id, $2 FROM taskq.worker w"
 	"  WHERE w.worker_id = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_turn = {
 	"UPDATE taskq.worker_sign SET turn = (turn + 1) % 1000000000"
@@ -68,21 +66,18 @@ static TqStmt stmt_turn = {
 	"                   LIMIT 1 FOR UPDATE SKIP LOCKED)"
 	" RETURNING turn - 1",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_registered = {
 	"SELECT FROM taskq.worker"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_seen = {
 	"SELECT max(seen_at) FROM taskq.worker_sign WHERE worker_id = $1",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Without a heartbeat since $1, and those of whom none is known. */
 static TqStmt stmt_silent = {
@@ -95,8 +90,7 @@ static TqStmt stmt_silent = {
 	"   AND (s.seen_at IS NULL OR s.seen_at <= $1)"
 	" ORDER BY w.worker_id",
 	1,
-	{TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID}};
 
 /* The newest row of the claim, if nobody else is at it. */
 static TqStmt stmt_tell = {
@@ -109,15 +103,13 @@ static TqStmt stmt_tell = {
 	"                      ORDER BY n.told_at DESC, n.sign_id DESC LIMIT 1)"
 	"    FOR UPDATE SKIP LOCKED)",
 	5,
-	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID},
-	NULL};
+	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID}};
 
 static TqStmt stmt_tell_anew = {
 	"INSERT INTO taskq.task_sign (task_id, token, told_at, progress, message)"
 	" VALUES ($1, $2, $3, $4, $5)",
 	5,
-	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID},
-	NULL};
+	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID}};
 
 static TqStmt stmt_told = {
 	"SELECT (SELECT s.progress FROM taskq.task_sign s"
@@ -129,32 +121,26 @@ static TqStmt stmt_told = {
 	"           AND s.message IS NOT NULL"
 	"         ORDER BY s.told_at DESC, s.sign_id DESC LIMIT 1)",
 	2,
-	{INT8OID, INT8OID},
-	NULL};
+	{INT8OID, INT8OID}};
 
 static TqStmt stmt_told_of_running = {
 	"SELECT DISTINCT s.task_id, s.token"
 	"  FROM taskq.task_sign s JOIN taskq.task t USING (task_id, token)"
-	" WHERE t.state = " TQ_SQL_STATE_RUNNING,
-	0,
-	{0},
-	NULL};
+	" WHERE t.state = " TQ_SQL_STATE_RUNNING};
 
 static TqStmt stmt_drop_workers = {
 	"DELETE FROM taskq.worker_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.worker_sign s LIMIT $1"
 	"     FOR UPDATE SKIP LOCKED)",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_drop_tasks = {
 	"DELETE FROM taskq.task_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.task_sign s LIMIT $1"
 	"     FOR UPDATE SKIP LOCKED)",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Of workers that have ended, and all but the newest of the others. */
 static TqStmt stmt_clean_workers = {
@@ -169,8 +155,7 @@ static TqStmt stmt_clean_workers = {
 	"                        > (s.seen_at, s.sign_id))"
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Of claims that have ended. */
 static TqStmt stmt_clean_tasks = {
@@ -182,8 +167,7 @@ static TqStmt stmt_clean_tasks = {
 	"                        AND t.state = " TQ_SQL_STATE_RUNNING ")"
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static void        write_beat(int32 worker_id);
 static bool        has_beaten(int32 worker_id);

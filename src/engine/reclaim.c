@@ -42,8 +42,7 @@ static TqStmt stmt_held_by = {
 	" WHERE worker_id = ANY ($1) AND state = " TQ_SQL_STATE_RUNNING
 	" ORDER BY task_id",
 	1,
-	{INT4ARRAYOID},
-	NULL};
+	{INT4ARRAYOID}};
 
 static int  held_by(List *workers, TqRunning **found);
 static void lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens,

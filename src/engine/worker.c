@@ -67,22 +67,19 @@ static uint64        known_generation = 0;
 static TqStmt stmt_find_living = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
 	1,
-	{TEXTOID},
-	NULL};
+	{TEXTOID}};
 
 static TqStmt stmt_find_past = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state <> " TQ_SQL_WORKER_LABEL
 				  " ORDER BY w.worker_id DESC LIMIT 1",
 	1,
-	{TEXTOID},
-	NULL};
+	{TEXTOID}};
 
 static TqStmt stmt_find_label = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_LABEL
 				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
 	1,
-	{TEXTOID},
-	NULL};
+	{TEXTOID}};
 
 /* Nobody waits for whoever else is using it. */
 static TqStmt stmt_use_label = {
@@ -92,8 +89,7 @@ static TqStmt stmt_use_label = {
 	"                       AND w.state = " TQ_SQL_WORKER_LABEL
 	"                       FOR UPDATE SKIP LOCKED)",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 /* It belongs to nobody, and a claim waits for nobody. */
 static TqStmt stmt_add_label = {
@@ -101,11 +97,10 @@ static TqStmt stmt_add_label = {
 	" VALUES ($1, " TQ_SQL_WORKER_LABEL ", 0, '{}', $2)"
 	" ON CONFLICT DO NOTHING",
 	2,
-	{TEXTOID, TIMESTAMPTZOID},
-	NULL};
+	{TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_name = {
-	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}, NULL};
+	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}};
 
 static KnownWorker *look_up(const char *name);
 static KnownWorker *look_up_caller(const char *name);

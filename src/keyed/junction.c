@@ -52,8 +52,7 @@ static TqStmt stmt_suspended = {
 	" WHERE suspended_at IS NOT NULL AND queue_id = $1 AND key = ANY ($2)"
 	" ORDER BY task_id FOR UPDATE",
 	2,
-	{INT4OID, TEXTARRAYOID},
-	NULL};
+	{INT4OID, TEXTARRAYOID}};
 
 static TqStmt stmt_any = {"SELECT DISTINCT s.key FROM"
 						  "  (SELECT t.key FROM taskq.task t"
@@ -63,8 +62,7 @@ static TqStmt stmt_any = {"SELECT DISTINCT s.key FROM"
 						  "    WHERE a.queue_id = $1 AND a.key = ANY ($2)"
 						  "      AND a.state <> " TQ_SQL_STATE_REDUNDANT ") s",
 						  2,
-						  {INT4OID, TEXTARRAYOID},
-						  NULL};
+						  {INT4OID, TEXTARRAYOID}};
 
 static void     read_group(FunctionCallInfo fcinfo, KeyGroup *group);
 static TqQueue *find_queue(const char *name, const KeyGroup *group);

@@ -84,15 +84,13 @@ static TqStmt stmt_replaced = {"SELECT task_id FROM taskq.archive"
 							   "   AND workflow_id IS NULL"
 							   " ORDER BY task_id",
 							   2,
-							   {INT4OID, TEXTOID},
-							   NULL};
+							   {INT4OID, TEXTOID}};
 
 static TqStmt stmt_finished = {
 	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2"
 	"   AND workflow_id IS NULL",
 	2,
-	{INT4OID, TEXTOID},
-	NULL};
+	{INT4OID, TEXTOID}};
 
 static TqStmt stmt_delete = {
 	"WITH gone AS (DELETE FROM taskq.archive"
@@ -102,8 +100,7 @@ static TqStmt stmt_delete = {
 	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
 	2,
-	{INT4OID, TEXTOID},
-	NULL};
+	{INT4OID, TEXTOID}};
 
 static bool inserting(TqCall *call, TqQueue *queue, Datum key,
 					  TqInsertion insertion, Datum reference, bool keeps_out,

@@ -48,10 +48,7 @@ typedef struct Bound
 static TqStmt stmt_bound = {
 	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
 	" WHERE state = " TQ_SQL_WORKER_ACTIVE " AND bound_session IS NOT NULL"
-	" ORDER BY worker_id",
-	0,
-	{0},
-	NULL};
+	" ORDER BY worker_id"};
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = " TQ_SQL_WORKER_DEAD ", ended_at = $4"
@@ -62,8 +59,7 @@ static TqStmt stmt_end = {
 	"                       AND w.bound_session = $3"
 	"                       FOR UPDATE SKIP LOCKED)",
 	4,
-	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* In the background worker: sessions that had ended before the last look. */
 static uint64 ends_seen = 0;

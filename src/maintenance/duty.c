@@ -97,43 +97,30 @@ static bool turn_failed = false;
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 
 static TqStmt stmt_active = {
-	"SELECT worker_id FROM taskq.worker WHERE state = " TQ_SQL_WORKER_ACTIVE,
-	0,
-	{0},
-	NULL};
+	"SELECT worker_id FROM taskq.worker WHERE state = " TQ_SQL_WORKER_ACTIVE};
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE deadline <= $1 AND state IN " TQ_SQL_STATE_WAITING
 	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
 	3,
-	{TIMESTAMPTZOID, INT4OID, INT4OID},
-	NULL};
+	{TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT created_at FROM taskq.task"
 	"                  ORDER BY task_id DESC LIMIT 1),"
 	"                (SELECT max(finished_at) FROM taskq.archive"
-	"                  WHERE finished_at > now() - interval '1 hour'))",
-	0,
-	{0},
-	NULL};
+	"                  WHERE finished_at > now() - interval '1 hour'))"};
 
 static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
-	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name",
-	0,
-	{0},
-	NULL};
+	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name"};
 
 /* Not those that taskq_activate() did not find: they may come yet. */
 static TqStmt stmt_roles_gone = {
 	"UPDATE taskq.role r SET gone = true"
 	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
-	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)",
-	0,
-	{0},
-	NULL};
+	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"};
 
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);

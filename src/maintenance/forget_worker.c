@@ -51,8 +51,7 @@ static TqStmt stmt_oldest = {
 	"                JOIN pg_database d ON d.datname = p.database"
 	"               WHERE d.oid = $1))",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 #define USE_LABELS                                                            \
 	"UPDATE taskq.worker SET registered_at = $1"                              \
@@ -64,8 +63,7 @@ static TqStmt stmt_oldest = {
 static TqStmt stmt_use_labels = {
 	USE_LABELS "$3) FOR UPDATE SKIP LOCKED)",
 	3,
-	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID},
-	NULL};
+	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID}};
 
 /* Where the running-task table may miss some. */
 static TqStmt stmt_use_labels_of_all = {
@@ -73,8 +71,7 @@ static TqStmt stmt_use_labels_of_all = {
 			   "       WHERE t.state = " TQ_SQL_STATE_RUNNING "))"
 			   " FOR UPDATE SKIP LOCKED)",
 	2,
-	{TIMESTAMPTZOID, TIMESTAMPTZOID},
-	NULL};
+	{TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 /* Who has locked a label uses it. */
 static TqStmt stmt_forget = {
@@ -101,8 +98,7 @@ static TqStmt stmt_forget = {
 	"SELECT (SELECT count(*) FROM gone), (SELECT max(worker_id) FROM old),"
 	"       (SELECT count(*) FROM old)",
 	4,
-	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 
 /* The next batch begins behind this number. */
 static int32 forget_after = 0;

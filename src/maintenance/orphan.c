@@ -25,8 +25,7 @@ static TqStmt stmt_ended = {
 	" WHERE worker_id = ANY ($1) AND state IN " TQ_SQL_WORKER_ENDED
 	" ORDER BY worker_id",
 	1,
-	{INT4ARRAYOID},
-	NULL};
+	{INT4ARRAYOID}};
 
 static TqStmt stmt_orphans = {
 	"SELECT t.task_id, t.token, t.worker_id"
@@ -35,8 +34,7 @@ static TqStmt stmt_orphans = {
 	"   AND w.state IN " TQ_SQL_WORKER_ENDED
 	" ORDER BY t.task_id LIMIT $1 OFFSET $2",
 	2,
-	{INT4OID, INT4OID},
-	NULL};
+	{INT4OID, INT4OID}};
 
 static int find_in_registry(int passed, TqRunning *found, int max);
 static int keep_ended(int32 *workers, int count);

@@ -59,14 +59,12 @@ static TqStmt stmt_look = {
 		"$1") " AS sign) s"
 			  "  LEFT JOIN taskq.finished_leaf l ON l.bucket = $3::smallint",
 	3,
-	{OIDOID, TIMESTAMPTZOID, INT4OID},
-	NULL};
+	{OIDOID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_forget = {
 	"DELETE FROM taskq.finished_count WHERE bucket = $1::smallint",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Of the leaves only that one is read. */
 static TqStmt stmt_count = {
@@ -76,15 +74,11 @@ static TqStmt stmt_count = {
 	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD "), count(*)"
 	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_numbers = {
 	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint"
-	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id"};
 
 /* Null when a leaf was never counted. */
 static TqStmt stmt_as_of = {
@@ -95,16 +89,14 @@ static TqStmt stmt_as_of = {
 				 "  JOIN pg_class c ON c.oid = ($2::oid[])[l.bucket + 1]"
 				 "HAVING count(*) = cardinality($2::oid[])",
 	2,
-	{TIMESTAMPTZOID, OIDARRAYOID},
-	NULL};
+	{TIMESTAMPTZOID, OIDARRAYOID}};
 
 static TqStmt stmt_counted = {
 	"INSERT INTO taskq.finished_leaf (bucket, counted_at, sign)"
 	" VALUES ($1::smallint, $2, $3) ON CONFLICT (bucket) DO UPDATE"
 	"    SET counted_at = excluded.counted_at, sign = excluded.sign",
 	3,
-	{INT4OID, TIMESTAMPTZOID, TEXTOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID, TEXTOID}};
 
 /* Not of queues that were dropped. */
 static TqStmt stmt_leaf = {
@@ -112,8 +104,7 @@ static TqStmt stmt_leaf = {
 	" WHERE c.bucket = $1::smallint"
 	"   AND EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = c.queue_id)",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Not before this time again; monotonic clock. */
 static int64 rest_until = 0;

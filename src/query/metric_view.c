@@ -94,8 +94,7 @@ static TqStmt stmt_oldest_snapshot = {
 	"                    WHERE v.pid = a.pid)"
 	" ORDER BY a.xact_start LIMIT 1",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 /* By the server's statistics, which follow within a minute. */
 static TqStmt stmt_dead_share = {
@@ -103,8 +102,7 @@ static TqStmt stmt_dead_share = {
 	"  FROM (SELECT pg_stat_get_dead_tuples($1) AS dead,"
 	"               pg_stat_get_live_tuples($1) AS live) d",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 static void  put_queue(ReturnSetInfo *result, const TqQueue *queue);
 static void  put_workers(ReturnSetInfo *result);

@@ -98,27 +98,18 @@ static TqStmt stmt_live = {
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_BLOCKED "),"
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
-	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id"};
 
 static TqStmt stmt_held = {"SELECT worker_id, count(*) FROM taskq.task"
 						   " WHERE state = " TQ_SQL_STATE_RUNNING
 						   " AND worker_id <> 0"
 						   " GROUP BY worker_id"
-						   " ORDER BY worker_id",
-						   0,
-						   {0},
-						   NULL};
+						   " ORDER BY worker_id"};
 
 static TqStmt stmt_workers = {
 	"SELECT queue_id, count(DISTINCT worker_id) FROM taskq.task"
 	" WHERE state = " TQ_SQL_STATE_RUNNING " AND worker_id <> 0"
-	" GROUP BY queue_id ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+	" GROUP BY queue_id ORDER BY queue_id"};
 
 static Known  *known_of(FunctionCallInfo fcinfo);
 static void    put_live(Known *known, int32 queue_id, Datum *values);

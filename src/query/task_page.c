@@ -113,10 +113,7 @@ typedef struct Range
 } Range;
 
 static TqStmt stmt_queues = {
-	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id",
-	0,
-	{0},
-	NULL};
+	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id"};
 
 static Table   *open_table(TqTaskPage *find, int table);
 static Relation open_index(TqTaskPage *find, int table, Which which);

@@ -43,8 +43,7 @@ static TqStmt stmt_keep = {
 	"SELECT FROM taskq.workflow WHERE workflow_id = $1"
 	"   AND expires_at IS DISTINCT FROM '-infinity' FOR NO KEY UPDATE",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 /* An identity that is kept for a while is given up by who wants it next. */
 static TqStmt stmt_end = {
@@ -67,8 +66,7 @@ static TqStmt stmt_revive = {
 	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
 	2,
-	{INT8OID, JSONBOID},
-	NULL};
+	{INT8OID, JSONBOID}};
 
 /* What revive() needs and tells. */
 typedef struct Revival

@@ -44,16 +44,14 @@ static TqStmt stmt_holder = {
 	"  FROM taskq.workflow w"
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	1,
-	{JSONBOID},
-	NULL};
+	{JSONBOID}};
 
 /* Unless it goes on again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
 							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
 							  1,
-							  {INT8OID},
-							  NULL};
+							  {INT8OID}};
 
 static char *key_of(int64 workflow_id);
 static Datum as_stored(Jsonb *identity);

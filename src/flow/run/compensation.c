@@ -40,8 +40,7 @@ static TqStmt stmt_begin = {
 	" compensations = $2"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_LIVE,
 	2,
-	{INT8OID, INT4ARRAYOID},
-	NULL};
+	{INT8OID, INT4ARRAYOID}};
 
 static TqStmt stmt_go_on = {
 	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_COMPENSATING ","
@@ -49,15 +48,13 @@ static TqStmt stmt_go_on = {
 	" finished_at = NULL, expires_at = NULL"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static TqStmt stmt_next = {
 	"SELECT w.compensations[array_position(w.compensations, $2) + 1]"
 	"  FROM taskq.workflow w WHERE w.workflow_id = $1",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
 /* Those whose compensations are still to be made. */
 static TqStmt stmt_left = {
@@ -73,14 +70,12 @@ static TqStmt stmt_left = {
 	"                      AND a.step_id = s.step_id - 2147483647 - 1)"
 	" ORDER BY s.place",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static TqStmt stmt_task = {"SELECT task_id FROM taskq.archive_keep"
 						   " WHERE workflow_id = $1 AND step_id = $2",
 						   2,
-						   {INT8OID, INT4OID},
-						   NULL};
+						   {INT8OID, INT4OID}};
 
 /* A step that has finished, and can be taken back. */
 typedef struct Finished

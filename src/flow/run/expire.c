@@ -51,8 +51,7 @@ static TqStmt stmt_mark = {
 		"k") ")"
 			 "    ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
 	2,
-	{TIMESTAMPTZOID, INT4OID},
-	NULL};
+	{TIMESTAMPTZOID, INT4OID}};
 
 #define MARKED                                                                \
 	"WITH over AS MATERIALIZED (SELECT w.workflow_id FROM taskq.workflow w"   \
@@ -63,14 +62,10 @@ static TqStmt stmt_waiting = {
 		   " WHERE t.state = " TQ_SQL_STATE_BLOCKED
 		   " LIMIT $1 FOR UPDATE OF t SKIP LOCKED",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_timers = {
-	"DELETE FROM taskq.timer WHERE task_id = ANY ($1)",
-	1,
-	{INT8ARRAYOID},
-	NULL};
+	"DELETE FROM taskq.timer WHERE task_id = ANY ($1)", 1, {INT8ARRAYOID}};
 
 static TqStmt stmt_finished = {
 	MARKED ", chosen AS MATERIALIZED (SELECT k.task_id FROM over o"
@@ -85,8 +80,7 @@ static TqStmt stmt_finished = {
 		   "   WHERE r.task_id = g.task_id)"
 		   "SELECT count(*), queue_id FROM gone GROUP BY queue_id",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_edges = {
 	MARKED ", chosen AS MATERIALIZED (SELECT e.workflow_id, e.child, e.parent"
@@ -97,8 +91,7 @@ static TqStmt stmt_edges = {
 		   "     AND e.parent = c.parent RETURNING 1)"
 		   "SELECT count(*) FROM gone",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_instances = {
 	MARKED ", bare AS MATERIALIZED (SELECT w.workflow_id FROM over o"
@@ -120,8 +113,7 @@ static TqStmt stmt_instances = {
 		   "                      WHERE w.template_id = t.template_id))"
 		   "SELECT count(*) FROM gone",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static int64 remove_ended(int limit);
 static int64 mark(int limit);

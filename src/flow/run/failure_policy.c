@@ -32,8 +32,7 @@ static TqStmt stmt_cancelled = {
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_STATE_CANCELLED
 	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 /* Dead, or else what somebody has cancelled or made redundant. */
 static TqStmt stmt_failed = {
@@ -45,8 +44,7 @@ static TqStmt stmt_failed = {
 	"                  " TQ_SQL_STATE_REDUNDANT ")"
 	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);

@@ -68,8 +68,7 @@ static TqStmt stmt_row = {
 	" SELECT task_id FROM taskq.archive_keep"
 	"  WHERE workflow_id = $1 AND step_id = $2",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
 /* A child that has ended well is not that of the next try. */
 static TqStmt stmt_leave_child = {
@@ -77,8 +76,7 @@ static TqStmt stmt_leave_child = {
 	" WHERE parent_task_id = $1"
 	"   AND state IN (" TQ_SQL_FLOW_DONE ", " TQ_SQL_FLOW_RESOLVED ")",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static void read_instance(const TqTask *task, TqFlow *flow);
 static void check_instance(TqFlow *flow, const TqTask *task,

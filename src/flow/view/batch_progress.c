@@ -91,8 +91,7 @@ static TqStmt stmt_members = {
 												 "checkpoint") " AS checkpoint OFFSET 0) d"
 															   " GROUP BY 1",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static bool      has_batch(const TqTemplate *template);
 static Progress *read_members(const TqFlow *flow);

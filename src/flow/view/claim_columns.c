@@ -50,8 +50,7 @@ static TqStmt stmt_page = {
 	"   AND a.task_id > $3"
 	" ORDER BY a.task_id LIMIT $4",
 	4,
-	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID}};
 
 /* Who has claimed it, as it is held now. */
 static TqStmt stmt_claimer = {
@@ -59,8 +58,7 @@ static TqStmt stmt_claimer = {
 	" WHERE task_id = $1 AND token = $2 AND to_state = " TQ_SQL_STATE_RUNNING
 	" LIMIT 1",
 	2,
-	{INT8OID, INT8OID},
-	NULL};
+	{INT8OID, INT8OID}};
 
 static void          carry(TqTask *task, Datum *values, bool *nulls);
 static Datum         payload(const TqTask *task, bool *isnull);
