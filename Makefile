@@ -8,7 +8,9 @@
 #   make demo, make demo-workflow, make bench, make compare: the project's own targets;
 #   doc/testing.md tells about them.
 
-TASKQ_SRC := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+# relative, as the compiler's dependencies then are: a build moves with its
+# sources
+TASKQ_SRC := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 
 FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
 	check-hostile check-model check-tap check-lint check-mutants check-scale \
@@ -72,8 +74,11 @@ MODULE_big = taskq
 PGFILEDESC = "taskq - a durable task queue"
 
 C_FILES := $(sort $(wildcard $(TASKQ_SRC)/src/*.c $(TASKQ_SRC)/src/*/*.c $(TASKQ_SRC)/src/*/*/*.c))
-C_HEADERS := $(wildcard $(TASKQ_SRC)/src/*.h $(TASKQ_SRC)/src/*/*.h $(TASKQ_SRC)/src/*/*/*.h)
 OBJS = $(patsubst $(TASKQ_SRC)/%.c,%.o,$(C_FILES))
+# written by the compiler, beside each object
+DEPS = $(OBJS:.o=.d)
+# the server's own would all lie in one directory
+override autodepend = no
 
 # The install script is these parts, in this order, with the numbers of
 # src/base/code.h in place of the names: @STATE_DONE@.
@@ -91,19 +96,19 @@ WERROR ?= -Werror
 
 DATA = $(patsubst $(TASKQ_SRC)/%,%,$(wildcard $(TASKQ_SRC)/sql/taskq--*--*.sql))
 DATA_built = sql/taskq--1.0.sql
-EXTRA_CLEAN = .build-kind results regression.diffs regression.out
+EXTRA_CLEAN = $(DEPS) .build .build-kind results regression.diffs regression.out
 
 # for "make installcheck", on a running server that preloads taskq
 REGRESS = $(shell sed -n 's/^test: *//p' '$(TASKQ_SRC)/test/regress_schedule')
 REGRESS_OPTS = --inputdir='$(TASKQ_SRC)/test' --max-concurrent-tests=1
 # pg_regress looks for expected/ where it is called
-ifneq ($(CURDIR),$(TASKQ_SRC))
+ifneq ($(CURDIR),$(abspath $(TASKQ_SRC)))
 REGRESS_PREP = $(CURDIR)/expected
 EXTRA_CLEAN += $(CURDIR)/expected
 endif
 
 PG_CPPFLAGS = -I$(TASKQ_SRC)/src $(if $(TEST_BUILD),-DTASKQ_DEBUG)
-PG_CFLAGS = -Wall -Wextra $(WERROR) -Wno-unused-parameter \
+PG_CFLAGS = -MMD -MP -Wall -Wextra $(WERROR) -Wno-unused-parameter \
 	-Wno-sign-compare -Wno-missing-field-initializers -Wno-declaration-after-statement
 
 PG_CONFIG ?= pg_config
@@ -111,26 +116,30 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 # A build elsewhere would take the objects that lie in the source tree.
-ifneq ($(CURDIR),$(TASKQ_SRC))
+ifneq ($(CURDIR),$(abspath $(TASKQ_SRC)))
 ifneq (,$(wildcard $(TASKQ_SRC)/.build-kind))
 $(error $(TASKQ_SRC) itself has been built: run "make clean" there first)
 endif
 $(CURDIR)/expected:
-	ln -s '$(TASKQ_SRC)/expected' $@
+	ln -s '$(abspath $(TASKQ_SRC)/expected)' $@
 endif
 
-# The release and the test build never mix: what was made for the other kind
-# is made again.
-BUILD_KIND = $(if $(TEST_BUILD),test,release)
+# Builds never mix: what was made for the other kind, another version of the
+# server or with other flags is made again.  A copy of the server has its
+# headers elsewhere, and warnings change no object.
+BUILD_KIND := $(if $(TEST_BUILD),test,release) $(VERSION) \
+	$(filter-out -I% -Werror,$(CC) $(CPPFLAGS) $(CFLAGS))
 ifneq ($(BUILD_KIND),$(shell cat .build-kind 2>/dev/null))
 .PHONY: .build-kind
 endif
 .build-kind:
-	@echo $(BUILD_KIND) >$@
+	@printf '%s\n' '$(subst ','\'',$(BUILD_KIND))' >$@
 
 # with their whole names: VPATH would find the directories of the sources
 BUILD_DIRS = $(patsubst %/,$(CURDIR)/%,$(sort $(dir $(OBJS)) sql/))
-$(OBJS) $(OBJS:.o=.bc): $(C_HEADERS) $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
+$(OBJS): $(TASKQ_SRC)/Makefile .build-kind | $(BUILD_DIRS)
+$(OBJS:.o=.bc): %.bc: %.o
+include $(wildcard $(DEPS))
 
 $(BUILD_DIRS):
 	@mkdir -p $@

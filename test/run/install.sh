@@ -36,24 +36,27 @@ make_installation() {
 }
 
 # make_build KIND SOURCES ...: the make of one build, which is a release build
-# unless its kind is test
+# unless its kind is test.  All names are relative, so that objects can be
+# taken to other directories; ccache would change those of the server's headers.
 make_build() {
 	local kind=$1 sources=$2
 	shift 2
-	make -s -C "$TASKQ_TMP/build-$kind" -f "$sources/Makefile" with_llvm=no \
+	CCACHE_BASEDIR='' make -s -C "$TASKQ_TMP/build-$kind" \
+		-f "../${sources##*/}/Makefile" with_llvm=no \
 		"DEBUG=$([ "$kind" != test ] || echo 1)" "$@"
 }
 
-# begin_with KIND ROOT: a new installation; or that of TASKQ_BASE, with what was
-# compiled there of sources that hardly differ.  What is made of all of them is
-# left out.
+# begin_with KIND ROOT: a new installation; for a mutant, that of TASKQ_BASE and
+# its objects.  What is made of all sources is left out.
 begin_with() {
-	if [ -z "${TASKQ_BASE:-}" ]; then
-		make_installation "$2"
+	if [ -n "${TASKQ_BASE:-}" ]; then
+		cp -R --preserve=timestamps "$TASKQ_BASE/build-$1" "$TASKQ_TMP" || return
+		rm -rf "$TASKQ_TMP/build-$1"/{taskq.so,sql}
+	fi
+	if [ -e "${TASKQ_BASE:-}/$1/made" ]; then
+		cp -R "$TASKQ_BASE/$1" "$TASKQ_TMP" && rm "$2/made"
 	else
-		cp -R --preserve=timestamps "$TASKQ_BASE/build-$1" "$TASKQ_BASE/$1" \
-			"$TASKQ_TMP" &&
-			rm -f "$2/made" "$TASKQ_TMP/build-$1"/{taskq.so,sql/*.sql}
+		mkdir -p "$TASKQ_TMP/build-$1" && make_installation "$2"
 	fi
 }
 
@@ -65,10 +68,10 @@ use_build() {
 	BIN=$(config_dir --bindir) || exit $NO_RESULT
 	BIN=$root$BIN
 	[ ! -e "$root/made" ] || return 0
-	mkdir -p "$TASKQ_TMP/build-$kind"
 	if ! {
 		begin_with "$kind" "$root" &&
-			make_build "$kind" "$sources" -j2 all PG_CONFIG="$PG_CONFIG" &&
+			make_build "$kind" "$sources" "-j$(nproc)" all \
+				PG_CONFIG="$PG_CONFIG" &&
 			make_build "$kind" "$sources" install PG_CONFIG="$BIN/pg_config"
 	} >"$TASKQ_TMP/build-$kind.log" 2>&1; then
 		cat "$TASKQ_TMP/build-$kind.log"

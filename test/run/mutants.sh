@@ -7,7 +7,8 @@
 #
 # What is not broken is built once, in TASKQ_TMP.  Each mutant begins with
 # copies of that in a directory of its own, so that make compiles only what the
-# patch changes; JOBS of them run at once.  TAP tests and the model end with
+# patch changes, and what includes a header that it changes; JOBS of them run
+# at once.  TAP tests and the model end with
 # their first failure, unless rules are named: then all of them must be seen.
 
 run_mutants() {
@@ -28,13 +29,12 @@ run_mutants() {
 	count_mutants $n
 }
 
-# What all mutants begin with; one alone is built as it is
+# What all mutants begin with; one alone begins with the objects that are there
 make_base() {
 	use_build release
 	use_build test
 	make_template
 	build_chaos_client
-	MUTANT_BASE=$TASKQ_TMP
 }
 
 count_mutants() {
@@ -121,8 +121,9 @@ mutant_noticed() {
 # void are no answer.  Warnings pass: a break may leave something unused.
 run_mutant_test() {
 	local name=$1 dir=$2 family=$3 test=$4 rules=$5 begin=$SECONDS status first=1
+	local base=$TASKQ_TMP
 	[ -z "$rules" ] || first=
-	TASKQ_TMP=$dir TASKQ_SRC=$dir/src TASKQ_BASE=${MUTANT_BASE:-} \
+	TASKQ_BASE=$base TASKQ_TMP=$dir TASKQ_SRC=$dir/src \
 		TASKQ_FIRST_FAILURE=$first WERROR='' \
 		TESTS=$test SPECS='' FILES='' CI='' \
 		bash "$dir/src/test/run/inner" "$family" >"$dir/output" 2>&1 </dev/null
