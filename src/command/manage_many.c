@@ -43,7 +43,7 @@ typedef struct Act
 {
 	int64  task_id;
 	TqWish wish;
-	bool   gated; /* as a part of a list */
+	bool   steps_locked; /* as a part of a list */
 } Act;
 
 /* Which tasks of a list there are. */
@@ -66,10 +66,10 @@ static void note_unknown(uint64 rows, Entry *entries, int count);
 static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
 static void lock_keys(TqCall *call, TqKeyName *names, int count);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
-static void     act_guarded(Entry *entry, const TqWish *wanted, bool gated);
-static void     act_on(void *arg);
-static bool     is_problem_of_task(int sqlstate);
-static int      compare_entries(const void *a, const void *b);
+static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
+static void act_on(void *arg);
+static bool is_problem_of_task(int sqlstate);
+static int  compare_entries(const void *a, const void *b);
 
 Datum
 taskq_manage_many(PG_FUNCTION_ARGS)
@@ -252,12 +252,12 @@ read_action(FunctionCallInfo fcinfo, int n)
 
 /* In a savepoint, so that what is wrong with one task ends only that. */
 static void
-act_guarded(Entry *entry, const TqWish *wanted, bool gated)
+act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked)
 {
 	MemoryContext one = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
 	MemoryContext mine = MemoryContextSwitchTo(one);
-	Act           act = {entry->task_id, *wanted, gated};
+	Act           act = {entry->task_id, *wanted, steps_locked};
 	ErrorData    *error = tq_subxact_run(act_on, &act);
 
 	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
@@ -275,7 +275,7 @@ act_on(void *arg)
 	TqCall call;
 
 	tq_call_begin(&call, "taskq_manage_many()");
-	tq_call_steps(&call)->locked = act->gated;
+	tq_call_steps(&call)->locked = act->steps_locked;
 	tq_queue_lock_insertions();
 	tq_snapshot_renew();
 	tq_manage_act(&call, act->task_id, &act->wish);

@@ -61,11 +61,11 @@
 /* Part of taskq.template in tags of locks; 0 are the templates. */
 #define OF_IDENTITY 1
 
-typedef struct Gate
+typedef struct WantedLock
 {
 	int64 workflow_id;
 	bool  alone;
-} Gate;
+} WantedLock;
 
 /* What a call has locked. */
 typedef struct Lock
@@ -81,19 +81,19 @@ typedef struct TqHeldLocks
 	Lock *all;
 } TqHeldLocks;
 
-typedef struct Gates
+typedef struct WantedLocks
 {
-	int   count;
-	int   room;
-	Gate *all;
-	int   shared;
-	bool  any_alone;
-	bool  waited;
+	int         count;
+	int         room;
+	WantedLock *all;
+	int         shared;
+	bool        any_alone;
+	bool        waited;
 
 	TqKeyPreview ahead;
 	List        *children; /* tasks that wait for instances, to be cancelled */
 	List *identities;      /* hashes, of instances that may have them again */
-} Gates;
+} WantedLocks;
 
 static TqStmt stmt_around = {
 	"SELECT parent_id FROM taskq.workflow WHERE workflow_id = $1",
@@ -102,40 +102,40 @@ static TqStmt stmt_around = {
 	NULL,
 	true};
 
-/* What the transaction has passed together with others. */
+/* What the transaction has locked in share mode. */
 static TransactionId shared_by = InvalidTransactionId;
 static int           shared_count = 0;
 
-static bool     is_any(void);
-static void     add_gates(TqCall *call, Gates *gates, const TqFlow *flow,
-						  const TqStep *step, TqInstanceLockKind kind);
-static bool     goes_far(const TqTemplate *template, const TqStep *step);
-static bool     any_join(const TqTemplate *template, const TqStep *step);
-static bool     may_end(const TqTemplate *template, const TqStep *step,
-						TqInstanceLockKind kind);
-static bool     is_alone(const TqFlow *flow, const TqStep *step,
-						 TqInstanceLockKind kind);
-static bool     has_failed(int64 workflow_id);
-static int64    around(int64 workflow_id);
-static void     add_identity(Gates *gates, const TqFlow *flow);
-static void     add(Gates *gates, int64 workflow_id, bool alone);
-static void     add_child(Gates *gates, int64 task_id);
-static void     add_list(TqCall *call, Gates *gates, const int64 *ids,
-						 const int64 *tokens, const TqInstanceLockKind *kinds,
-						 int count, int right);
-static void     pass(TqCall *call, Gates *gates);
-static LOCKMODE of_all(const Gates *gates, bool *too_many);
-static void     pass_one(TqCall *call, Gates *gates, int64 workflow_id,
+static bool  is_any(void);
+static void  add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
+					   const TqStep *step, TqInstanceLockKind kind);
+static bool  goes_far(const TqTemplate *template, const TqStep *step);
+static bool  any_join(const TqTemplate *template, const TqStep *step);
+static bool  may_end(const TqTemplate *template, const TqStep *step,
+					 TqInstanceLockKind kind);
+static bool  is_alone(const TqFlow *flow, const TqStep *step,
+					  TqInstanceLockKind kind);
+static bool  has_failed(int64 workflow_id);
+static int64 around(int64 workflow_id);
+static void  add_identity(WantedLocks *wanted, const TqFlow *flow);
+static void  add(WantedLocks *wanted, int64 workflow_id, bool alone);
+static void  add_child(WantedLocks *wanted, int64 task_id);
+static void  add_list(TqCall *call, WantedLocks *wanted, const int64 *ids,
+					  const int64 *tokens, const TqInstanceLockKind *kinds,
+					  int count, int right);
+static void  take_all(TqCall *call, WantedLocks *wanted);
+static LOCKMODE of_all(const WantedLocks *wanted, bool *too_many);
+static void     take_one(TqCall *call, WantedLocks *wanted, int64 workflow_id,
 						 LOCKMODE mode);
-static bool     asks_for_more(const TqHeldLocks *passed, const Gates *gates);
-static void     give_back(TqHeldLocks *passed);
-static void     merge(Gates *gates);
-static bool     lock(Gates *gates, int64 workflow_id, LOCKMODE mode);
-static void     lock_identity(Gates *gates, uint32 hash);
-static bool     acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode);
-static void     set_tag(LOCKTAG *tag, int64 workflow_id);
-static int      compare_ids(const void *a, const void *b);
-static int      compare(const void *a, const void *b);
+static bool asks_for_more(const TqHeldLocks *held, const WantedLocks *wanted);
+static void release_all(TqHeldLocks *held);
+static void merge(WantedLocks *wanted);
+static bool lock(WantedLocks *wanted, int64 workflow_id, LOCKMODE mode);
+static void lock_identity(WantedLocks *wanted, uint32 hash);
+static bool acquire(WantedLocks *wanted, const LOCKTAG *tag, LOCKMODE mode);
+static void set_tag(LOCKTAG *tag, int64 workflow_id);
+static int  compare_ids(const void *a, const void *b);
+static int  compare(const void *a, const void *b);
 
 /*
  * For a move of a step (or of none: NULL) of an instance.  True: somebody had
@@ -145,12 +145,12 @@ bool
 tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
 						 TqInstanceLockKind kind)
 {
-	Gates gates = {0};
+	WantedLocks wanted = {0};
 
-	add_gates(call, &gates, flow, step, kind);
-	pass(call, &gates);
-	pfree(gates.all);
-	return gates.waited;
+	add_locks(call, &wanted, flow, step, kind);
+	take_all(call, &wanted);
+	pfree(wanted.all);
+	return wanted.waited;
 }
 
 /*
@@ -164,30 +164,31 @@ tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
 							 const TqInstanceLockKind *kinds, int count,
 							 int right)
 {
-	Gates     gates = {0};
-	ListCell *cell;
+	WantedLocks wanted = {0};
+	ListCell   *cell;
 
 	if (!is_any())
 		return;
 	do
 	{
-		memset(&gates, 0, sizeof(gates));
+		memset(&wanted, 0, sizeof(wanted));
 		/* what others have claimed since must not be passed over */
 		tq_snapshot_renew();
-		add_list(call, &gates, ids, tokens, kinds, count, right);
-		pass(call, &gates);
-	} while (gates.waited);
-	foreach (cell, gates.children)
+		add_list(call, &wanted, ids, tokens, kinds, count, right);
+		take_all(call, &wanted);
+	} while (wanted.waited);
+	foreach (cell, wanted.children)
 		tq_key_preview_note_child(call, *(int64 *) lfirst(cell));
 }
 
 static void
-add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
-		 const TqInstanceLockKind *kinds, int count, int right)
+add_list(TqCall *call, WantedLocks *wanted, const int64 *ids,
+		 const int64 *tokens, const TqInstanceLockKind *kinds, int count,
+		 int right)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext one =
-		AllocSetContextCreate(caller, "taskq gates", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext one = AllocSetContextCreate(caller, "taskq instance locks",
+											  ALLOCSET_DEFAULT_SIZES);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -213,9 +214,9 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 			if (kind == TQ_FLOW_LOCK_END && tq_step_chooses(step->type))
 				kind = TQ_FLOW_LOCK_FAILURE;
 			MemoryContextSwitchTo(caller);
-			add_gates(call, gates, &flow, step, kind);
+			add_locks(call, wanted, &flow, step, kind);
 			if (kind != TQ_FLOW_LOCK_END && step->type == TQ_STEP_WORKFLOW)
-				add_child(gates, ids[i]);
+				add_child(wanted, ids[i]);
 		}
 		MemoryContextSwitchTo(caller);
 	}
@@ -226,10 +227,10 @@ add_list(TqCall *call, Gates *gates, const int64 *ids, const int64 *tokens,
 void
 tq_instance_lock_exclusive(int64 workflow_id)
 {
-	Gates gates = {0};
+	WantedLocks wanted = {0};
 
-	(void) lock(&gates, ALL_INSTANCES, RowExclusiveLock);
-	(void) lock(&gates, workflow_id, ExclusiveLock);
+	(void) lock(&wanted, ALL_INSTANCES, RowExclusiveLock);
+	(void) lock(&wanted, workflow_id, ExclusiveLock);
 }
 
 /* Has anybody started a workflow?  Otherwise nothing is a step. */
@@ -249,19 +250,19 @@ is_any(void)
 
 /* That of the instance, and of those around it. */
 static void
-add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
-		  TqInstanceLockKind kind)
+add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
+		  const TqStep *step, TqInstanceLockKind kind)
 {
 	int64 workflow_id = flow->workflow_id;
 	bool  keys = tq_queue_any_ordered();
 	bool  alone = is_alone(flow, step, kind);
 	bool  ends = flow->depth > 0 && may_end(flow->template, step, kind);
 
-	add(gates, workflow_id, alone);
+	add(wanted, workflow_id, alone);
 	if (kind == TQ_FLOW_LOCK_REPAIR)
-		add_identity(gates, flow);
+		add_identity(wanted, flow);
 	if (keys)
-		tq_key_preview_note(call, &gates->ahead, flow->template,
+		tq_key_preview_note(call, &wanted->ahead, flow->template,
 							alone ? NULL : step);
 	for (int depth = flow->depth; depth > 0; depth--)
 	{
@@ -284,11 +285,12 @@ add_gates(TqCall *call, Gates *gates, const TqFlow *flow, const TqStep *step,
 							  (kind != TQ_FLOW_LOCK_END ||
 							   goes_far(outer.template, NULL)));
 			if (kind == TQ_FLOW_LOCK_REPAIR)
-				add_identity(gates, &outer);
+				add_identity(wanted, &outer);
 			if (keys)
-				tq_key_preview_note(call, &gates->ahead, outer.template, NULL);
+				tq_key_preview_note(call, &wanted->ahead, outer.template,
+									NULL);
 		}
-		add(gates, workflow_id, alone);
+		add(wanted, workflow_id, alone);
 	}
 }
 
@@ -399,7 +401,7 @@ around(int64 workflow_id)
 
 /* One that has failed, or is about to: it goes on again, as what it was. */
 static void
-add_identity(Gates *gates, const TqFlow *flow)
+add_identity(WantedLocks *wanted, const TqFlow *flow)
 {
 	MemoryContext mine;
 	MemoryContext one;
@@ -418,116 +420,115 @@ add_identity(Gates *gates, const TqFlow *flow)
 			DirectFunctionCall1(jsonb_hash, JsonbPGetDatum(identity)));
 	MemoryContextSwitchTo(mine);
 	if (identity != NULL)
-		gates->identities = lappend_int(gates->identities, hash);
+		wanted->identities = lappend_int(wanted->identities, hash);
 	MemoryContextDelete(one);
 }
 
 static void
-add(Gates *gates, int64 workflow_id, bool alone)
+add(WantedLocks *wanted, int64 workflow_id, bool alone)
 {
-	if (gates->count == gates->room)
+	if (wanted->count == wanted->room)
 	{
-		gates->room = Max(8, gates->room * 2);
-		gates->all =
-			gates->all == NULL
-				? palloc(sizeof(Gate) * gates->room)
-				: repalloc_huge(gates->all, sizeof(Gate) * gates->room);
+		wanted->room = Max(8, wanted->room * 2);
+		wanted->all = wanted->all == NULL
+						  ? palloc(sizeof(WantedLock) * wanted->room)
+						  : repalloc_huge(wanted->all,
+										  sizeof(WantedLock) * wanted->room);
 	}
-	gates->all[gates->count].workflow_id = workflow_id;
-	gates->all[gates->count++].alone = alone;
+	wanted->all[wanted->count].workflow_id = workflow_id;
+	wanted->all[wanted->count++].alone = alone;
 }
 
 static void
-add_child(Gates *gates, int64 task_id)
+add_child(WantedLocks *wanted, int64 task_id)
 {
 	int64 *one = palloc(sizeof(int64));
 
 	*one = task_id;
-	gates->children = lappend(gates->children, one);
+	wanted->children = lappend(wanted->children, one);
 }
 
 static void
-pass(TqCall *call, Gates *gates)
+take_all(TqCall *call, WantedLocks *wanted)
 {
 	TqSteps  *steps = tq_call_steps(call);
 	LOCKMODE  mode;
 	ListCell *cell;
 	bool      too_many;
 
-	merge(gates);
-	if (steps->held != NULL && asks_for_more(steps->held, gates))
-		give_back(steps->held);
-	mode = of_all(gates, &too_many);
+	merge(wanted);
+	if (steps->held != NULL && asks_for_more(steps->held, wanted))
+		release_all(steps->held);
+	mode = of_all(wanted, &too_many);
 	if (mode != NoLock)
-		pass_one(call, gates, ALL_INSTANCES, mode);
-	for (int i = 0; i < gates->count; i++)
+		take_one(call, wanted, ALL_INSTANCES, mode);
+	for (int i = 0; i < wanted->count; i++)
 	{
-		const Gate *gate = &gates->all[i];
+		const WantedLock *want = &wanted->all[i];
 
-		if (gate->alone || !too_many)
-			pass_one(call, gates, gate->workflow_id,
-					 gate->alone ? ExclusiveLock : ShareLock);
+		if (want->alone || !too_many)
+			take_one(call, wanted, want->workflow_id,
+					 want->alone ? ExclusiveLock : ShareLock);
 	}
-	list_sort(gates->identities, list_int_cmp);
-	foreach (cell, gates->identities)
-		lock_identity(gates, (uint32) lfirst_int(cell));
+	list_sort(wanted->identities, list_int_cmp);
+	foreach (cell, wanted->identities)
+		lock_identity(wanted, (uint32) lfirst_int(cell));
 	/* the move is made, and relies on them */
-	if (!gates->waited && steps->held != NULL)
+	if (!wanted->waited && steps->held != NULL)
 		steps->held->count = 0;
 }
 
 /* How to lock all instances; *too_many: instead of single ones. */
 static LOCKMODE
-of_all(const Gates *gates, bool *too_many)
+of_all(const WantedLocks *wanted, bool *too_many)
 {
-	/* it has a number when it has passed one and moved something */
+	/* it has a number when it has locked one and moved something */
 	if (!TransactionIdIsValid(shared_by) ||
 		shared_by != GetTopTransactionIdIfAny())
 		shared_count = 0;
 	shared_by = GetTopTransactionIdIfAny();
-	*too_many = shared_count + gates->shared > MAX_SHARED;
+	*too_many = shared_count + wanted->shared > MAX_SHARED;
 	if (*too_many)
-		return gates->any_alone ? ExclusiveLock : ShareLock;
-	return gates->any_alone ? RowExclusiveLock : NoLock;
+		return wanted->any_alone ? ExclusiveLock : ShareLock;
+	return wanted->any_alone ? RowExclusiveLock : NoLock;
 }
 
 /* To the end of the transaction, or until the call gives it back. */
 static void
-pass_one(TqCall *call, Gates *gates, int64 workflow_id, LOCKMODE mode)
+take_one(TqCall *call, WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 {
-	TqHeldLocks *passed = call->steps->held;
+	TqHeldLocks *held = call->steps->held;
 
-	if (!lock(gates, workflow_id, mode))
+	if (!lock(wanted, workflow_id, mode))
 		return;
 	shared_count += mode == ShareLock && workflow_id != ALL_INSTANCES;
-	if (passed == NULL)
-		passed = call->steps->held =
+	if (held == NULL)
+		held = call->steps->held =
 			MemoryContextAllocZero(call->context, sizeof(TqHeldLocks));
-	if (passed->count == passed->room)
+	if (held->count == held->room)
 	{
-		passed->room = Max(8, passed->room * 2);
-		passed->all =
-			passed->all == NULL
-				? MemoryContextAlloc(call->context,
-									 sizeof(Lock) * passed->room)
-				: repalloc_huge(passed->all, sizeof(Lock) * passed->room);
+		held->room = Max(8, held->room * 2);
+		held->all =
+			held->all == NULL
+				? MemoryContextAlloc(call->context, sizeof(Lock) * held->room)
+				: repalloc_huge(held->all, sizeof(Lock) * held->room);
 	}
-	passed->all[passed->count].workflow_id = workflow_id;
-	passed->all[passed->count++].mode = mode;
+	held->all[held->count].workflow_id = workflow_id;
+	held->all[held->count++].mode = mode;
 }
 
-/* Is any of what was passed to be locked in another way now? */
+/* Is any of what is held to be locked in another way now? */
 static bool
-asks_for_more(const TqHeldLocks *passed, const Gates *gates)
+asks_for_more(const TqHeldLocks *held, const WantedLocks *wanted)
 {
 	bool     too_many;
-	LOCKMODE mode = of_all(gates, &too_many);
+	LOCKMODE mode = of_all(wanted, &too_many);
 
-	for (int i = 0; i < passed->count; i++)
+	for (int i = 0; i < held->count; i++)
 	{
-		const Lock *one = &passed->all[i];
-		Gate        key = {one->workflow_id};
-		const Gate *gate;
+		const Lock       *one = &held->all[i];
+		WantedLock        key = {one->workflow_id};
+		const WantedLock *want;
 
 		if (one->workflow_id == ALL_INSTANCES)
 		{
@@ -535,20 +536,20 @@ asks_for_more(const TqHeldLocks *passed, const Gates *gates)
 				return true;
 			continue;
 		}
-		gate =
-			bsearch(&key, gates->all, gates->count, sizeof(Gate), compare_ids);
-		if (gate != NULL && gate->alone && one->mode == ShareLock)
+		want = bsearch(&key, wanted->all, wanted->count, sizeof(WantedLock),
+					   compare_ids);
+		if (want != NULL && want->alone && one->mode == ShareLock)
 			return true;
 	}
 	return false;
 }
 
 static void
-give_back(TqHeldLocks *passed)
+release_all(TqHeldLocks *held)
 {
-	while (passed->count > 0)
+	while (held->count > 0)
 	{
-		const Lock *one = &passed->all[--passed->count];
+		const Lock *one = &held->all[--held->count];
 		LOCKTAG     tag;
 
 		set_tag(&tag, one->workflow_id);
@@ -560,32 +561,32 @@ give_back(TqHeldLocks *passed)
 
 /* Each instance once, alone if anything needs that. */
 static void
-merge(Gates *gates)
+merge(WantedLocks *wanted)
 {
 	int kept = 0;
 
-	if (gates->count > 1)
-		qsort(gates->all, gates->count, sizeof(Gate), compare);
-	for (int i = 0; i < gates->count; i++)
+	if (wanted->count > 1)
+		qsort(wanted->all, wanted->count, sizeof(WantedLock), compare);
+	for (int i = 0; i < wanted->count; i++)
 	{
 		if (kept > 0 &&
-			gates->all[kept - 1].workflow_id == gates->all[i].workflow_id)
+			wanted->all[kept - 1].workflow_id == wanted->all[i].workflow_id)
 			continue;
-		gates->any_alone = gates->any_alone || gates->all[i].alone;
-		gates->shared += !gates->all[i].alone;
-		gates->all[kept++] = gates->all[i];
+		wanted->any_alone = wanted->any_alone || wanted->all[i].alone;
+		wanted->shared += !wanted->all[i].alone;
+		wanted->all[kept++] = wanted->all[i];
 	}
-	gates->count = kept;
+	wanted->count = kept;
 }
 
 /* To the end of the transaction; false: it had it already. */
 static bool
-lock(Gates *gates, int64 workflow_id, LOCKMODE mode)
+lock(WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 {
 	LOCKTAG tag;
 
 	set_tag(&tag, workflow_id);
-	return acquire(gates, &tag, mode);
+	return acquire(wanted, &tag, mode);
 }
 
 static void
@@ -597,17 +598,17 @@ set_tag(LOCKTAG *tag, int64 workflow_id)
 
 /* Against others that repair: of two lists each may bring back several. */
 static void
-lock_identity(Gates *gates, uint32 hash)
+lock_identity(WantedLocks *wanted, uint32 hash)
 {
 	LOCKTAG tag;
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->template, hash,
 					   OF_IDENTITY);
-	(void) acquire(gates, &tag, ExclusiveLock);
+	(void) acquire(wanted, &tag, ExclusiveLock);
 }
 
 static bool
-acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode)
+acquire(WantedLocks *wanted, const LOCKTAG *tag, LOCKMODE mode)
 {
 	LockAcquireResult result = LockAcquire(tag, mode, false, true);
 
@@ -615,7 +616,7 @@ acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode)
 	{
 		tq_step_may_wait();
 		result = LockAcquire(tag, mode, false, false);
-		gates->waited = true;
+		wanted->waited = true;
 	}
 	return result == LOCKACQUIRE_OK;
 }
@@ -623,15 +624,15 @@ acquire(Gates *gates, const LOCKTAG *tag, LOCKMODE mode)
 static int
 compare_ids(const void *a, const void *b)
 {
-	const Gate *x = a;
-	const Gate *y = b;
+	const WantedLock *x = a;
+	const WantedLock *y = b;
 
 	return x->workflow_id < y->workflow_id   ? -1
 		   : x->workflow_id > y->workflow_id ? 1
 											 : 0;
 }
 
-/* Of one instance what is passed alone first. */
+/* Of one instance the exclusive lock first. */
 static int
 compare(const void *a, const void *b)
 {
@@ -639,5 +640,6 @@ compare(const void *a, const void *b)
 
 	if (order != 0)
 		return order;
-	return (int) ((const Gate *) b)->alone - (int) ((const Gate *) a)->alone;
+	return (int) ((const WantedLock *) b)->alone -
+		   (int) ((const WantedLock *) a)->alone;
 }

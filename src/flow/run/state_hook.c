@@ -34,9 +34,10 @@ static bool  is_left_by_hand(const TqMove *move);
 static bool  may_be_held_back(TqState from, const TqMove *move);
 static bool  goes_back_with_key(const TqQueue *queue, const TqTask *task,
 								const TqMove *move);
-static bool  pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
-					   const TqStep *step, const TqTask *task,
-					   const TqMove *move, bool repairs);
+static bool  lock_instance(TqCall *call, const TqQueue *queue,
+						   const TqFlow *flow, const TqStep *step,
+						   const TqTask *task, const TqMove *move,
+						   bool repairs);
 static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 						  TqMove *move);
 static char *too_large(const TqFlow *flow, const TqStep *step,
@@ -63,18 +64,18 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
 	TqState from = (TqState) task->f.state;
 	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
 				   may_be_held_back(from, move);
-	bool passes = !tq_call_steps_are_locked(call) &&
-				  (repairs || !TQ_STATE_IS_LIVE(move->to) ||
-				   goes_back_with_key(queue, task, move));
+	bool locks = !tq_call_steps_are_locked(call) &&
+				 (repairs || !TQ_STATE_IS_LIVE(move->to) ||
+				  goes_back_with_key(queue, task, move));
 	const TqStep *step = NULL;
 	TqFlow        flow;
 
-	if (passes || move->to == TQ_STATE_DONE)
+	if (locks || move->to == TQ_STATE_DONE)
 		step = tq_flow_step_of(task, &flow);
 	if (step != NULL && move->to == TQ_STATE_DONE)
 		check_choice(&flow, step, task, move);
-	if (step != NULL && passes &&
-		!pass_gate(call, queue, &flow, step, task, move, repairs))
+	if (step != NULL && locks &&
+		!lock_instance(call, queue, &flow, step, task, move, repairs))
 	{
 		move->refused = true;
 		return;
@@ -128,9 +129,9 @@ goes_back_with_key(const TqQueue *queue, const TqTask *task,
 
 /* False: that had to be waited for, and the step has to be read again. */
 static bool
-pass_gate(TqCall *call, const TqQueue *queue, const TqFlow *flow,
-		  const TqStep *step, const TqTask *task, const TqMove *move,
-		  bool repairs)
+lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
+			  const TqStep *step, const TqTask *task, const TqMove *move,
+			  bool repairs)
 {
 	TqMoved end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
 				   .to = move->to};
