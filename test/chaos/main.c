@@ -5,7 +5,7 @@
  *		or a session that holds a snapshot.
  *
  * It works at random, drawn from a seed, and writes what it does to a log of
- * its own (log.c).  doc/testing.md lists the operations.
+ * its own (log.c).  README.md lists the operations.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -3,7 +3,7 @@
 . test/run/tap.sh
 
 targets=$(make_targets)
-pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples -name '*.md')
+pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples test -name '*.md')
 
 # Lines of code blocks and pieces in back quotes that begin with make:
 # "page: command"

@@ -195,8 +195,8 @@ run_tap() {
 	mkdir -p "$dir/tmp_check/log" "$dir/templates"
 	pushd "$dir" >/dev/null || exit
 	# the slowest first, so that none is left alone at the end
-	mapfile -t files < <(grep -l '^# (takes long)' "${files[@]}"
-		grep -L '^# (takes long)' "${files[@]}")
+	mapfile -t files < <(grep -l '(takes long)' "${files[@]}"
+		grep -L '(takes long)' "${files[@]}")
 	# several at once: they wait more than they work
 	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \

@@ -18,7 +18,7 @@ done_testing() { printf '1..%d\n' "$tap_cases"; }
 
 # every file of the project, in lines without "./"
 all_files() {
-	find . -name .git -prune -o -type f ! -name .check-passed -print |
+	find . \( -name .git -o -path ./.build \) -prune -o -type f ! -name .check-passed -print |
 		sed 's,^\./,,' | sort
 }
 

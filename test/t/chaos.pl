@@ -1,6 +1,6 @@
 # Producers and workers at random, while workers, backends and the server are
 # killed, frozen and restarted; then the rules of test/chaos are checked on
-# what everybody wrote down.  CHAOS_SECONDS and CHAOS_SEED: see doc/testing.md.
+# what everybody wrote down.  CHAOS_SECONDS and CHAOS_SEED: see test/chaos/README.md.
 # expect-log: terminated by signal 9
 # (takes long)
 use strict;

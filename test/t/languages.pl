@@ -4,7 +4,7 @@
 # row written by the transaction that completed it; what fails dies after its
 # attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
 # tasks are borne; SIGTERM lets the task in hand end and nothing else begin.
-# (takes long)
+# TASKQ_LANGUAGES="c node" picks languages.  (takes long)
 use strict;
 use warnings;
 use File::Copy;

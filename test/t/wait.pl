@@ -1,6 +1,7 @@
-# Sessions sleep in the server until there is something to claim (takes
-# long): what wakes them, whom, and what does not; that a wake is not lost
-# with the one who got it; that sleep ends when it has to.
+# Sessions sleep in the server until there is something to claim: what wakes
+# them, whom, and what does not; that a wake is not lost with the one who got
+# it; that sleep ends when it has to.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;
