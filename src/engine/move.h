@@ -1,6 +1,7 @@
 /*
  * move.h
- *		A change of a task's state, as a caller wants it.
+ *		A change of a task's state, as a caller wants it, and what hooks make
+ *		of it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,23 +32,36 @@ typedef struct TqMove
 	/* to pending */
 	TimestampTz due_at; /* 0: now */
 
-	/* of its workflow */
-	bool released;  /* it has nothing to wait for any more */
-	bool sent_back; /* it waits again, since a parent does */
-	bool revived;   /* its instance had ended, and goes on */
-
-	/* of the queue of its key */
-	bool is_new;  /* a task that was not there before */
-	bool in_line; /* key_queue.c itself moves it */
-	bool waits;   /* to blocked, by others of its key */
-	bool refused; /* would have to wait for somebody */
-	bool cleared; /* others of the key were moved back for it */
-
 	/* to a finished state */
 	TqTrace trace;
 
 	/* from running: how the attempt ended */
 	TqEnd end;
+
+	struct
+	{
+		bool released : 1;  /* the step has nothing to wait for any more */
+		bool sent_back : 1; /* it waits again, since a parent does */
+	} flow;
+
+	struct
+	{
+		bool is_new : 1;  /* a task that was not there before */
+		bool in_line : 1; /* key_queue.c itself moves it */
+		bool waits : 1;   /* to blocked, by others of its key */
+	} key;
 } TqMove;
+
+/* The move as it is made: begins as the caller wants it. */
+typedef struct TqMoveAnswer
+{
+	TqState  to;
+	TqReason reason;
+	TqEnd    end;
+	bool     refused; /* another transaction would have to be waited for */
+	bool     revived; /* the step's workflow had ended, and goes on */
+	bool     waits;   /* to blocked, by others of its key */
+	bool     cleared; /* others of its key were moved back for it */
+} TqMoveAnswer;
 
 #endif /* TQ_MOVE_H */

@@ -93,20 +93,23 @@ static const int moves[] = {
 
 TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
 
-static void read_own(void *arg);
-static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void         read_own(void *arg);
+static TqMoveAnswer as_wanted(const TqMove *move);
+static void         entering(TqCall *call, TqQueue *queue, TqTask *task,
+							 const TqMove *move, TqMoveAnswer *answer);
 static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
 static void not_entered(TqCall *call, TqQueue *queue, TqTask *task,
-						const TqMove *move);
-static void replace(TqCall *call, TqQueue *queue, TqTask *task,
-					TimestampTz due_at, TqMove *move);
+						const TqMove *move, const TqMoveAnswer *answer);
+static TqMoveAnswer replace(TqCall *call, TqQueue *queue, TqTask *task,
+							TimestampTz due_at, TqMove *move);
 static void replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					 const TqMove *move);
-static void enter_live(TqTask *task, const TqMove *move, TimestampTz now);
+static void enter_live(TqTask *task, const TqMove *move,
+					   const TqMoveAnswer *answer, TimestampTz now);
 static void enter_running(TqTask *task, const TqMove *move);
-static bool enter_finished(const TqQueue *queue, TqTask *task,
-						   const TqMove *move);
+static bool enter_finished(const TqQueue *queue, TqTask *task, TqState to,
+						   TqTrace trace);
 static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
@@ -126,60 +129,59 @@ tq_state_is_legal(TqState from, TqState to)
  * message) is written with it.
  */
 bool
-tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task,
-			   const TqMove *wanted)
+tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 {
-	TqMove  move = *wanted;
-	TqState from = (TqState) task->f.state;
-	int32   held_by = task->f.worker_id;
-	int64   claimed_at = task->f.claimed_at;
-	bool    was_live = !task->archived;
-	bool    leaves_trace = true;
+	TqMoveAnswer answer = as_wanted(move);
+	TqState      from = (TqState) task->f.state;
+	int32        held_by = task->f.worker_id;
+	int64        claimed_at = task->f.claimed_at;
+	bool         was_live = !task->archived;
+	bool         leaves_trace = true;
 
-	if (!tq_state_is_legal(from, move.to))
-		tq_error_invalid_transition(task->f.task_id, from, move.wanted);
+	if (!tq_state_is_legal(from, move->to))
+		tq_error_invalid_transition(task->f.task_id, from, move->wanted);
 	if (tq_step_is(task) && tq_step_hooks.moving != NULL)
-		tq_step_hooks.moving(call, queue, task, &move);
-	if (!move.refused)
-		entering(call, queue, task, &move);
-	if (move.refused)
+		tq_step_hooks.moving(call, queue, task, move, &answer);
+	if (!answer.refused)
+		entering(call, queue, task, move, &answer);
+	if (answer.refused)
 		return false;
 
 	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
 		task->f.descent = (int16) from;
 	task->f.version++;
 	/* somebody asked for it, whoever carries it out */
-	if (move.to == TQ_STATE_CANCELLED && move.reason == TQ_REASON_NONE)
-		move.reason = TQ_REASON_MANUAL;
-	task->f.reason = (int16) move.reason;
+	if (answer.to == TQ_STATE_CANCELLED && answer.reason == TQ_REASON_NONE)
+		answer.reason = TQ_REASON_MANUAL;
+	task->f.reason = (int16) answer.reason;
 	task->f.flags &= ~TQ_FLAG_IN_LINE;
-	if (move.to == TQ_STATE_RUNNING)
-		enter_running(task, &move);
-	else if (TQ_STATE_IS_LIVE(move.to))
-		enter_live(task, &move, tq_clock_dispatch());
+	if (answer.to == TQ_STATE_RUNNING)
+		enter_running(task, move);
+	else if (TQ_STATE_IS_LIVE(answer.to))
+		enter_live(task, move, &answer, tq_clock_dispatch());
 	else
-		leaves_trace = enter_finished(queue, task, &move);
-	task->f.state = (int16) move.to;
+		leaves_trace = enter_finished(queue, task, answer.to, move->trace);
+	task->f.state = (int16) answer.to;
 
 	TQ_DEBUG_POINT("state_before_write");
 	tq_xact_begin();
 	tq_position_note_taking(task);
-	if (!write_row(call, task, &move, was_live, leaves_trace))
+	if (!write_row(call, task, move, was_live, leaves_trace))
 	{
 		tq_position_note_not_taken(task);
-		not_entered(call, queue, task, &move);
+		not_entered(call, queue, task, move, &answer);
 		return false;
 	}
 	TQ_FAULT_POINT("state_after_write");
-	tq_count_note_move(queue->queue_id, from, move.to);
-	tq_metric_note_moved(task, from, move.end, claimed_at);
+	tq_count_note_move(queue->queue_id, from, answer.to);
+	tq_metric_note_moved(task, from, answer.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may be so by its key now */
-	if (move.to != from && (queue->options.history || tq_step_is(task)))
+	if (answer.to != from && (queue->options.history || tq_step_is(task)))
 		tq_history_write(call, task, from);
-	entered(call, queue, task, from, &move);
+	entered(call, queue, task, from, move);
 	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
-		tq_step_hooks.moved(call, queue, task, from, &move);
+		tq_step_hooks.moved(call, task, from, &answer);
 	return true;
 }
 
@@ -212,17 +214,17 @@ bool
 tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 				 TimestampTz due_at)
 {
-	TqState from = (TqState) task->f.state;
-	TqMove  move;
+	TqState      from = (TqState) task->f.state;
+	TqMove       move;
+	TqMoveAnswer answer = replace(call, queue, task, due_at, &move);
 
-	replace(call, queue, task, due_at, &move);
 	tq_large_plan(task);
 	tq_xact_begin();
 	tq_position_note_taking(task);
 	if (!tq_row_update(call, task, true))
 	{
 		tq_position_note_not_taken(task);
-		not_entered(call, queue, task, &move);
+		not_entered(call, queue, task, &move, &answer);
 		return false;
 	}
 	tq_large_write(task);
@@ -238,18 +240,18 @@ bool
 tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 				  TimestampTz due_at)
 {
-	TqState from = (TqState) task->f.state;
-	TqMove  move;
-	int64   holder;
-	TqState holder_state;
+	TqState      from = (TqState) task->f.state;
+	TqMove       move;
+	TqMoveAnswer answer = replace(call, queue, task, due_at, &move);
+	int64        holder;
+	TqState      holder_state;
 
-	replace(call, queue, task, due_at, &move);
 	tq_xact_begin();
 	tq_position_note_taking(task);
 	if (!tq_row_delete(call, task, true))
 	{
 		tq_position_note_not_taken(task);
-		not_entered(call, queue, task, &move);
+		not_entered(call, queue, task, &move, &answer);
 		return false;
 	}
 	task->f.queue_id = queue->queue_id;
@@ -287,10 +289,11 @@ tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
 bool
 tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 {
-	TqState from = (TqState) task->f.state;
-	TqMove  move = {0};
+	TqState      from = (TqState) task->f.state;
+	TqMove       move = {0};
+	TqMoveAnswer answer = {0};
 
-	entering(call, queue, task, &move);
+	entering(call, queue, task, &move, &answer);
 	tq_xact_begin();
 	tq_position_note_taking(task);
 	if (!tq_row_delete(call, task, true))
@@ -332,24 +335,26 @@ bool
 tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 				bool unique_reference, int64 *holder, TqState *holder_state)
 {
-	TqMove      move = {0};
-	TimestampTz now = tq_clock_dispatch();
+	TqMove       move = {0};
+	TqMoveAnswer answer;
+	TimestampTz  now = tq_clock_dispatch();
 
 	move.to = state;
 	move.due_at = task->f.run_at;
-	move.is_new = true;
+	move.key.is_new = true;
 	if (task->f.run_at == 0)
 		task->f.run_at = now;
-	entering(call, queue, task, &move);
-	enter_live(task, &move, now);
-	task->f.state = (int16) move.to;
+	answer = as_wanted(&move);
+	entering(call, queue, task, &move, &answer);
+	enter_live(task, &move, &answer, now);
+	task->f.state = (int16) answer.to;
 	tq_large_plan(task);
 	tq_xact_begin();
 	tq_position_note_taking(task);
 	if (!tq_row_insert(call, task, unique_reference, holder, holder_state))
 	{
 		tq_position_note_not_taken(task);
-		not_entered(call, queue, task, &move);
+		not_entered(call, queue, task, &move, &answer);
 		return false;
 	}
 	tq_large_write(task);
@@ -404,12 +409,22 @@ read_own(void *arg)
 	tq_options_read_task(reading->options, reading->own);
 }
 
+static TqMoveAnswer
+as_wanted(const TqMove *move)
+{
+	TqMoveAnswer answer = {move->to, move->reason, move->end};
+
+	answer.waits = move->key.waits;
+	return answer;
+}
+
 /* Let the queue of its key say where a task goes. */
 static void
-entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
+		 TqMoveAnswer *answer)
 {
 	if (tq_state_hooks.entering != NULL)
-		tq_state_hooks.entering(call, queue, task, move);
+		tq_state_hooks.entering(call, queue, task, move, answer);
 }
 
 static void
@@ -422,19 +437,22 @@ entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 
 /* The row was not written: nobody has to make way for it. */
 static void
-not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
+not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
+			const TqMoveAnswer *answer)
 {
-	if (tq_state_hooks.left != NULL && !move->in_line &&
-		(move->to == TQ_STATE_PENDING || move->cleared) &&
+	if (tq_state_hooks.left != NULL && !move->key.in_line &&
+		(answer->to == TQ_STATE_PENDING || answer->cleared) &&
 		!task->isnull[TQ_COL_KEY])
 		tq_state_hooks.left(call, queue, task->value[TQ_COL_KEY]);
 }
 
 /* What tq_state_rewrite and tq_state_relocate do before they write. */
-static void
+static TqMoveAnswer
 replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 		TqMove *move)
 {
+	TqMoveAnswer answer;
+
 	memset(move, 0, sizeof(*move));
 	Assert(TQ_STATE_IS_LIVE(task->f.state) &&
 		   task->f.state != TQ_STATE_RUNNING);
@@ -442,11 +460,13 @@ replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 	if (task->f.flags & TQ_FLAG_IN_LINE)
 		move->to = TQ_STATE_PENDING;
 	move->due_at = due_at;
-	entering(call, queue, task, move);
+	answer = as_wanted(move);
+	entering(call, queue, task, move, &answer);
 	task->f.flags &= ~TQ_FLAG_IN_LINE;
-	enter_live(task, move, tq_clock_dispatch());
-	task->f.state = (int16) move->to;
+	enter_live(task, move, &answer, tq_clock_dispatch());
+	task->f.state = (int16) answer.to;
 	task->f.version++;
+	return answer;
 }
 
 /* And what they do afterwards. */
@@ -470,19 +490,20 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 
 /* Pending, blocked or suspended: nobody holds it. */
 static void
-enter_live(TqTask *task, const TqMove *move, TimestampTz now)
+enter_live(TqTask *task, const TqMove *move, const TqMoveAnswer *answer,
+		   TimestampTz now)
 {
 	task->f.claimed_at = DT_NOBEGIN;
 	task->f.lease_until = DT_NOEND;
 	task->f.worker_id = 0;
 	tq_task_clear(task, TQ_COL_WAKE_AT);
 	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
-	if (move->to != TQ_STATE_SUSPENDED)
+	if (answer->to != TQ_STATE_SUSPENDED)
 		tq_task_clear(task, TQ_COL_SUSPENDED_AT);
 	else if (task->isnull[TQ_COL_SUSPENDED_AT])
 		tq_task_set(task, TQ_COL_SUSPENDED_AT,
 					TimestampTzGetDatum(tq_clock_wall()));
-	if (move->to == TQ_STATE_PENDING)
+	if (answer->to == TQ_STATE_PENDING)
 	{
 		task->f.run_at = move->due_at != 0 ? move->due_at : now;
 		task->f.available_at = task->f.run_at;
@@ -493,7 +514,7 @@ enter_live(TqTask *task, const TqMove *move, TimestampTz now)
 	}
 	if (move->due_at != 0)
 		task->f.run_at = move->due_at;
-	if (move->waits)
+	if (answer->waits)
 		task->f.flags |= TQ_FLAG_IN_LINE;
 	task->f.available_at = DT_NOEND;
 }
@@ -515,7 +536,7 @@ enter_running(TqTask *task, const TqMove *move)
  * be found by its reference for a while.
  */
 static bool
-enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
+enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
 {
 	const int64      month = 30 * USECS_PER_DAY;
 	TqOptions        room;
@@ -528,11 +549,11 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	/* it stays as long as its workflow */
 	if (tq_step_is(task))
 		retention.keep = TQ_KEEP_FOREVER;
-	else if (move->trace == TQ_TRACE_NONE)
+	else if (trace == TQ_TRACE_NONE)
 		return false;
 	if (!task->isnull[TQ_COL_REFERENCE])
 		window = options->reference_window;
-	if (move->to == TQ_STATE_DEAD && !tq_step_is(task))
+	if (to == TQ_STATE_DEAD && !tq_step_is(task))
 	{
 		if (retention.keep == TQ_KEEP_NONE)
 			retention.keep = TQ_KEEP_DEFAULT;
@@ -548,7 +569,7 @@ enter_finished(const TqQueue *queue, TqTask *task, const TqMove *move)
 	}
 	else if (retention.keep == TQ_KEEP_NONE)
 	{
-		if (move->trace == TQ_TRACE_KEEP)
+		if (trace == TQ_TRACE_KEEP)
 			retention.keep = TQ_KEEP_DEFAULT;
 		else if (window == 0)
 			return false;
@@ -617,7 +638,7 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 	int64   holder;
 	TqState holder_state;
 
-	if (TQ_STATE_IS_LIVE(move->to))
+	if (TQ_STATE_IS_LIVE(task->f.state))
 	{
 		tq_large_plan(task);
 		if (was_live)

@@ -19,7 +19,8 @@
 typedef struct TqStateHooks
 {
 	/* may turn a move to pending into one to blocked; to 0: taken away */
-	void (*entering)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+	void (*entering)(TqCall *call, TqQueue *queue, TqTask *task,
+					 const TqMove *move, TqMoveAnswer *answer);
 	/* after the row is written, in the same transaction */
 	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);

@@ -50,10 +50,11 @@ typedef struct TqStepHooks
 					   const TqInstanceLockKind *kinds, int count, int right);
 	/* a step is about to be moved: where to may be changed, or refused when
 	 * somebody would have to be waited for */
-	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task,
+				   const TqMove *move, TqMoveAnswer *answer);
 	/* a step was moved */
-	void (*moved)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-				  const TqMove *move);
+	void (*moved)(TqCall *call, TqTask *task, TqState from,
+				  const TqMoveAnswer *answer);
 	/* what a worker is told of a step beside the task; its payload, if it
 	 * has none of its own */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);

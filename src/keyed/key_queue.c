@@ -69,7 +69,8 @@ static TqStmt stmt_forget_astray = {
 	1,
 	{INT4OID}};
 
-static void entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void entering(TqCall *call, TqQueue *queue, TqTask *task,
+					 const TqMove *move, TqMoveAnswer *answer);
 static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
 static void left(TqCall *call, TqQueue *queue, Datum key);
@@ -106,39 +107,40 @@ tq_key_queue_init(void)
 
 /* A task is about to be moved, or (to 0) taken away. */
 static void
-entering(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
+		 TqMoveAnswer *answer)
 {
 	TqKeyQueue line;
 	Datum      key = task->value[TQ_COL_KEY];
 
-	if (move->in_line || move->to == TQ_STATE_RUNNING ||
+	if (move->key.in_line || answer->to == TQ_STATE_RUNNING ||
 		task->isnull[TQ_COL_KEY])
 		return;
 	if (!tq_key_queue_lock(&line, call, queue, key))
 		return;
 	if (move->no_wait &&
-		(move->to == TQ_STATE_DEAD || move->to == TQ_STATE_SUSPENDED) &&
+		(answer->to == TQ_STATE_DEAD || answer->to == TQ_STATE_SUSPENDED) &&
 		!all_can_be_moved_back(&line, task))
 	{
-		move->refused = true;
+		answer->refused = true;
 		return;
 	}
-	move->cleared = move->no_wait;
-	if (move->to == TQ_STATE_PENDING && move->is_new && line.places > 0)
+	answer->cleared = move->no_wait;
+	if (answer->to == TQ_STATE_PENDING && move->key.is_new && line.places > 0)
 		line.key->room = line.places - 1;
-	else if (move->to == TQ_STATE_PENDING &&
-			 !has_place(&line, task, move->is_new))
+	else if (answer->to == TQ_STATE_PENDING &&
+			 !has_place(&line, task, move->key.is_new))
 	{
-		move->to = TQ_STATE_BLOCKED;
-		move->waits = true;
+		answer->to = TQ_STATE_BLOCKED;
+		answer->waits = true;
 	}
 
 	/*
 	 * A new one stands at the end, which is the head of a lifo queue.  Not
 	 * before the look, which does not see the task.
 	 */
-	if (move->to != 0 && TQ_STATE_IS_LIVE(move->to) &&
-		(!move->is_new || line.rule.lifo))
+	if (answer->to != 0 && TQ_STATE_IS_LIVE(answer->to) &&
+		(!move->key.is_new || line.rule.lifo))
 		tq_key_queue_lower_floor(&line, task->f.task_id);
 }
 
@@ -203,7 +205,7 @@ entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 
 	if (entered_before != NULL)
 		entered_before(call, queue, task, from, move);
-	if (move->in_line || move->to == TQ_STATE_RUNNING ||
+	if (move->key.in_line || move->to == TQ_STATE_RUNNING ||
 		task->isnull[TQ_COL_KEY])
 		return;
 	if ((was_open && !is_open) || was_stop || is_stop)
@@ -591,7 +593,7 @@ let_go(TqKeyQueue *line, int64 task_id)
 	{
 		move.to = TQ_STATE_PENDING;
 		move.wanted = "released";
-		move.in_line = true;
+		move.key.in_line = true;
 		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
 	}
@@ -617,8 +619,8 @@ move_back(TqKeyQueue *line, int64 task_id, bool wait)
 			return false;
 		move.to = TQ_STATE_BLOCKED;
 		move.wanted = "blocked";
-		move.in_line = true;
-		move.waits = true;
+		move.key.in_line = true;
+		move.key.waits = true;
 		move.no_wait = !wait;
 		move.due_at = task.f.run_at;
 		done = tq_state_enter(line->call, line->queue, &task, &move);

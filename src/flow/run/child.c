@@ -99,7 +99,7 @@ tq_child_revived(TqCall *call, const TqFlow *flow)
 		tq_error_serialization();
 	move.to = TQ_STATE_SUSPENDED;
 	move.wanted = "brought back";
-	move.released = true;
+	move.flow.released = true;
 	if (!tq_state_enter(call, queue, &task, &move))
 		tq_error_serialization();
 }

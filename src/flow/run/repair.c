@@ -85,7 +85,8 @@ static bool revive(TqFlow *flow, const TqTask *task, const TqMove *move);
 static void check_around(const TqFlow *flow, const TqTask *task,
 						 const TqMove *move);
 static bool is_waited_for(const TqFlow *flow, TqFlow *outer);
-static void begin_again(const TqStep *step, TqTask *task, TqMove *move);
+static void begin_again(const TqStep *step, TqTask *task, const TqMove *move,
+						TqMoveAnswer *answer);
 static void return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 							const TqMove *move);
 static void walk(Return *r);
@@ -101,15 +102,15 @@ static void refuse(const TqTask *task, const TqMove *move, const char *hint)
 
 /* A step that has finished is about to be moved. */
 void
-tq_repair(TqCall *call, TqTask *task, TqMove *move)
+tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 {
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
 	TqState       from = (TqState) task->f.state;
-	bool          lives = TQ_STATE_IS_LIVE(move->to);
+	bool          lives = TQ_STATE_IS_LIVE(answer->to);
 	const TqStep *step;
 	TqFlow        flow;
 
-	if (move->sent_back)
+	if (move->flow.sent_back)
 		return;
 	read_instance(task, &flow);
 	step = tq_template_at(flow.template, step_id);
@@ -124,8 +125,8 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
 	{
-		move->revived = revive(&flow, task, move);
-		if (!move->revived)
+		answer->revived = revive(&flow, task, move);
+		if (!answer->revived)
 			read_instance(task, &flow);
 		if (lives)
 			check_instance(&flow, task, move);
@@ -135,7 +136,7 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
 				   tq_step_rule_is_excused(flow.template, step_id))))
 		return_children(call, &flow, task, move);
 	if (lives)
-		begin_again(step, task, move);
+		begin_again(step, task, move, answer);
 }
 
 /*
@@ -144,14 +145,14 @@ tq_repair(TqCall *call, TqTask *task, TqMove *move)
  * goes on, or it is decided once more whether it has ended.
  */
 void
-tq_repair_waiting(const TqTask *task, TqMove *move)
+tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 {
 	TqFlow flow;
 
 	while (read_instance(task, &flow), flow.state == TQ_FLOW_ERROR)
 	{
-		move->revived = revive(&flow, task, move);
-		if (move->revived)
+		answer->revived = revive(&flow, task, move);
+		if (answer->revived)
 			return;
 	}
 }
@@ -235,7 +236,8 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
  * one.
  */
 static void
-begin_again(const TqStep *step, TqTask *task, TqMove *move)
+begin_again(const TqStep *step, TqTask *task, const TqMove *move,
+			TqMoveAnswer *answer)
 {
 	TqState from = (TqState) task->f.state;
 	Datum   arg = Int64GetDatum(task->f.task_id);
@@ -243,9 +245,9 @@ begin_again(const TqStep *step, TqTask *task, TqMove *move)
 
 	if (from == TQ_STATE_DONE)
 		tq_large_drop(task, TQ_COL_RESULT);
-	if (move->to == TQ_STATE_PENDING && task->f.token == 0)
+	if (answer->to == TQ_STATE_PENDING && task->f.token == 0)
 	{
-		move->to = TQ_STATE_BLOCKED;
+		answer->to = TQ_STATE_BLOCKED;
 		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE)
 			task->f.flags |= TQ_FLAG_WANTED;
 		if (move->due_at == 0)
@@ -443,7 +445,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	tq_large_drop(task, TQ_COL_RESULT);
 	move.to = TQ_STATE_BLOCKED;
 	move.wanted = "sent back";
-	move.sent_back = true;
+	move.flow.sent_back = true;
 	if (!tq_state_enter(r->call, queue, task, &move))
 		return false;
 	if (state == TQ_STATE_FILTERED || state == TQ_STATE_DONE)

@@ -12,7 +12,9 @@
 #include "store/table.h"
 #include "store/task.h"
 
-extern void tq_repair(TqCall *call, TqTask *task, TqMove *move);
-extern void tq_repair_waiting(const TqTask *task, TqMove *move);
+extern void tq_repair(TqCall *call, TqTask *task, const TqMove *move,
+					  TqMoveAnswer *answer);
+extern void tq_repair_waiting(const TqTask *task, const TqMove *move,
+							  TqMoveAnswer *answer);
 
 #endif /* TQ_REPAIR_H */

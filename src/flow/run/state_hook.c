@@ -25,27 +25,30 @@
 #include "flow/run/state_hook.h"
 #include "store/large.h"
 
-static void  moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move);
+static void  moving(TqCall *call, TqQueue *queue, TqTask *task,
+					const TqMove *move, TqMoveAnswer *answer);
 static void  moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 						const TqInstanceLockKind *kinds, int count, int right);
 static void  returning(TqCall *call, const TqTask *task);
-static bool  leaves_its_wait(TqState from, const TqMove *move);
-static bool  is_left_by_hand(const TqMove *move);
-static bool  may_be_held_back(TqState from, const TqMove *move);
+static bool  leaves_its_wait(TqState from, const TqMove *move,
+							 const TqMoveAnswer *answer);
+static bool  is_left_by_hand(const TqMoveAnswer *answer);
+static bool  may_be_held_back(TqState from, const TqMove *move,
+							  const TqMoveAnswer *answer);
 static bool  goes_back_with_key(const TqQueue *queue, const TqTask *task,
-								const TqMove *move);
+								const TqMoveAnswer *answer);
 static bool  lock_instance(TqCall *call, const TqQueue *queue,
 						   const TqFlow *flow, const TqStep *step,
 						   const TqTask *task, const TqMove *move,
-						   bool repairs);
+						   const TqMoveAnswer *answer, bool repairs);
 static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
-						  TqMove *move);
+						  const TqMove *move, TqMoveAnswer *answer);
 static char *too_large(const TqFlow *flow, const TqStep *step,
 					   const TqChoice *choice);
 static void  cancel_child(TqCall *call, const TqTask *task);
-static void  hold_back(TqCall *call, TqTask *task, TqMove *move);
-static void  moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-				   const TqMove *move);
+static void  hold_back(TqTask *task, TqMoveAnswer *answer);
+static void  moved(TqCall *call, TqTask *task, TqState from,
+				   const TqMoveAnswer *answer);
 
 void
 tq_state_hook_init(void)
@@ -59,60 +62,64 @@ tq_state_hook_init(void)
 
 /* A step is about to be moved. */
 static void
-moving(TqCall *call, TqQueue *queue, TqTask *task, TqMove *move)
+moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
+	   TqMoveAnswer *answer)
 {
 	TqState from = (TqState) task->f.state;
-	bool    repairs = !TQ_STATE_IS_LIVE(from) || leaves_its_wait(from, move) ||
-				   may_be_held_back(from, move);
+	bool    repairs = !TQ_STATE_IS_LIVE(from) ||
+				   leaves_its_wait(from, move, answer) ||
+				   may_be_held_back(from, move, answer);
 	bool locks = !tq_call_steps_are_locked(call) &&
-				 (repairs || !TQ_STATE_IS_LIVE(move->to) ||
-				  goes_back_with_key(queue, task, move));
+				 (repairs || !TQ_STATE_IS_LIVE(answer->to) ||
+				  goes_back_with_key(queue, task, answer));
 	const TqStep *step = NULL;
 	TqFlow        flow;
 
-	if (locks || move->to == TQ_STATE_DONE)
+	if (locks || answer->to == TQ_STATE_DONE)
 		step = tq_flow_step_of(task, &flow);
-	if (step != NULL && move->to == TQ_STATE_DONE)
-		check_choice(&flow, step, task, move);
+	if (step != NULL && answer->to == TQ_STATE_DONE)
+		check_choice(&flow, step, task, move, answer);
 	if (step != NULL && locks &&
-		!lock_instance(call, queue, &flow, step, task, move, repairs))
+		!lock_instance(call, queue, &flow, step, task, move, answer, repairs))
 	{
-		move->refused = true;
+		answer->refused = true;
 		return;
 	}
 	if (!TQ_STATE_IS_LIVE(from))
-		tq_repair(call, task, move);
-	else if (leaves_its_wait(from, move))
-		tq_repair_waiting(task, move);
-	if (may_be_held_back(from, move))
-		hold_back(call, task, move);
-	if (from == TQ_STATE_SUSPENDED && is_left_by_hand(move))
+		tq_repair(call, task, move, answer);
+	else if (leaves_its_wait(from, move, answer))
+		tq_repair_waiting(task, move, answer);
+	if (may_be_held_back(from, move, answer))
+		hold_back(task, answer);
+	if (from == TQ_STATE_SUSPENDED && is_left_by_hand(answer))
 		cancel_child(call, task);
 }
 
 /* It will not ask any more what becomes of an instance that it waits for. */
 static bool
-is_left_by_hand(const TqMove *move)
+is_left_by_hand(const TqMoveAnswer *answer)
 {
-	return move->to == TQ_STATE_CANCELLED ||
-		   (!TQ_STATE_IS_LIVE(move->to) && (move->reason == TQ_REASON_MANUAL ||
-											move->reason == TQ_REASON_POISON));
+	return answer->to == TQ_STATE_CANCELLED ||
+		   (!TQ_STATE_IS_LIVE(answer->to) &&
+			(answer->reason == TQ_REASON_MANUAL ||
+			 answer->reason == TQ_REASON_POISON));
 }
 
 /* It waits for others, and is put aside or done by hand. */
 static bool
-leaves_its_wait(TqState from, const TqMove *move)
+leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
-	return from == TQ_STATE_BLOCKED && !move->released && !move->in_line &&
-		   (move->to == TQ_STATE_SUSPENDED || move->to == TQ_STATE_DONE);
+	return from == TQ_STATE_BLOCKED && !move->flow.released &&
+		   !move->key.in_line &&
+		   (answer->to == TQ_STATE_SUSPENDED || answer->to == TQ_STATE_DONE);
 }
 
 /* Somebody, and no end of another step, wants it to be claimed. */
 static bool
-may_be_held_back(TqState from, const TqMove *move)
+may_be_held_back(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
-	return move->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
-		   !move->released && !move->in_line;
+	return answer->to == TQ_STATE_PENDING && from != TQ_STATE_RUNNING &&
+		   !move->flow.released && !move->key.in_line;
 }
 
 /*
@@ -121,9 +128,9 @@ may_be_held_back(TqState from, const TqMove *move)
  */
 static bool
 goes_back_with_key(const TqQueue *queue, const TqTask *task,
-				   const TqMove *move)
+				   const TqMoveAnswer *answer)
 {
-	return task->f.state == TQ_STATE_RUNNING && TQ_STATE_IS_LIVE(move->to) &&
+	return task->f.state == TQ_STATE_RUNNING && TQ_STATE_IS_LIVE(answer->to) &&
 		   !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
 }
 
@@ -131,10 +138,10 @@ goes_back_with_key(const TqQueue *queue, const TqTask *task,
 static bool
 lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 			  const TqStep *step, const TqTask *task, const TqMove *move,
-			  bool repairs)
+			  const TqMoveAnswer *answer, bool repairs)
 {
 	TqMoved end = {.step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]),
-				   .to = move->to};
+				   .to = answer->to};
 	TqInstanceLockKind kind = TQ_FLOW_LOCK_END;
 
 	if (repairs)
@@ -144,7 +151,7 @@ lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		kind = TQ_FLOW_LOCK_FAILURE;
 	if (tq_instance_lock_acquire(call, flow, step, kind))
 		return false;
-	if (is_left_by_hand(move) && step->type == TQ_STEP_WORKFLOW)
+	if (is_left_by_hand(answer) && step->type == TQ_STEP_WORKFLOW)
 		tq_key_preview_note_child(call, task->f.task_id);
 	/* its own with them; who waits for nobody comes to them later */
 	if (call->keys != NULL && call->keys->ahead != NIL)
@@ -186,7 +193,7 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
  */
 static void
 check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
-			 TqMove *move)
+			 const TqMove *move, TqMoveAnswer *answer)
 {
 	TqChoice choice;
 	Datum    value;
@@ -217,9 +224,9 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 		tq_choice_refuse(step, task->f.task_id, wrong);
 	tq_failure_add_error(task, wrong, NULL, NULL);
 	tq_large_drop(task, TQ_COL_RESULT);
-	move->to = TQ_STATE_DEAD;
-	move->reason = TQ_REASON_REJECTED;
-	move->end = TQ_END_FAILURE;
+	answer->to = TQ_STATE_DEAD;
+	answer->reason = TQ_REASON_REJECTED;
+	answer->end = TQ_END_FAILURE;
 }
 
 /* A part that its member could not have as payload; NULL: there is none. */
@@ -269,7 +276,7 @@ cancel_child(TqCall *call, const TqTask *task)
  * that no worker does never: it is looked at as one that has waited.
  */
 static void
-hold_back(TqCall *call, TqTask *task, TqMove *move)
+hold_back(TqTask *task, TqMoveAnswer *answer)
 {
 	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
@@ -281,28 +288,27 @@ hold_back(TqCall *call, TqTask *task, TqMove *move)
 	step = tq_flow_step_of(task, &flow);
 	if (step != NULL && step->wait != NULL)
 	{
-		move->to = TQ_STATE_BLOCKED;
+		answer->to = TQ_STATE_BLOCKED;
 		return;
 	}
 	tq_edge_begin(&edges);
 	if (tq_edge_left(&edges, workflow_id, step_id, 0, &other) != TQ_LEFT_NONE)
-		move->to = TQ_STATE_BLOCKED;
+		answer->to = TQ_STATE_BLOCKED;
 	tq_edge_end(&edges);
 }
 
 /* A step was moved. */
 static void
-moved(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
-	  const TqMove *move)
+moved(TqCall *call, TqTask *task, TqState from, const TqMoveAnswer *answer)
 {
 	TqState to = (TqState) task->f.state;
 	bool    waits = to == TQ_STATE_BLOCKED &&
 				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
 	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) &&
-					   !waits && !move->revived))
+					   !waits && !answer->revived))
 		return;
 	tq_move_queue_note(
 		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,
-		DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to, move->revived);
+		DatumGetInt32(task->value[TQ_COL_STEP_ID]), from, to, answer->revived);
 }

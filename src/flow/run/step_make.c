@@ -199,7 +199,7 @@ tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 	move->due_at = Max(flow->run_at, task->f.run_at);
 	if (move->due_at <= tq_clock_dispatch())
 		move->due_at = 0;
-	move->released = true;
+	move->flow.released = true;
 	if (asked || step->branch_count > 0)
 		document = tq_results_document(flow, step);
 	if ((asked || step->branch_count > 0) && document == NULL)
