@@ -12,7 +12,7 @@
 #include "utils/jsonb.h"
 
 #include "base/backoff.h"
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 
 typedef enum TqOrder
 {

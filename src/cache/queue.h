@@ -9,39 +9,10 @@
 
 #include "base/compat.h"
 
-#include "base/arg.h"
 #include "base/types.h"
-#include "cache/options.h"
+#include "cache/queue_types.h"
 
 #define TQ_QUEUE_ALL "*"
-
-typedef struct TqLane
-{
-	int64  lane_id;
-	TqTags tags;
-} TqLane;
-
-/* The lanes that match a claim's tags. */
-typedef struct TqMatch
-{
-	TqTags tags;
-	bool   all; /* whatever the tags */
-	int    count;
-	int64 *lanes; /* rising, different */
-} TqMatch;
-
-typedef struct TqQueue
-{
-	int32       queue_id;
-	char       *name;
-	Oid         owner;   /* role; InvalidOid when it is gone */
-	TqOptions   options; /* with the defaults of queue '*' */
-	bool        paused;
-	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
-	TqLane     *lanes;
-	int         lane_count;
-	TqMatch    *match; /* of the last claim; NULL: there was none */
-} TqQueue;
 
 /* A TqQueue lives until the next tq_queue_refresh. */
 extern void     tq_queue_refresh(void);

@@ -32,7 +32,6 @@
 #include "base/catalog.h"
 #include "base/error.h"
 #include "base/spi.h"
-#include "cache/queue.h"
 #include "cache/role.h"
 #include "xact/xact.h"
 

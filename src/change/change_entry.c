@@ -18,7 +18,6 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "change/change.h"
 #include "change/change_entry.h"
 #include "change/change_problem.h"
 

@@ -7,7 +7,7 @@
 #ifndef TQ_CHANGE_ENTRY_H
 #define TQ_CHANGE_ENTRY_H
 
-#include "change/change.h"
+#include "change/change_set.h"
 
 extern void tq_change_begin(TqChange *change, TqCall *call, char *worker);
 extern void tq_change_read(TqChange *change, Jsonb *const *lists);

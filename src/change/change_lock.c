@@ -23,7 +23,6 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/role.h"
-#include "change/change.h"
 #include "change/change_lock.h"
 #include "change/change_set.h"
 #include "change/document.h"

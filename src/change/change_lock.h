@@ -7,7 +7,7 @@
 #ifndef TQ_CHANGE_LOCK_H
 #define TQ_CHANGE_LOCK_H
 
-#include "change/change.h"
+#include "change/change_set.h"
 
 extern void tq_change_lock_all(TqChange *change);
 extern void tq_change_lock(TqChange *change);

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "change/change.h"
 #include "change/change_problem.h"
 
 static const char *const names[] = {

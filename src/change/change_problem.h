@@ -7,7 +7,7 @@
 #ifndef TQ_CHANGE_PROBLEM_H
 #define TQ_CHANGE_PROBLEM_H
 
-#include "change/change.h"
+#include "change/change_set.h"
 
 extern const char *tq_change_part_name(TqPart part);
 extern void        tq_change_problem(TqChange *change, TqChangeProblem which,

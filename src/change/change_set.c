@@ -11,7 +11,6 @@
  */
 #include "base/compat.h"
 
-#include "change/change.h"
 #include "change/change_set.h"
 
 /* The entry of that id in a list sorted by ids; NULL: there is none. */

@@ -7,7 +7,103 @@
 #ifndef TQ_CHANGE_SET_H
 #define TQ_CHANGE_SET_H
 
-#include "change/change.h"
+#include "nodes/execnodes.h"
+
+#include "command/submission.h"
+#include "command/update.h"
+#include "engine/worker.h"
+#include "query/task_info.h"
+#include "store/table.h"
+
+/* The lists of a call, in the order in which they are read. */
+typedef enum TqPart
+{
+	TQ_PART_ADDS,
+	TQ_PART_UPDATES,
+	TQ_PART_DELETES,
+	TQ_PART_DEPENDS,
+	TQ_PART_DOC_ADDS,
+	TQ_PART_DOC_UPDATES,
+	TQ_PART_DOC_DELETES,
+	TQ_PART_DOC_DEPENDS,
+	TQ_PARTS,
+	/* not given: a task that makes way for one that is added */
+	TQ_PART_MAKES_WAY = TQ_PARTS
+} TqPart;
+
+/* Members of TQ010's DETAIL; those of documents only when some are named. */
+typedef enum TqChangeProblem
+{
+	TQ_PROBLEM_CHANGES,
+	TQ_PROBLEM_DELETES,
+	TQ_PROBLEM_DEPENDS,
+	TQ_PROBLEM_OWNED,
+	TQ_PROBLEM_COLLISIONS,
+	TQ_PROBLEM_BUGS,
+	TQ_PROBLEM_DOC_CHANGES,
+	TQ_PROBLEM_DOC_DELETES,
+	TQ_PROBLEM_DOC_DEPENDS,
+	TQ_PROBLEM_DOC_OWNED,
+	TQ_PROBLEM_DOC_COLLISIONS,
+	TQ_PROBLEMS
+} TqChangeProblem;
+
+/* A document, as an entry speaks of it. */
+typedef struct TqDocument
+{
+	char  *space; /* its namespace; NULL: it is called by its id */
+	char  *key;
+	char  *secondary_key;
+	bool   content_named;
+	Jsonb *content; /* NULL: none */
+	/* as it was found, and is locked */
+	bool        there;
+	int         rights; /* in its namespace */
+	int64       version;
+	char       *worker; /* NULL: nobody holds it */
+	TimestampTz lease_until;
+} TqDocument;
+
+/* One entry of a list. */
+typedef struct TqEntry
+{
+	TqPart part;
+	int    place;
+	int64  id; /* of an add: of what was made; 0: none */
+	bool   has_version;
+	int64  version;
+	int64  lease; /* microseconds; 0: none */
+	bool   skip_existing;
+	bool   locked; /* the row of a task */
+	/* of adds and updates of tasks */
+	FunctionCallInfo inner; /* arguments of a submit */
+	TqSubmission     sub;
+	TqChanges       *changes;
+	/* of documents */
+	TqDocument *doc;
+} TqEntry;
+
+typedef struct TqChange
+{
+	TqCall        *call;
+	char          *worker; /* its name */
+	TqWorker       who;    /* when it takes something */
+	TqEntry       *entries;
+	int            count;
+	bool           takes; /* some task gets a lease */
+	TqEntry      **adds;
+	int            add_count;
+	TqEntry      **by_id; /* all others of tasks */
+	int            by_id_count;
+	TqEntry      **docs; /* the same of documents */
+	int            doc_count;
+	TqEntry      **doc_adds;
+	int            doc_add_count;
+	StringInfoData problems[TQ_PROBLEMS];
+	bool           any_problem;
+} TqChange;
+
+typedef void (*TqChangeStep)(TqChange *change, TqEntry *entry);
 
 extern void tq_change_each(TqChange *change, TqEntry **entries, int count,
 						   TqChangeStep step);

@@ -34,7 +34,6 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "cache/role.h"
-#include "change/change.h"
 #include "change/change_problem.h"
 #include "change/change_set.h"
 #include "change/document.h"

@@ -7,7 +7,7 @@
 #ifndef TQ_DOCUMENT_H
 #define TQ_DOCUMENT_H
 
-#include "change/change.h"
+#include "change/change_set.h"
 
 extern void tq_document_lock(TqChange *change);
 extern void tq_document_check(TqChange *change);

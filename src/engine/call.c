@@ -38,7 +38,7 @@
 #include "shared/dead_range.h"
 #include "store/row.h"
 #include "store/snapshot.h"
-#include "store/table.h"
+#include "store/table_open.h"
 
 TqCallHooks tq_call_hooks = {NULL};
 

@@ -43,6 +43,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "engine/limit.h"
+#include "shared/counter.h"
 #include "shared/rate_bucket.h"
 #include "shared/reservation.h"
 #include "shared/shmem.h"

@@ -8,7 +8,7 @@
 #define TQ_LIMIT_H
 
 #include "cache/queue.h"
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 
 /* How often a claim counts anew what keeps becoming unknown. */
 #define TQ_LIMIT_RECOUNTS 100

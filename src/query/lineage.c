@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/srf.h"
+#include "cache/queue.h"
 #include "cache/role.h"
 #include "query/task_filter.h"
 #include "query/task_page.h"

@@ -58,6 +58,7 @@
 
 #include "base/clock.h"
 #include "base/guc.h"
+#include "shared/counter.h"
 #include "shared/counter_table.h"
 
 #define AREA 4096 /* commits during a recount of live tasks */

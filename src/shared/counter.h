@@ -12,29 +12,7 @@
 #include "datatype/timestamp.h"
 #include "utils/snapshot.h"
 
-#define TQ_LIVE_STATES 4 /* pending, blocked, running, suspended */
-
-/* What is limited: the running tasks of a queue, or of a worker. */
-typedef enum TqOwner
-{
-	TQ_OWNER_QUEUE = 1,
-	TQ_OWNER_WORKER = 2
-} TqOwner;
-
-typedef enum TqReservation
-{
-	TQ_RESERVE_DONE,
-	TQ_RESERVE_FULL,
-	TQ_RESERVE_UNKNOWN, /* to be recounted first */
-	TQ_RESERVE_NO_ROOM  /* the table of counters is full */
-} TqReservation;
-
-/* At most count, and count more in each per microseconds. */
-typedef struct TqRate
-{
-	double count; /* 0: no limit */
-	double per;
-} TqRate;
+#include "shared/counter_types.h"
 
 typedef struct TqLiveCount
 {
@@ -73,7 +51,5 @@ extern void        tq_counter_claimed(int32 queue_id, TimestampTz now);
 extern bool        tq_counter_last_claim(int32 queue_id, TimestampTz *at);
 extern TimestampTz tq_counter_since(void);
 extern int         tq_counter_room(void);
-
-/* limits */
 
 #endif /* TQ_COUNTER_H */

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/guc.h"
 #include "shared/counter_table.h"
-#include "shared/counter.h"
 
 TqCounterTable *tq_counter_table = NULL;
 HTAB           *tq_counter_hash = NULL;

@@ -3,7 +3,7 @@
  *		The table behind counter.c, reservation.c and rate_bucket.c: for these
  *		alone.
  *
- * What may be known of it is in counter.h; its rules, and its locks, are at
+ * What may be known of it is in counter.h and counter_types.h; its rules, and its locks, are at
  * the head of counter.c.
  *
  * Copyright (c) 2026, the taskq developers
@@ -17,7 +17,7 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 
 #define TQ_OWNER_DATABASE 0 /* beside TqOwner */
 #define TQ_COUNTER_ENDED 48 /* ends of claims during a recount of an entry */

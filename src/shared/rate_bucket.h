@@ -7,7 +7,7 @@
 #ifndef TQ_RATE_BUCKET_H
 #define TQ_RATE_BUCKET_H
 
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 
 extern int64         tq_rate_bucket_next(int32 queue_id, const TqRate *rate);
 extern TqReservation tq_rate_bucket_take(int32 queue_id, const TqRate *rate,

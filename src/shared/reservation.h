@@ -7,7 +7,7 @@
 #ifndef TQ_RESERVATION_H
 #define TQ_RESERVATION_H
 
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 
 extern void          tq_reservation_invalidate(TqOwner owner, int32 id);
 extern TqReservation tq_reservation_make(TqOwner owner, int32 id, int64 max,

@@ -54,6 +54,7 @@
 #include "utils/wait_event.h"
 
 #include "base/clock.h"
+#include "shared/waiter.h"
 #include "shared/waiter_table.h"
 #include "shared/wake.h"
 

@@ -15,7 +15,6 @@
 #include "common/hashfn.h"
 
 #include "shared/waiter_table.h"
-#include "shared/waiter.h"
 
 TqWaiters        *tq_waiter_table = NULL;
 pg_atomic_uint64 *tq_waiter_tickets = NULL;

@@ -15,7 +15,7 @@
 #include "port/atomics.h"
 #include "storage/spin.h"
 
-#include "shared/waiter.h"
+#include "shared/waiter_types.h"
 
 #define TQ_WAITER_BUCKETS 1024
 

@@ -62,7 +62,7 @@
 #include "store/pkey_lookup.h"
 #include "store/row.h"
 #include "store/row_image.h"
-#include "store/table.h"
+#include "store/table_open.h"
 #include "store/tuple_lock.h"
 
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);

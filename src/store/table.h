@@ -52,7 +52,4 @@ typedef struct TqCall
 	List             *dead;  /* ids of tasks that died, for dead letters */
 } TqCall;
 
-extern void tq_table_begin(TqTable *table, Oid relid, MemoryContext context);
-extern void tq_table_end(TqTable *table);
-
 #endif /* TQ_TABLE_H */

@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-#include "shared/counter.h"
+#include "shared/counter_types.h"
 #include "shared/key_floor.h"
 #include "shared/running.h"
 

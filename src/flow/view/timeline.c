@@ -27,6 +27,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/queue.h"
 #include "cache/role.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"

@@ -1,6 +1,6 @@
 /*
- * table.c
- *		A table opened for one call.
+ * table_open.c
+ *		Opening a table for one call.
  *
  * The lock, ROW EXCLUSIVE, is held to the end of the transaction; slots,
  * index entries and rows to be inserted together end with the call.  They are
@@ -17,7 +17,7 @@
 #include "store/index_entry.h"
 #include "store/multi_insert.h"
 #include "store/pkey_lookup.h"
-#include "store/table.h"
+#include "store/table_open.h"
 
 void
 tq_table_begin(TqTable *table, Oid relid, MemoryContext context)

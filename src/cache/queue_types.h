@@ -1,0 +1,41 @@
+/*
+ * queue_types.h
+ *		A queue and its lanes, as a session knows them.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_QUEUE_TYPES_H
+#define TQ_QUEUE_TYPES_H
+
+#include "base/arg.h"
+#include "cache/options.h"
+
+typedef struct TqLane
+{
+	int64  lane_id;
+	TqTags tags;
+} TqLane;
+
+/* The lanes that match a claim's tags. */
+typedef struct TqMatch
+{
+	TqTags tags;
+	bool   all; /* whatever the tags */
+	int    count;
+	int64 *lanes; /* rising, different */
+} TqMatch;
+
+typedef struct TqQueue
+{
+	int32       queue_id;
+	char       *name;
+	Oid         owner;   /* role; InvalidOid when it is gone */
+	TqOptions   options; /* with the defaults of queue '*' */
+	bool        paused;
+	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
+	TqLane     *lanes;
+	int         lane_count;
+	TqMatch    *match; /* of the last claim; NULL: there was none */
+} TqQueue;
+
+#endif /* TQ_QUEUE_TYPES_H */
