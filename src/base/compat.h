@@ -12,7 +12,8 @@
  *		get_eclass_for_sort_expr without nullable_relids, since a Var says
  *		itself which outer joins make it null
  *	 17	RestrictSearchPath in place of PushOverrideSearchPath; MyProcNumber and
- *		PGPROC.vxid, ProcNumberGetProc, when backend ids went; fdw_restrictinfo
+ *		PGPROC.vxid, ProcNumberGetProc, when backend ids went;
+ *		fdw_restrictinfo; orstronger of LockHeldByMe
  *	 18	compact attributes of a TupleDesc;
  *		explain_format.h and explain_state.h; pg_noreturn; logLockFailure of
  *		ConditionalLockTuple; tupleid of ExecCheckIndexConstraints; instrument
@@ -268,6 +269,12 @@ tq_compat_vxid_pid(VirtualTransactionId vxid)
 
 	return proc == NULL ? 0 : proc->pid;
 }
+
+#if PG_VERSION_NUM >= 170000
+#define tq_compat_lock_held(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define tq_compat_lock_held(tag, mode) LockHeldByMe(tag, mode)
+#endif
 
 /*
  * The server's own set of what a session waits for: its client's socket, its

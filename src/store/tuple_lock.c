@@ -16,6 +16,7 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
@@ -28,6 +29,7 @@
 #include "store/tuple_lock.h"
 
 static bool      is_ours(Relation rel, ItemPointer tid);
+static bool      is_in_multixact(MultiXactId multixact, bool locked_only);
 static bool      is_busy(Relation rel, ItemPointer tid);
 static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
 
@@ -79,13 +81,15 @@ tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait, bool *locked)
 	return *locked;
 }
 
-/* Has this transaction locked the row? */
+/* Has this transaction, with its savepoints, locked or written the row? */
 static bool
 is_ours(Relation rel, ItemPointer tid)
 {
-	Buffer buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
-	ItemId item;
-	bool   ours = false;
+	Buffer        buffer = ReadBuffer(rel, ItemPointerGetBlockNumber(tid));
+	ItemId        item;
+	TransactionId xmax = InvalidTransactionId;
+	bool          is_multi = false;
+	bool          locked_only = false;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	item =
@@ -95,13 +99,39 @@ is_ours(Relation rel, ItemPointer tid)
 		HeapTupleHeader header =
 			(HeapTupleHeader) PageGetItem(BufferGetPage(buffer), item);
 
-		ours = (header->t_infomask &
-				(HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
-			   TransactionIdIsCurrentTransactionId(
-				   HeapTupleHeaderGetRawXmax(header));
+		if ((header->t_infomask & HEAP_XMAX_INVALID) == 0)
+			xmax = HeapTupleHeaderGetRawXmax(header);
+		is_multi = (header->t_infomask & HEAP_XMAX_IS_MULTI) != 0;
+		locked_only = HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask);
 	}
 	UnlockReleaseBuffer(buffer);
-	return ours;
+	if (!TransactionIdIsValid(xmax))
+		return false;
+	return is_multi ? is_in_multixact(xmax, locked_only)
+					: TransactionIdIsCurrentTransactionId(xmax);
+}
+
+/* With a lock that no other transaction can have beside it. */
+static bool
+is_in_multixact(MultiXactId multixact, bool locked_only)
+{
+	MultiXactMember *members;
+	int count = GetMultiXactIdMembers(multixact, &members, false, locked_only);
+	bool any = false;
+
+	for (int i = 0; i < count; i++)
+		any = any || (members[i].status >= MultiXactStatusForNoKeyUpdate &&
+					  TransactionIdIsCurrentTransactionId(members[i].xid));
+	if (count > 0)
+		pfree(members);
+	return any;
+}
+
+/* Has this transaction locked the row that was read?  For assertions. */
+bool
+tq_tuple_lock_is_held(TqCall *call, TqTask *task)
+{
+	return is_ours(call->task.rel, &task->tid);
 }
 
 void

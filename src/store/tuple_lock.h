@@ -14,6 +14,7 @@ extern bool tq_tuple_lock_was_taken(const TqTask *task);
 extern bool tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait,
 								  bool *locked);
 extern void tq_tuple_lock_release(Relation rel, ItemPointer tid, bool locked);
+extern bool tq_tuple_lock_is_held(TqCall *call, TqTask *task);
 
 extern bool tq_tuple_lock_is_taken(TqCall *call, TqTask *task);
 extern bool tq_tuple_lock_is_writing(TupleTableSlot *slot,

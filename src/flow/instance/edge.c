@@ -97,6 +97,16 @@ tq_edge_unlock(int64 workflow_id)
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
+/* Does this session hold the lock of the instance?  For assertions. */
+bool
+tq_edge_is_locked(int64 workflow_id)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	return tq_compat_lock_held(&tag, ExclusiveLock);
+}
+
 /* The table is the lock; its index says who has to wait, and for that nobody
  * waits. */
 static void

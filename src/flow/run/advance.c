@@ -215,6 +215,7 @@ go_on(Advance *a)
 		look_again(a);
 	}
 	tq_edge_unlock(workflow_id);
+	Assert(!tq_edge_is_locked(workflow_id));
 	/* whoever is told may be slow to listen */
 	tq_choice_warn(&a->flow, a->large);
 	if (a->failed)
@@ -256,6 +257,7 @@ see_to_other_instances(Advance *a)
 static bool
 round_of(Advance *a)
 {
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	tq_snapshot_renew();
 	do
 	{
@@ -285,6 +287,7 @@ see_to_choices(Advance *a)
 {
 	ListCell *cell;
 
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	foreach (cell, a->ends)
 		a->asked = a->asked && !changes_failures(lfirst(cell));
 	if ((a->choices || (tq_step_rule_stops(&a->flow) && is_repaired(a))) &&
@@ -421,6 +424,7 @@ see_to_ends(Advance *a)
 {
 	ListCell *cell;
 
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	if (is_repaired(a))
 		bring_back(a);
 	foreach (cell, a->ends)
@@ -521,6 +525,7 @@ see_to_children(Advance *a)
 	TqChildLooks looks = a->looks;
 	TqChildLooks ready = {0};
 
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	memset(&a->looks, 0, sizeof(a->looks));
 	tq_move_queue_sort_looks(&looks);
 	for (int i = 0; i < looks.count; i++)
@@ -641,6 +646,9 @@ let_go(Advance *a, int32 step_id)
 		tq_step_make_begin(&a->flow, step, queue, &task, &move);
 		move.wanted = "begun";
 		move.no_wait = task.f.task_id != a->urgent;
+		/* under the lock only a row that is locked already is waited for */
+		Assert(tq_edge_is_locked(a->flow.workflow_id));
+		Assert(move.no_wait || tq_tuple_lock_is_held(a->call, &task));
 		if (tq_state_enter(a->call, queue, &task, &move))
 		{
 			if (move.to == TQ_STATE_SUSPENDED)
@@ -672,6 +680,7 @@ wait_for_others(Advance *a)
 {
 	TqTask task;
 
+	Assert(!tq_edge_is_locked(a->flow.workflow_id));
 	CHECK_FOR_INTERRUPTS();
 	tq_step_may_wait();
 	for (int i = 0; i < a->later.count; i++)
@@ -685,6 +694,7 @@ wait_for_others(Advance *a)
 		return;
 	}
 	tq_snapshot_renew();
+	a->urgent = 0;
 	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
 	{
 		TqQueue *queue = tq_queue_by_id(task.f.queue_id);
@@ -692,16 +702,19 @@ wait_for_others(Advance *a)
 		if (queue != NULL)
 			tq_key_lock_task(a->call, queue, &task);
 	}
-	else if (!tq_row_find(a->call, a->busy, &task) ||
-			 !tq_row_lock(a->call, &task, false) ||
-			 task.f.state != TQ_STATE_BLOCKED ||
-			 (task.f.flags & TQ_FLAG_IN_LINE) != 0)
+	else
 	{
-		tq_move_queue_drop_look(&a->looks, a->busy_step);
-		tq_move_queue_add_look(&a->looks, TQ_EDGE_END, 0);
-		a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
+		if (tq_row_find(a->call, a->busy, &task) &&
+			tq_row_lock(a->call, &task, false))
+			a->urgent = a->busy;
+		if (a->urgent == 0 || task.f.state != TQ_STATE_BLOCKED ||
+			(task.f.flags & TQ_FLAG_IN_LINE) != 0)
+		{
+			tq_move_queue_drop_look(&a->looks, a->busy_step);
+			tq_move_queue_add_look(&a->looks, TQ_EDGE_END, 0);
+			a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
+		}
 	}
-	a->urgent = a->busy_key ? 0 : a->busy;
 	a->busy = 0;
 	a->busy_key = false;
 }
@@ -716,6 +729,7 @@ look_again(Advance *a)
 	const TqStep *steps = a->flow.template->steps;
 	TqNewEdges    mine = {0};
 
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	a->known = NULL;
 	a->asked = false;
 	tq_edge_mine(&a->edges, a->flow.workflow_id, &mine);
