@@ -56,6 +56,42 @@
 #include "store/snapshot.h"
 #include "store/tuple_lock.h"
 
+/* The choices of an instance: what is known of it while they are made. */
+typedef struct Choices
+{
+	TqPlanView *view;    /* while the lock is kept; NULL: not read yet */
+	Bitmapset  *to_come; /* that are still to be made, by places */
+	bool        asked; /* has anything failed?  Until that may have changed */
+	bool        held_up;
+	bool        again; /* those of before a wait are looked at again */
+	List       *large; /* decisions that choose many steps */
+} Choices;
+
+/* What has to wait for another transaction. */
+typedef struct Blocked
+{
+	TqChildLooks  later;       /* children that are looked at after it */
+	TransactionId xid;         /* the transaction, unless task_id is set */
+	int64         task_id;     /* task whose row or key is busy; 0: none */
+	int32         step_id;     /* its step */
+	bool          by_key;      /* its key is */
+	int64         locked_task; /* its row was locked without the lock */
+	List         *elsewhere;   /* steps that were put elsewhere meanwhile */
+} Blocked;
+
+/* What the moves come to for the instance as a whole. */
+typedef struct Outcome
+{
+	bool       failed;         /* a step has, in this call */
+	bool       revived;        /* the instance had failed before it */
+	bool       left_to_others; /* another step goes on, and decides */
+	bool       decides;        /* this call does, with going */
+	Bitmapset *batches;        /* that end, by places of their members */
+	int32      last_step;      /* a step that has ended */
+	TqGoing    going;          /* does another step go on? */
+	List      *children;       /* steps that begin to wait for an instance */
+} Outcome;
+
 /* An instance that goes on. */
 typedef struct Advance
 {
@@ -66,28 +102,10 @@ typedef struct Advance
 	TqStepRows   rows;
 	List        *ends;      /* of TqMoved, that have still to be seen to */
 	TqChildLooks looks;     /* children that are to be looked at */
-	TqChildLooks later;     /* those for which somebody is waited for */
-	List        *elsewhere; /* of those one that was put elsewhere meanwhile */
-	TqPlanView  *known;     /* while the lock is kept; NULL: not read yet */
-	bool         asked; /* has anything failed?  Until that may have changed */
-	bool         held_up;
-	bool         choices; /* of before a wait, that are looked at again */
-	TransactionId other;  /* for whom */
-	int64         busy;   /* task whose row somebody is changing; 0: none */
-	int32         busy_step;
-	bool          busy_key; /* what is waited for is its key */
-	int64         urgent; /* one that was busy before: now it is waited for */
-	bool          not_there; /* a child that has nothing to wait for */
-	List         *children;  /* steps that begin to wait for an instance */
-	bool          failed;    /* a step has, in this call */
-	Bitmapset    *batches;   /* that end by that, by places of their members */
-	Bitmapset    *to_come;   /* choices that are still to be made, by places */
-	List         *large;     /* decisions that choose many steps */
-	int32         near;      /* a step that has ended */
-	bool          revived;   /* the instance had failed before it */
-	bool          left_to_others; /* another step goes on, and judges */
-	bool          judged;
-	TqGoing       going; /* as judged last */
+	bool         not_there; /* a child that has nothing to wait for */
+	Choices      choices;
+	Blocked      blocked;
+	Outcome      outcome;
 } Advance;
 
 static bool take_ends(Advance *a);
@@ -217,9 +235,9 @@ go_on(Advance *a)
 	tq_edge_unlock(workflow_id);
 	Assert(!tq_edge_is_locked(workflow_id));
 	/* whoever is told may be slow to listen */
-	tq_choice_warn(&a->flow, a->large);
-	if (a->failed)
-		tq_instance_end_cancel_waiting(a->call, &a->flow, a->batches);
+	tq_choice_warn(&a->flow, a->choices.large);
+	if (a->outcome.failed)
+		tq_instance_end_cancel_waiting(a->call, &a->flow, a->outcome.batches);
 	if (has_failed(a) &&
 		a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
 		tq_compensation_begin(a->call, &a->flow);
@@ -232,7 +250,7 @@ go_on(Advance *a)
 static bool
 has_failed(const Advance *a)
 {
-	return a->going == TQ_GOING_NOT && a->judged &&
+	return a->outcome.going == TQ_GOING_NOT && a->outcome.decides &&
 		   a->flow.state == TQ_FLOW_LIVE;
 }
 
@@ -242,9 +260,9 @@ see_to_other_instances(Advance *a)
 {
 	ListCell *cell;
 
-	foreach (cell, a->children)
+	foreach (cell, a->outcome.children)
 		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
-	if (a->revived)
+	if (a->outcome.revived)
 		tq_child_revived(a->call, &a->flow);
 	if (a->flow.ended)
 		tq_child_ended(a->call, &a->flow);
@@ -266,16 +284,18 @@ round_of(Advance *a)
 		see_to_ends(a);
 		see_to_children(a);
 	} while (take_ends(a) || a->looks.count > 0);
-	a->judged = a->flow.state == TQ_FLOW_LIVE &&
-				tq_instance_end_has_failed(&a->flow, &a->edges);
-	a->going = TQ_GOING_NOT;
-	if (a->judged && !a->left_to_others)
-		a->going = tq_instance_end_goes_on(a->call, &a->flow, &a->edges,
-										   a->near, &a->other);
-	a->left_to_others = a->left_to_others || a->going == TQ_GOING_ON;
-	a->judged = a->judged && !a->left_to_others;
-	return a->later.count == 0 &&
-		   (a->going != TQ_GOING_UNKNOWN || a->left_to_others);
+	a->outcome.decides = a->flow.state == TQ_FLOW_LIVE &&
+						 tq_instance_end_has_failed(&a->flow, &a->edges);
+	a->outcome.going = TQ_GOING_NOT;
+	if (a->outcome.decides && !a->outcome.left_to_others)
+		a->outcome.going =
+			tq_instance_end_goes_on(a->call, &a->flow, &a->edges,
+									a->outcome.last_step, &a->blocked.xid);
+	a->outcome.left_to_others = a->outcome.left_to_others ||
+								a->outcome.going == TQ_GOING_ON;
+	a->outcome.decides = a->outcome.decides && !a->outcome.left_to_others;
+	return a->blocked.later.count == 0 &&
+		   (a->outcome.going != TQ_GOING_UNKNOWN || a->outcome.left_to_others);
 }
 
 /*
@@ -289,11 +309,12 @@ see_to_choices(Advance *a)
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	foreach (cell, a->ends)
-		a->asked = a->asked && !changes_failures(lfirst(cell));
-	if ((a->choices || (tq_step_rule_stops(&a->flow) && is_repaired(a))) &&
+		a->choices.asked = a->choices.asked && !changes_failures(lfirst(cell));
+	if ((a->choices.again ||
+		 (tq_step_rule_stops(&a->flow) && is_repaired(a))) &&
 		!make_choices(a))
 		return false;
-	a->choices = false;
+	a->choices.again = false;
 	foreach (cell, a->ends)
 		note_choice(a, lfirst(cell));
 	foreach (cell, a->ends)
@@ -307,7 +328,7 @@ see_to_choices(Advance *a)
 		const TqMoved *end = lfirst(cell);
 
 		if (is_choice(a, end))
-			tq_choice_note_large(&a->large, a->flow.template,
+			tq_choice_note_large(&a->choices.large, a->flow.template,
 								 TQ_STEP_INDEX(end->step_id), end->task_id);
 	}
 	return true;
@@ -317,7 +338,8 @@ static void
 note_choice(Advance *a, const TqMoved *end)
 {
 	if (is_choice(a, end))
-		a->to_come = bms_add_member(a->to_come, TQ_STEP_INDEX(end->step_id));
+		a->choices.to_come =
+			bms_add_member(a->choices.to_come, TQ_STEP_INDEX(end->step_id));
 }
 
 static bool
@@ -368,10 +390,10 @@ make_choice(Advance *a, const TqMoved *end)
 
 	if (!is_choice(a, end))
 		return true;
-	a->to_come = bms_del_member(a->to_come, place);
+	a->choices.to_come = bms_del_member(a->choices.to_come, place);
 	if (is_held_up(a))
 	{
-		a->known = NULL;
+		a->choices.view = NULL;
 		return true;
 	}
 	wrong = tq_choice_read(a->flow.template, place,
@@ -379,10 +401,11 @@ make_choice(Advance *a, const TqMoved *end)
 	/* it was checked before; a limit may have been lowered since */
 	if (wrong != NULL)
 		tq_choice_refuse(&a->flow.template->steps[place], end->task_id, wrong);
-	if (a->known == NULL)
-		a->known = tq_step_plan_known(&a->flow, a->to_come);
-	if (!tq_step_plan_after(&a->flow, a->known, &a->edges, place, &choice,
-							a->to_come, &plan, &a->other))
+	if (a->choices.view == NULL)
+		a->choices.view = tq_step_plan_known(&a->flow, a->choices.to_come);
+	if (!tq_step_plan_after(&a->flow, a->choices.view, &a->edges, place,
+							&choice, a->choices.to_come, &plan,
+							&a->blocked.xid))
 		return false;
 	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
@@ -399,10 +422,10 @@ is_held_up(Advance *a)
 {
 	if (!tq_step_rule_stops(&a->flow))
 		return false;
-	if (!a->asked)
-		a->held_up = tq_failure_policy_has_failed(&a->flow);
-	a->asked = true;
-	return a->held_up;
+	if (!a->choices.asked)
+		a->choices.held_up = tq_failure_policy_has_failed(&a->flow);
+	a->choices.asked = true;
+	return a->choices.held_up;
 }
 
 static bool
@@ -431,7 +454,7 @@ see_to_ends(Advance *a)
 	{
 		TqMoved *end = lfirst(cell);
 
-		a->revived = a->revived || end->revived;
+		a->outcome.revived = a->outcome.revived || end->revived;
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			take_failure_back(a, end);
 		/* its last parent may have ended since it was held back */
@@ -440,7 +463,7 @@ see_to_ends(Advance *a)
 		/* also one that was taken back with a choice */
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
-		a->near = end->step_id;
+		a->outcome.last_step = end->step_id;
 		if (tq_failure_policy_counts_as_finished(&a->flow, end))
 			pass_on(a, end);
 		else
@@ -477,10 +500,10 @@ note_failure(Advance *a, const TqMoved *end)
 
 	if (end->to == TQ_STATE_DEAD &&
 		tq_step_rule_ends_batch(template, &template->steps[place]))
-		a->batches = bms_add_member(a->batches, place);
+		a->outcome.batches = bms_add_member(a->outcome.batches, place);
 	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
 	tq_edge_add(a->flow.workflow_id, &one);
-	a->failed = true;
+	a->outcome.failed = true;
 }
 
 /* A step that had failed goes on, or was resolved. */
@@ -540,19 +563,19 @@ see_to_children(Advance *a)
 			tq_edge_left(&a->edges, a->flow.workflow_id, child, near, &other);
 		if (left == TQ_LEFT_PASSING)
 		{
-			a->other = other;
-			tq_move_queue_add_look(&a->later, child, near);
+			a->blocked.xid = other;
+			tq_move_queue_add_look(&a->blocked.later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE && child == TQ_EDGE_END)
 		{
-			if (tq_instance_end_try(a->call, &a->flow, &a->edges, &a->other) ==
-				TQ_GOING_UNKNOWN)
-				tq_move_queue_add_look(&a->later, child, near);
+			if (tq_instance_end_try(a->call, &a->flow, &a->edges,
+									&a->blocked.xid) == TQ_GOING_UNKNOWN)
+				tq_move_queue_add_look(&a->blocked.later, child, near);
 		}
 		else if (left == TQ_LEFT_NONE)
 			tq_move_queue_add_look(&ready, child, near);
 	}
-	if (a->later.count > 0 && tq_step_rule_stops(&a->flow))
+	if (a->blocked.later.count > 0 && tq_step_rule_stops(&a->flow))
 		put_off(a, &ready);
 	else
 		begin_ready(a, &ready);
@@ -566,7 +589,7 @@ static void
 put_off(Advance *a, const TqChildLooks *ready)
 {
 	for (int i = 0; i < ready->count; i++)
-		tq_move_queue_add_look(&a->later, ready->all[i].child,
+		tq_move_queue_add_look(&a->blocked.later, ready->all[i].child,
 							   ready->all[i].near);
 }
 
@@ -595,7 +618,7 @@ begin_ready(Advance *a, TqChildLooks *ready)
 	{
 		busy = busy || !let_go(a, ready->all[i].child);
 		if (busy)
-			tq_move_queue_add_look(&a->later, ready->all[i].child,
+			tq_move_queue_add_look(&a->blocked.later, ready->all[i].child,
 								   ready->all[i].near);
 	}
 	/* one of them had finished before what it depends on */
@@ -618,12 +641,12 @@ let_go(Advance *a, int32 step_id)
 
 	while (tq_snapshot_renew(), !tq_step_rows_find(&a->rows, step_id, &task))
 	{
-		if (!tq_step_rows_is_made(&a->rows, step_id, &a->other))
+		if (!tq_step_rows_is_made(&a->rows, step_id, &a->blocked.xid))
 		{
 			a->not_there = true;
 			return true;
 		}
-		if (TransactionIdIsValid(a->other))
+		if (TransactionIdIsValid(a->blocked.xid))
 			return false;
 		/* it has just been committed, or since the transaction began */
 		if (IsolationUsesXactSnapshot())
@@ -638,14 +661,14 @@ let_go(Advance *a, int32 step_id)
 		/* nobody waits for a key while he has the lock */
 		if (tq_queue_any_ordered() && !tq_key_try_task(a->call, queue, &task))
 		{
-			a->busy = task.f.task_id;
-			a->busy_step = step_id;
-			a->busy_key = true;
+			a->blocked.task_id = task.f.task_id;
+			a->blocked.step_id = step_id;
+			a->blocked.by_key = true;
 			return false;
 		}
 		tq_step_make_begin(&a->flow, step, queue, &task, &move);
 		move.wanted = "begun";
-		move.no_wait = task.f.task_id != a->urgent;
+		move.no_wait = task.f.task_id != a->blocked.locked_task;
 		/* under the lock only a row that is locked already is waited for */
 		Assert(tq_edge_is_locked(a->flow.workflow_id));
 		Assert(move.no_wait || tq_tuple_lock_is_held(a->call, &task));
@@ -659,15 +682,15 @@ let_go(Advance *a, int32 step_id)
 				int64 *begun = palloc(sizeof(int64));
 
 				*begun = task.f.task_id;
-				a->children = lappend(a->children, begun);
+				a->outcome.children = lappend(a->outcome.children, begun);
 			}
 			return true;
 		}
 	}
 	else if (!tq_tuple_lock_is_taken(a->call, &task))
 		return true;
-	a->busy = task.f.task_id;
-	a->busy_step = step_id;
+	a->blocked.task_id = task.f.task_id;
+	a->blocked.step_id = step_id;
 	return false;
 }
 
@@ -683,19 +706,19 @@ wait_for_others(Advance *a)
 	Assert(!tq_edge_is_locked(a->flow.workflow_id));
 	CHECK_FOR_INTERRUPTS();
 	tq_step_may_wait();
-	for (int i = 0; i < a->later.count; i++)
-		tq_move_queue_add_look(&a->looks, a->later.all[i].child,
-							   a->later.all[i].near);
-	a->later.count = 0;
-	if (a->busy == 0)
+	for (int i = 0; i < a->blocked.later.count; i++)
+		tq_move_queue_add_look(&a->looks, a->blocked.later.all[i].child,
+							   a->blocked.later.all[i].near);
+	a->blocked.later.count = 0;
+	if (a->blocked.task_id == 0)
 	{
-		if (TransactionIdIsValid(a->other))
-			XactLockTableWait(a->other, NULL, NULL, XLTW_None);
+		if (TransactionIdIsValid(a->blocked.xid))
+			XactLockTableWait(a->blocked.xid, NULL, NULL, XLTW_None);
 		return;
 	}
 	tq_snapshot_renew();
-	a->urgent = 0;
-	if (a->busy_key && tq_row_find(a->call, a->busy, &task))
+	a->blocked.locked_task = 0;
+	if (a->blocked.by_key && tq_row_find(a->call, a->blocked.task_id, &task))
 	{
 		TqQueue *queue = tq_queue_by_id(task.f.queue_id);
 
@@ -704,19 +727,20 @@ wait_for_others(Advance *a)
 	}
 	else
 	{
-		if (tq_row_find(a->call, a->busy, &task) &&
+		if (tq_row_find(a->call, a->blocked.task_id, &task) &&
 			tq_row_lock(a->call, &task, false))
-			a->urgent = a->busy;
-		if (a->urgent == 0 || task.f.state != TQ_STATE_BLOCKED ||
+			a->blocked.locked_task = a->blocked.task_id;
+		if (a->blocked.locked_task == 0 || task.f.state != TQ_STATE_BLOCKED ||
 			(task.f.flags & TQ_FLAG_IN_LINE) != 0)
 		{
-			tq_move_queue_drop_look(&a->looks, a->busy_step);
+			tq_move_queue_drop_look(&a->looks, a->blocked.step_id);
 			tq_move_queue_add_look(&a->looks, TQ_EDGE_END, 0);
-			a->elsewhere = lappend_int(a->elsewhere, a->busy_step);
+			a->blocked.elsewhere =
+				lappend_int(a->blocked.elsewhere, a->blocked.step_id);
 		}
 	}
-	a->busy = 0;
-	a->busy_key = false;
+	a->blocked.task_id = 0;
+	a->blocked.by_key = false;
 }
 
 /*
@@ -730,20 +754,21 @@ look_again(Advance *a)
 	TqNewEdges    mine = {0};
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	a->known = NULL;
-	a->asked = false;
+	a->choices.view = NULL;
+	a->choices.asked = false;
 	tq_edge_mine(&a->edges, a->flow.workflow_id, &mine);
 	for (int i = 0; i < mine.count; i++)
 	{
 		int32 parent = mine.parents[i];
 
 		if (mine.children[i] == TQ_EDGE_FAILURE ||
-			list_member_int(a->elsewhere, mine.children[i]))
+			list_member_int(a->blocked.elsewhere, mine.children[i]))
 			continue;
 		tq_move_queue_add_look(&a->looks, mine.children[i], parent);
-		a->choices = a->choices ||
-					 (mine.children[i] == TQ_EDGE_END &&
-					  tq_step_chooses(steps[TQ_STEP_INDEX(parent)].type));
+		a->choices.again =
+			a->choices.again ||
+			(mine.children[i] == TQ_EDGE_END &&
+			 tq_step_chooses(steps[TQ_STEP_INDEX(parent)].type));
 	}
-	a->left_to_others = false;
+	a->outcome.left_to_others = false;
 }
