@@ -14,6 +14,7 @@
 #include "base/guc.h"
 #include "cache/role.h"
 #include "command/dead_letter.h"
+#include "flow/advance/advance.h"
 #include "flow/definition/template.h"
 #include "flow/run/expire.h"
 #include "flow/run/state_hook.h"
@@ -48,6 +49,7 @@ _PG_init(void)
 	tq_key_insertion_init();
 	tq_template_init();
 	tq_state_hook_init();
+	tq_advance_init();
 	tq_explain_step_init();
 	tq_claim_columns_init();
 	tq_expire_init();

@@ -59,6 +59,23 @@ tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 		   tq_step_rule_is_excused(flow->template, end->step_id);
 }
 
+/* Has any of these moves brought back a step that had failed? */
+bool
+tq_failure_policy_is_repaired(const List *moves)
+{
+	ListCell *cell;
+
+	foreach (cell, moves)
+	{
+		TqMoved *end = lfirst(cell);
+
+		if (end->from != end->to &&
+			(end->from == TQ_STATE_DEAD || end->from == TQ_STATE_CANCELLED))
+			return true;
+	}
+	return false;
+}
+
 /* Is anything dead, or was cancelled by somebody? */
 bool
 tq_failure_policy_has_failed(const TqFlow *flow)

@@ -13,6 +13,7 @@
 
 extern bool tq_failure_policy_counts_as_finished(const TqFlow  *flow,
 												 const TqMoved *end);
+extern bool tq_failure_policy_is_repaired(const List *moves);
 extern bool tq_failure_policy_has_failed(const TqFlow *flow);
 extern int  tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow,
 										 int32 **steps);

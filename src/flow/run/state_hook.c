@@ -14,7 +14,6 @@
 #include "engine/step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/waiting_step.h"
-#include "flow/run/advance.h"
 #include "flow/run/child.h"
 #include "flow/run/choice.h"
 #include "flow/run/failure_policy.h"
@@ -57,7 +56,6 @@ tq_state_hook_init(void)
 	tq_step_hooks.moving_all = moving_all;
 	tq_step_hooks.moving = moving;
 	tq_step_hooks.moved = moved;
-	tq_call_hooks.advance = tq_advance;
 }
 
 /* A step is about to be moved. */

@@ -1,0 +1,206 @@
+/*
+ * advance.c
+ *		What follows in a workflow when its steps have moved: the order of the
+ *		phases.
+ *
+ * The state machine notes each move of a step (move_queue.c).  When the call
+ * ends, before its transaction does, this file takes the moves of one instance
+ * after the other, in descending order of their ids: so inner instances come
+ * before the ones around them.  For each instance the phases are
+ *
+ *	collect	  the moves of the instance				(here)
+ *	choose	  make the steps that decisions and batches have chosen
+ *	pass on	  delete the edges of steps that have ended
+ *	begin	  look at their children; those with no edge left begin
+ *	decide	  does any step go on after a failure?
+ *	wait	  wait for one transaction, row or key, and look again
+ *	settle	  cancel, compensate or end the instance; other instances
+ *
+ * collect to begin repeat until no move is left, since a step may end at once
+ * when it begins: its condition is false, the engine makes its decision, its
+ * signal has come or its time is over.  choose, pass on, begin and decide run
+ * under the edge lock of the instance (edge.c), and wait for nothing.  What
+ * has to wait is noted; then the lock is released for the wait, and everything
+ * that this transaction is responsible for is looked at again.  collect and
+ * settle do not hold the lock.
+ *
+ * Locks are taken in the order instance locks, keys, rows, edge lock.  The
+ * instance locks that the moves need are held when a call comes here
+ * (instance_lock.c), so call->steps->locked keeps further moves from taking
+ * more.
+ *
+ * The next instance comes only when nothing in this one is waited for.  So a
+ * transaction that others wait for in an instance is done with it, and waits,
+ * if at all, in one that they come to later: there is no cycle of waits.
+ *
+ * Memory: all of an instance is in "taskq advance", until it is settled.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/memutils.h"
+
+#include "engine/call.h"
+#include "flow/advance/advance.h"
+#include "flow/advance/advance_begin.h"
+#include "flow/advance/advance_choose.h"
+#include "flow/advance/advance_pass.h"
+#include "flow/advance/advance_settle.h"
+#include "flow/advance/advance_wait.h"
+#include "flow/run/compensation.h"
+#include "store/snapshot.h"
+
+/* How far an instance has come; each phase gets what it needs of it. */
+typedef struct Progress
+{
+	pairingheap     *moves; /* taken from the call, of all instances */
+	List            *ends;  /* of TqMoved, that are not seen to yet */
+	TqChildLooks     looks; /* children that are to be looked at */
+	TqAdvanceChoices choices;
+	TqAdvanceBlocked blocked;
+	TqAdvanceOutcome outcome;
+} Progress;
+
+static void advance(TqCall *call);
+static void advance_instance(TqCall *call, pairingheap *moves);
+static bool collect(const TqAdvance *a, Progress *progress);
+static bool are_steps(const TqAdvance *a, const List *ends);
+static void run_phases(TqAdvance *a, Progress *progress);
+static bool run_round(TqAdvance *a, Progress *progress);
+
+void
+tq_advance_init(void)
+{
+	tq_call_hooks.advance = advance;
+}
+
+static void
+advance(TqCall *call)
+{
+	pairingheap *moves = tq_move_queue_new();
+	bool         locked = call->steps->locked;
+
+	/* what follows takes no instance locks: they are held already */
+	call->steps->locked = true;
+	while (tq_move_queue_next(call, moves) != NULL)
+		advance_instance(call, moves);
+	call->steps->locked = locked;
+	pairingheap_free(moves);
+}
+
+/* The instance of the first move. */
+static void
+advance_instance(TqCall *call, pairingheap *moves)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
+	int64     workflow_id = tq_move_queue_next(call, moves)->workflow_id;
+	TqAdvance a = {call};
+	Progress  progress = {moves};
+	bool      known;
+
+	MemoryContextSwitchTo(one);
+	known = tq_flow_read(workflow_id, &a.flow);
+	(void) collect(&a, &progress);
+	if (known)
+		progress.ends = tq_compensation_follow(call, &a.flow, progress.ends);
+	if (known && progress.ends != NIL && a.flow.state != TQ_FLOW_CANCELLED &&
+		are_steps(&a, progress.ends))
+	{
+		tq_edge_begin(&a.edges);
+		tq_step_rows_begin(&a.rows, call, workflow_id);
+		run_phases(&a, &progress);
+		tq_step_rows_end(&a.rows);
+		tq_edge_end(&a.edges);
+	}
+	MemoryContextSwitchTo(mine);
+	MemoryContextDelete(one);
+}
+
+/* Append the moves of the instance to ends; false: there are no more. */
+static bool
+collect(const TqAdvance *a, Progress *progress)
+{
+	bool     any = false;
+	TqMoved *one;
+
+	while ((one = tq_move_queue_next(a->call, progress->moves)) != NULL &&
+		   one->workflow_id == a->flow.workflow_id)
+	{
+		(void) pairingheap_remove_first(progress->moves);
+		progress->ends = lappend(progress->ends, one);
+		any = true;
+	}
+	return any;
+}
+
+/* Rows that were written by hand may have any step_id. */
+static bool
+are_steps(const TqAdvance *a, const List *ends)
+{
+	ListCell *cell;
+
+	foreach (cell, ends)
+	{
+		int32 step_id = ((TqMoved *) lfirst(cell))->step_id;
+
+		if (step_id < 0 ||
+			TQ_STEP_INDEX(step_id) >= a->flow.template->step_count)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A transaction that is about to wait announces that before it releases the
+ * edge lock, and looks again as the first thing when it has it back: others
+ * leave their part to it meanwhile (edge.c).
+ */
+static void
+run_phases(TqAdvance *a, Progress *progress)
+{
+	int64 workflow_id = a->flow.workflow_id;
+
+	tq_edge_lock(workflow_id);
+	while (!run_round(a, progress))
+	{
+		tq_edge_wait(workflow_id);
+		tq_edge_unlock(workflow_id);
+		tq_advance_wait(a, &progress->blocked, &progress->looks);
+		tq_edge_lock(workflow_id);
+		tq_edge_go_on(workflow_id);
+		tq_advance_look_again(a, &progress->blocked, &progress->choices,
+							  &progress->outcome, &progress->looks);
+	}
+	tq_edge_unlock(workflow_id);
+	tq_advance_settle(a, progress->choices.large, &progress->outcome);
+}
+
+/*
+ * Under the edge lock, until nothing follows; false: what is left has to wait.
+ * Whether a step goes on after a failure is asked last, when all that this
+ * call does can be seen: so of two calls the second one sees the first.
+ */
+static bool
+run_round(TqAdvance *a, Progress *progress)
+{
+	bool decided;
+
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
+	tq_snapshot_renew();
+	do
+	{
+		if (!tq_advance_choose(a, progress->ends, &progress->choices,
+							   &progress->looks, &progress->blocked.xid))
+			return false;
+		tq_advance_pass_on(a, progress->ends, &progress->outcome,
+						   &progress->looks);
+		progress->ends = NIL;
+		tq_advance_begin(a, &progress->looks, &progress->blocked,
+						 &progress->outcome);
+	} while (collect(a, progress) || progress->looks.count > 0);
+	decided = tq_advance_decide(a, &progress->outcome, &progress->blocked.xid);
+	return decided && progress->blocked.later.count == 0;
+}

@@ -1,0 +1,183 @@
+/*
+ * advance_choose.c
+ *		Make the steps that decisions and batches have chosen.
+ *
+ * Under the edge lock, before the edges of what has ended are deleted: the
+ * steps that a choice makes must be there by then.  If another choice has to
+ * be waited for, nothing was passed on, and all of the ends are seen again
+ * after the wait.
+ *
+ * While the lock is held the steps of the instance are read once, whether a
+ * failure holds up choices is asked once, until a move may have changed it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/advance/advance_choose.h"
+#include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/choice.h"
+#include "flow/run/failure_policy.h"
+#include "flow/run/step_make.h"
+#include "flow/run/step_plan.h"
+
+static bool changes_failures(const TqMoved *end);
+static void note_choice(const TqAdvance *a, const TqMoved *end,
+						TqAdvanceChoices *choices);
+static bool is_choice(const TqAdvance *a, const TqMoved *end);
+static bool make_all_choices(TqAdvance *a, TqAdvanceChoices *choices,
+							 TqChildLooks *looks, TransactionId *blocked_by);
+static bool make_choice(TqAdvance *a, const TqMoved *end,
+						TqAdvanceChoices *choices, TqChildLooks *looks,
+						TransactionId *blocked_by);
+static bool is_held_up(const TqAdvance *a, TqAdvanceChoices *choices);
+
+/*
+ * False: the transaction *blocked_by has to be waited for.  Adds the steps
+ * that can begin to looks.
+ */
+bool
+tq_advance_choose(TqAdvance *a, const List *ends, TqAdvanceChoices *choices,
+				  TqChildLooks *looks, TransactionId *blocked_by)
+{
+	ListCell *cell;
+
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
+	foreach (cell, ends)
+		choices->asked = choices->asked && !changes_failures(lfirst(cell));
+	if ((choices->again || (tq_step_rule_stops(&a->flow) &&
+							tq_failure_policy_is_repaired(ends))) &&
+		!make_all_choices(a, choices, looks, blocked_by))
+		return false;
+	choices->again = false;
+	foreach (cell, ends)
+		note_choice(a, lfirst(cell), choices);
+	foreach (cell, ends)
+	{
+		if (!make_choice(a, lfirst(cell), choices, looks, blocked_by))
+			return false;
+	}
+	/* from here on these ends are not seen again */
+	foreach (cell, ends)
+	{
+		const TqMoved *end = lfirst(cell);
+
+		if (is_choice(a, end))
+			tq_choice_note_large(&choices->large, a->flow.template,
+								 TQ_STEP_INDEX(end->step_id), end->task_id);
+	}
+	return true;
+}
+
+static bool
+changes_failures(const TqMoved *end)
+{
+	TqState states[] = {end->from, end->to};
+
+	for (int i = 0; i < lengthof(states); i++)
+	{
+		if (!TQ_STATE_IS_LIVE(states[i]) && states[i] != TQ_STATE_DONE &&
+			states[i] != TQ_STATE_FILTERED)
+			return true;
+	}
+	return false;
+}
+
+static void
+note_choice(const TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices)
+{
+	if (is_choice(a, end))
+		choices->to_come =
+			bms_add_member(choices->to_come, TQ_STEP_INDEX(end->step_id));
+}
+
+static bool
+is_choice(const TqAdvance *a, const TqMoved *end)
+{
+	TqStepType type =
+		a->flow.template->steps[TQ_STEP_INDEX(end->step_id)].type;
+
+	return (end->to == TQ_STATE_DONE || end->to == TQ_STATE_FILTERED) &&
+		   tq_step_chooses(type);
+}
+
+/*
+ * The choices of all steps that have ended: an earlier call may have made
+ * nothing of one, or not all that follows from it.
+ */
+static bool
+make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
+				 TransactionId *blocked_by)
+{
+	TqStepRow *made;
+	int        count = tq_flow_steps(&a->flow, &made);
+	TqMoved   *ends = palloc0(sizeof(TqMoved) * (count + 1));
+
+	for (int i = 0; i < count; i++)
+	{
+		ends[i].workflow_id = a->flow.workflow_id;
+		ends[i].task_id = made[i].task_id;
+		ends[i].step_id = made[i].step_id;
+		ends[i].to = made[i].state;
+		note_choice(a, &ends[i], choices);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		if (!make_choice(a, &ends[i], choices, looks, blocked_by))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make the steps of one choice, if end is one, except those that exist.  Of
+ * several choices in one call each takes the later ones as not made yet.
+ */
+static bool
+make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
+			TqChildLooks *looks, TransactionId *blocked_by)
+{
+	TqPlan   plan = {0};
+	TqChoice choice;
+	int      place = TQ_STEP_INDEX(end->step_id);
+	char    *wrong;
+
+	if (!is_choice(a, end))
+		return true;
+	choices->to_come = bms_del_member(choices->to_come, place);
+	if (is_held_up(a, choices))
+	{
+		choices->view = NULL;
+		return true;
+	}
+	wrong = tq_choice_read(a->flow.template, place,
+						   tq_results_of_step(end->task_id), &choice);
+	/* it was checked before; a limit may have been lowered since */
+	if (wrong != NULL)
+		tq_choice_refuse(&a->flow.template->steps[place], end->task_id, wrong);
+	if (choices->view == NULL)
+		choices->view = tq_step_plan_known(&a->flow, choices->to_come);
+	if (!tq_step_plan_after(&a->flow, choices->view, &a->edges, place, &choice,
+							choices->to_come, &plan, blocked_by))
+		return false;
+	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
+	for (int i = 0; i < plan.count; i++)
+	{
+		if (!plan.steps[i].free || plan.steps[i].judged)
+			tq_move_queue_add_look(looks, plan.steps[i].step_id, 0);
+	}
+	return true;
+}
+
+/* Does a failure keep choices from making steps? */
+static bool
+is_held_up(const TqAdvance *a, TqAdvanceChoices *choices)
+{
+	if (!tq_step_rule_stops(&a->flow))
+		return false;
+	if (!choices->asked)
+		choices->held_up = tq_failure_policy_has_failed(&a->flow);
+	choices->asked = true;
+	return choices->held_up;
+}

@@ -1,0 +1,100 @@
+/*
+ * advance_pass.c
+ *		Delete the edges of steps that have ended.
+ *
+ * Under the edge lock.  A step that has finished deletes the edges to its
+ * children, and each child is to be looked at.  One that has failed keeps them
+ * and adds an edge that says so (TQ_EDGE_FAILURE), which is deleted when the
+ * step is repaired.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/advance/advance_pass.h"
+#include "flow/instance/step_rule.h"
+#include "flow/run/failure_policy.h"
+
+static void bring_back(TqAdvance *a, TqChildLooks *looks);
+static void delete_edges(TqAdvance *a, const TqMoved *end,
+						 TqChildLooks *looks);
+static void note_failure(TqAdvance *a, const TqMoved *end,
+						 TqAdvanceOutcome *outcome);
+
+/* Each of ends is seen to once and for all. */
+void
+tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
+				   TqChildLooks *looks)
+{
+	ListCell *cell;
+
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
+	if (tq_failure_policy_is_repaired(ends))
+		bring_back(a, looks);
+	foreach (cell, ends)
+	{
+		TqMoved *end = lfirst(cell);
+
+		outcome->revived = outcome->revived || end->revived;
+		/* a step that had failed goes on, or was resolved */
+		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
+			(void) tq_edge_delete(&a->edges, a->flow.workflow_id,
+								  TQ_EDGE_FAILURE, end->step_id);
+		/* its last parent may have ended since it was held back */
+		if (end->to == TQ_STATE_BLOCKED)
+			tq_move_queue_add_look(looks, end->step_id, 0);
+		/* also a step that was removed with an undone choice */
+		if (TQ_STATE_IS_LIVE(end->to))
+			continue;
+		outcome->last_step = end->step_id;
+		if (tq_failure_policy_counts_as_finished(&a->flow, end))
+			delete_edges(a, end, looks);
+		else
+			note_failure(a, end, outcome);
+	}
+}
+
+/* Steps that were cancelled because of what has been repaired wait again. */
+static void
+bring_back(TqAdvance *a, TqChildLooks *looks)
+{
+	int32 *steps;
+	int    count = tq_failure_policy_bring_back(a->call, &a->flow, &steps);
+
+	for (int i = 0; i < count; i++)
+		tq_move_queue_add_look(looks, steps[i], 0);
+}
+
+/* The children of the step wait for one parent less. */
+static void
+delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_INDEX(end->step_id)];
+	int64         workflow_id = a->flow.workflow_id;
+
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int32 child = step->children.places[i];
+
+		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
+			tq_move_queue_add_look(looks, child, end->step_id);
+	}
+	if (step->ends &&
+		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
+		tq_move_queue_add_look(looks, TQ_EDGE_END, end->step_id);
+}
+
+static void
+note_failure(TqAdvance *a, const TqMoved *end, TqAdvanceOutcome *outcome)
+{
+	const TqTemplate *template = a->flow.template;
+	int        place = TQ_STEP_INDEX(end->step_id);
+	TqNewEdges one = {0};
+
+	if (end->to == TQ_STATE_DEAD &&
+		tq_step_rule_ends_batch(template, &template->steps[place]))
+		outcome->batches = bms_add_member(outcome->batches, place);
+	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
+	tq_edge_add(a->flow.workflow_id, &one);
+	outcome->failed = true;
+}

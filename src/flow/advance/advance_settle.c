@@ -1,0 +1,76 @@
+/*
+ * advance_settle.c
+ *		What becomes of the instance, and of those inside and around it.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "flow/advance/advance_settle.h"
+#include "flow/run/child.h"
+#include "flow/run/child_start.h"
+#include "flow/run/choice.h"
+#include "flow/run/compensation.h"
+
+static void settle_other_instances(TqAdvance              *a,
+								   const TqAdvanceOutcome *outcome);
+
+/*
+ * Under the edge lock, when all that follows is done: if a step has failed,
+ * does any other one go on?  The last one that does not decides about the
+ * instance.  False: only the transaction *blocked_by can say.
+ */
+bool
+tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
+				  TransactionId *blocked_by)
+{
+	TqGoing going = TQ_GOING_NOT;
+	bool    failed;
+
+	Assert(tq_edge_is_locked(a->flow.workflow_id));
+	failed = a->flow.state == TQ_FLOW_LIVE &&
+			 tq_instance_end_has_failed(&a->flow, &a->edges);
+	if (failed && !outcome->left_to_others)
+		going = tq_instance_end_goes_on(a->call, &a->flow, &a->edges,
+										outcome->last_step, blocked_by);
+	if (going == TQ_GOING_ON)
+		outcome->left_to_others = true;
+	outcome->ends = failed && !outcome->left_to_others;
+	return going != TQ_GOING_UNKNOWN;
+}
+
+/*
+ * Not under the edge lock: a client may be slow to read a warning, and rows of
+ * other instances may have to be waited for.  Cancelling comes first, or a
+ * step would be started and cancelled at once.
+ */
+void
+tq_advance_settle(TqAdvance *a, const List *large,
+				  const TqAdvanceOutcome *outcome)
+{
+	Assert(!tq_edge_is_locked(a->flow.workflow_id));
+	tq_choice_warn(&a->flow, large);
+	if (outcome->failed)
+		tq_instance_end_cancel_waiting(a->call, &a->flow, outcome->batches);
+	if (outcome->ends && a->flow.state == TQ_FLOW_LIVE)
+	{
+		if (a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)
+			tq_compensation_begin(a->call, &a->flow);
+		else
+			tq_instance_end_in_error(&a->flow);
+	}
+	settle_other_instances(a, outcome);
+}
+
+static void
+settle_other_instances(TqAdvance *a, const TqAdvanceOutcome *outcome)
+{
+	ListCell *cell;
+
+	foreach (cell, outcome->children)
+		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
+	if (outcome->revived)
+		tq_child_revived(a->call, &a->flow);
+	if (a->flow.ended)
+		tq_child_ended(a->call, &a->flow);
+}
