@@ -16,9 +16,7 @@
 #include "command/dead_letter.h"
 #include "flow/advance/advance.h"
 #include "flow/definition/template.h"
-#include "flow/run/expire.h"
 #include "flow/run/state_hook.h"
-#include "flow/run/step_timer.h"
 #include "flow/view/claim_columns.h"
 #include "flow/view/explain_step.h"
 #include "keyed/key_insertion.h"
@@ -52,8 +50,6 @@ _PG_init(void)
 	tq_advance_init();
 	tq_explain_step_init();
 	tq_claim_columns_init();
-	tq_expire_init();
-	tq_step_timer_init();
 	tq_shmem_init();
 	tq_process_init();
 	MarkGUCPrefixReserved("taskq");

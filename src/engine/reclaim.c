@@ -32,6 +32,7 @@
 #include "engine/reclaim.h"
 #include "engine/state.h"
 #include "engine/step.h"
+#include "engine/step_savepoint.h"
 #include "shared/worker_directory.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -154,7 +155,7 @@ tq_reclaim_try(TqCall *call, TqReclaim *loss)
 	TqTask task;
 
 	if (tq_row_find(call, loss->running->task_id, &task) && tq_step_is(&task))
-		return tq_step_alone(lose_alone, loss, &loss->busy);
+		return tq_step_savepoint_run(lose_alone, loss, &loss->busy);
 	return lose_alone(call, loss);
 }
 

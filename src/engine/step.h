@@ -59,12 +59,6 @@ typedef struct TqStepHooks
 	 * has none of its own */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);
 	Datum (*payload)(const TqTask *task, bool *isnull);
-	/* a duty: steps whose time is up; and when it is due again, dispatch
-	 * clock */
-	int64 (*ring_timers)(int limit);
-	TimestampTz (*next_timer)(void);
-	/* a duty: instances that are kept no longer, and what is theirs */
-	int64 (*remove_ended)(int limit);
 	/* its name; NULL: the workflow is gone */
 	char *(*name)(const TqTask *task);
 	/* in words, after its state: why it is in it and what to do, as far as
@@ -80,12 +74,6 @@ tq_step_is(const TqTask *task)
 	return !task->isnull[TQ_COL_WORKFLOW_ID];
 }
 
-/* A move of one step, in a call of its own; false: it was not moved. */
-typedef bool (*TqStepMove)(TqCall *call, void *arg);
-
 extern void tq_step_refuse(const TqTask *task, const char *wanted);
-extern bool tq_step_alone(TqStepMove move, void *arg, bool *busy);
-extern void tq_step_may_wait(void);
-extern int  tq_step_wait_briefly(void);
 
 #endif /* TQ_STEP_H */

@@ -45,8 +45,11 @@
 #include "engine/reclaim.h"
 #include "engine/state.h"
 #include "engine/step.h"
+#include "engine/step_savepoint.h"
 #include "engine/sweep.h"
 #include "base/code.h"
+#include "flow/run/expire.h"
+#include "flow/run/step_timer.h"
 #include "maintenance/batch_run.h"
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"
@@ -130,8 +133,6 @@ static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
-static int64 duty_timers(int limit);
-static int64 duty_workflows(int limit);
 static int64 duty_role_names(int limit);
 static bool  is_settled(void);
 static bool  end_at_deadline(TqCall *call, void *arg);
@@ -193,9 +194,9 @@ tq_duty_turn(TimestampTz told)
 			;
 	if (now >= timers_due)
 	{
-		while (turn_of("timers", duty_timers, BATCH))
+		while (turn_of("timers", tq_step_timer_run, BATCH))
 			;
-		timers_due = Min(tq_step_hooks.next_timer(),
+		timers_due = Min(tq_step_timer_next(),
 						 now + (int64) tq_guc_deadline_interval * 1000);
 	}
 	if (now >= liveness_due || tq_running_asked_duty(TQ_ASK_WORKERS))
@@ -227,8 +228,7 @@ tq_duty_turn(TimestampTz told)
 			while (turn_of("retention", tq_retention_expired,
 						   tq_guc_retention_batch))
 				;
-			while (
-				turn_of("workflows", duty_workflows, tq_guc_retention_batch))
+			while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
 				;
 			(void) turn_of("rotation", tq_retention_rotate, 1);
 			while (
@@ -325,11 +325,11 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"liveness", duty_silent, 10 * BATCH, false},
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
-				  {"timers", duty_timers, 10 * BATCH, false},
+				  {"timers", tq_step_timer_run, 10 * BATCH, false},
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_liveness_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
-				  {"workflows", duty_workflows, 10 * BATCH, true},
+				  {"workflows", tq_expire_run, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
@@ -535,7 +535,7 @@ duty_deadline(int limit)
 		tq_snapshot_renew();
 		if (tq_row_find(&call, ids[i], &task) &&
 			(tq_step_is(&task)
-				 ? tq_step_alone(end_at_deadline, &one, &one.busy)
+				 ? tq_step_savepoint_run(end_at_deadline, &one, &one.busy)
 				 : end_at_deadline(&call, &one)))
 			acted++;
 		left += one.busy;
@@ -569,20 +569,6 @@ end_at_deadline(TqCall *call, void *arg)
 	one->busy = !tq_key_try_task(call, queue, &task) ||
 				!tq_state_enter(call, queue, &task, &move);
 	return !one->busy;
-}
-
-/* Steps of workflows whose time is up. */
-static int64
-duty_timers(int limit)
-{
-	return tq_step_hooks.ring_timers(limit);
-}
-
-/* Instances of workflows that have been kept for long enough. */
-static int64
-duty_workflows(int limit)
-{
-	return tq_step_hooks.remove_ended(limit);
 }
 
 /* Roles that were renamed. */

@@ -29,7 +29,6 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
-#include "engine/step.h"
 #include "flow/run/expire.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -115,7 +114,6 @@ static TqStmt stmt_instances = {
 	1,
 	{INT4OID}};
 
-static int64 remove_ended(int limit);
 static int64 mark(int limit);
 static int64 remove_marked(TqCall *call, int limit);
 static int64 remove_waiting(TqCall *call, int limit);
@@ -123,15 +121,9 @@ static bool  remove_step(TqCall *call, int64 task_id);
 static void  remove_timers(const int64 *ids, uint64 count);
 static int64 remove_rows(TqStmt *stmt, int64 limit);
 
-void
-tq_expire_init(void)
-{
-	tq_step_hooks.remove_ended = remove_ended;
-}
-
 /* A duty: first what is marked, then as much as there is room for. */
-static int64
-remove_ended(int limit)
+int64
+tq_expire_run(int limit)
 {
 	TqCall call;
 	int64  removed;

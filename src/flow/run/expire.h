@@ -7,6 +7,6 @@
 #ifndef TQ_EXPIRE_H
 #define TQ_EXPIRE_H
 
-extern void tq_expire_init(void);
+extern int64 tq_expire_run(int limit);
 
 #endif /* TQ_EXPIRE_H */

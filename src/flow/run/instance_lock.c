@@ -43,6 +43,7 @@
 #include "cache/role.h"
 #include "engine/call.h"
 #include "engine/step.h"
+#include "engine/step_savepoint.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 #include "flow/instance/step_rule.h"
@@ -614,7 +615,7 @@ acquire(WantedLocks *wanted, const LOCKTAG *tag, LOCKMODE mode)
 
 	if (result == LOCKACQUIRE_NOT_AVAIL)
 	{
-		tq_step_may_wait();
+		tq_step_savepoint_check_wait();
 		result = LockAcquire(tag, mode, false, false);
 		wanted->waited = true;
 	}

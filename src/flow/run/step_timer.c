@@ -3,9 +3,9 @@
  *		A duty: steps whose time is up.
  *
  * The background worker reads due rows of taskq.timer, in batches.  Each step
- * is moved in a savepoint of its own (tq_step_alone), so that neither an open
- * transaction nor an error at one workflow delays the others; what is busy is
- * passed over (engine/sweep.h).  A timer whose step has moved on is deleted.
+ * is moved in a savepoint of its own (tq_step_savepoint_run), so that neither
+ * an open transaction nor an error at one workflow delays the others; what is
+ * busy is passed over (engine/sweep.h).  A timer whose step has moved on is deleted.
  *
  * A step that waits for an instance which could not be started
  * (child_start.c) has a timer, too: then the start is tried again here, with
@@ -22,6 +22,7 @@
 #include "engine/key.h"
 #include "engine/state.h"
 #include "engine/step.h"
+#include "engine/step_savepoint.h"
 #include "engine/sweep.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/waiting_step.h"
@@ -65,22 +66,13 @@ static TimestampTz next_due = DT_NOBEGIN;
 /* Where this session is among those that somebody is at. */
 static TqSweep sweep;
 
-static int64       ring_timers(int limit);
-static bool        ring(TqCall *call, void *arg);
-static bool        begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
-							   TqTask *task, const Timer *timer);
-static TimestampTz next_timer(void);
+static bool ring(TqCall *call, void *arg);
+static bool begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
+						TqTask *task, const Timer *timer);
 
-void
-tq_step_timer_init(void)
-{
-	tq_step_hooks.ring_timers = ring_timers;
-	tq_step_hooks.next_timer = next_timer;
-}
-
-/* A duty: steps whose time is up. */
-static int64
-ring_timers(int limit)
+/* A batch of the duty; the number of timers that are done. */
+int64
+tq_step_timer_run(int limit)
 {
 	TimestampTz  now = tq_clock_dispatch();
 	Datum        args[3] = {TimestampTzGetDatum(now), Int32GetDatum(limit),
@@ -108,7 +100,7 @@ ring_timers(int limit)
 		Timer timer = {ats[i], ids[i], since[i]};
 		bool  busy;
 
-		if (!tq_step_alone(ring, &timer, &busy))
+		if (!tq_step_savepoint_run(ring, &timer, &busy))
 		{
 			left++;
 			continue;
@@ -139,8 +131,9 @@ ring_timers(int limit)
 	return acted;
 }
 
-static TimestampTz
-next_timer(void)
+/* When the duty has something to do again, on the dispatch clock. */
+TimestampTz
+tq_step_timer_next(void)
 {
 	return next_due;
 }

@@ -7,6 +7,9 @@
 #ifndef TQ_STEP_TIMER_H
 #define TQ_STEP_TIMER_H
 
-extern void tq_step_timer_init(void);
+#include "datatype/timestamp.h"
+
+extern int64       tq_step_timer_run(int limit);
+extern TimestampTz tq_step_timer_next(void);
 
 #endif /* TQ_STEP_TIMER_H */

@@ -1,0 +1,125 @@
+/*
+ * step_savepoint.c
+ *		Steps of workflows that a duty moves: each in a savepoint of its own.
+ *
+ * What follows from the end of a step may have to wait for another
+ * transaction: one that is about to end the last other parent of a child.  A
+ * duty does not wait for open transactions: it gives the savepoint up when it
+ * would have to, and comes back.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "base/subxact.h"
+#include "engine/call.h"
+#include "engine/step_savepoint.h"
+
+/* Longest wait for a lock that no check comes before. */
+#define LONGEST_WAIT_MS 10
+
+/* How often errors that come again and again are logged. */
+#define LOG_PAUSE (10 * USECS_PER_SEC)
+
+/* A move in a savepoint. */
+typedef struct Alone
+{
+	TqStepMove move;
+	void      *arg;
+	bool       moved;
+} Alone;
+
+static bool is_alone = false;
+
+static void move_alone(void *arg);
+static void survive(ErrorData *error);
+
+/*
+ * Move a step for a duty, with what follows from it; false, and nothing is
+ * done, when it was not moved, or (*busy) somebody would have to be waited
+ * for, or it has met an error.
+ */
+bool
+tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy)
+{
+	Alone      alone = {move, arg};
+	ErrorData *error;
+
+	is_alone = true;
+	error = tq_subxact_run(move_alone, &alone);
+	is_alone = false;
+	if (error == NULL)
+		return alone.moved;
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		survive(error);
+	FreeErrorData(error);
+	*busy = true;
+	return false;
+}
+
+/*
+ * An error of one workflow must not keep the duty from all others: it is tried
+ * again later, like one that is busy.  Not when the transaction itself or the
+ * session is to end.
+ */
+static void
+survive(ErrorData *error)
+{
+	static TimestampTz last = 0;
+	TimestampTz        now = GetCurrentTimestamp();
+	int                category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+
+	if (category == ERRCODE_OPERATOR_INTERVENTION ||
+		category == ERRCODE_TRANSACTION_ROLLBACK)
+		ReThrowError(error);
+	if (now >= last && now - last < LOG_PAUSE)
+		return;
+	last = now;
+	ereport(
+		LOG,
+		(errcode(error->sqlerrcode),
+		 errmsg("taskq: a step of a workflow cannot be moved, and "
+				"is tried again: %s",
+				error->message),
+		 error->detail == NULL ? 0 : errdetail_internal("%s", error->detail)));
+}
+
+/*
+ * Waits for locks end with 55P03 after a moment, until AtEOXact_GUC of the
+ * level that is returned.
+ */
+int
+tq_step_savepoint_limit_waits(void)
+{
+	int level = NewGUCNestLevel();
+
+	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
+	return level;
+}
+
+static void
+move_alone(void *arg)
+{
+	Alone *alone = arg;
+	int    level = tq_step_savepoint_limit_waits();
+	TqCall call;
+
+	tq_call_begin(&call, "taskq duties");
+	alone->moved = alone->move(&call, alone->arg);
+	tq_call_end(&call);
+	AtEOXact_GUC(true, level);
+}
+
+/* Another transaction is about to be waited for: not by a duty. */
+void
+tq_step_savepoint_check_wait(void)
+{
+	if (is_alone)
+		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+						errmsg("another transaction is at a workflow")));
+}
