@@ -26,6 +26,7 @@ my @LAYERS = qw(
 	flow/definition
 	flow/instance
 	flow/run
+	flow/advance
 	flow/view
 	maintenance
 	process);

@@ -31,8 +31,6 @@ lines         src has no more than 67,250 lines
 open='
 include_ring	cache/queue cache/role
 include_ring	change/change change/change_entry change/change_lock change/change_problem change/change_set change/document
-include_ring	flow/definition/compensation_definition flow/definition/cycle flow/definition/definition flow/definition/graph flow/definition/template flow/definition/wait_definition
-include_ring	flow/instance/flow flow/instance/identity
 include_ring	shared/counter shared/counter_table
 include_ring	shared/waiter shared/waiter_table shared/wake
 include_ring	store/index_entry store/multi_insert store/pkey_lookup store/table

@@ -48,6 +48,7 @@
 #include "flow/advance/advance_pass.h"
 #include "flow/advance/advance_settle.h"
 #include "flow/advance/advance_wait.h"
+#include "flow/instance/flow.h"
 #include "flow/run/compensation.h"
 #include "store/snapshot.h"
 

@@ -19,6 +19,7 @@
 #include "engine/state.h"
 #include "flow/advance/advance_begin.h"
 #include "flow/instance/step_rule.h"
+#include "flow/run/instance_end.h"
 #include "flow/run/step_make.h"
 #include "flow/run/wait_step.h"
 #include "store/snapshot.h"

@@ -15,6 +15,7 @@
 #include "base/compat.h"
 
 #include "flow/advance/advance_choose.h"
+#include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/choice.h"

@@ -11,6 +11,7 @@
  */
 #include "base/compat.h"
 
+#include "base/types.h"
 #include "flow/advance/advance_pass.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/failure_policy.h"

@@ -10,10 +10,11 @@
 #ifndef TQ_ADVANCE_PHASE_H
 #define TQ_ADVANCE_PHASE_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/edge.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/step_rows.h"
-#include "flow/run/instance_end.h"
 #include "flow/run/move_queue.h"
+#include "flow/run/step_plan.h"
 
 /* The instance, and how its rows are found: the same for all phases. */
 typedef struct TqAdvance

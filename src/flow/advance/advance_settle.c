@@ -11,6 +11,7 @@
 #include "flow/run/child_start.h"
 #include "flow/run/choice.h"
 #include "flow/run/compensation.h"
+#include "flow/run/instance_end.h"
 
 static void settle_other_instances(TqAdvance              *a,
 								   const TqAdvanceOutcome *outcome);

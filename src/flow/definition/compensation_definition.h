@@ -8,7 +8,7 @@
 #define TQ_COMPENSATION_DEFINITION_H
 
 #include "flow/definition/problem.h"
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 extern TqStep *tq_compensation_definition_read(TqDefinitionProblems *problems,
 											   const char           *path,

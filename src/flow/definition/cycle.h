@@ -8,7 +8,7 @@
 #define TQ_CYCLE_H
 
 #include "flow/definition/problem.h"
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 extern void tq_cycle_tell(const TqTemplate *template, const int *left,
 						  TqDefinitionProblems *problems);

@@ -7,8 +7,8 @@
 #ifndef TQ_DEFINITION_H
 #define TQ_DEFINITION_H
 
-#include "flow/definition/template.h"
 #include "flow/definition/problem.h"
+#include "flow/definition/template_types.h"
 
 extern TqTemplate *tq_definition_read(Jsonb *definition, int max_nesting,
 									  TqDefinitionProblems *problems);

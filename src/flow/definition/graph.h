@@ -8,7 +8,7 @@
 #define TQ_GRAPH_H
 
 #include "flow/definition/problem.h"
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 extern void tq_graph_check(TqTemplate *template, int max_nesting,
 						   TqDefinitionProblems *problems);

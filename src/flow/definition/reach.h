@@ -7,7 +7,7 @@
 #ifndef TQ_REACH_H
 #define TQ_REACH_H
 
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 extern void  tq_reach_add_below(const TqTemplate *template, int place,
 								bool *below);

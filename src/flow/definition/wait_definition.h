@@ -9,7 +9,7 @@
 #define TQ_WAIT_DEFINITION_H
 
 #include "flow/definition/problem.h"
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 extern TqWaitDefinition *tq_wait_definition_read(
 	TqStepType type, TqDefinitionProblems *problems, const char *path,

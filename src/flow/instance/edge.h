@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-#include "flow/definition/template.h"
+#include "flow/definition/template_types.h"
 
 /* What is no step, and waits all the same. */
 #define TQ_EDGE_END (-1)     /* the end of the instance */

@@ -24,6 +24,7 @@
 #include "cache/options.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "flow/definition/template.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 #include "xact/xact.h"
@@ -417,12 +418,18 @@ tq_flow_has_started(const TqFlow *flow)
 int
 tq_flow_look(int64 workflow_id, TqFlow *flow)
 {
-	int sight;
-
 	tq_queue_refresh();
 	if (!tq_flow_see(workflow_id, flow))
 		tq_flow_missing(workflow_id);
-	sight = tq_flow_sight(flow->template);
+	return tq_flow_require_sight(flow);
+}
+
+/* As tq_flow_sight; TQ002 or 42501 if it is nothing. */
+int
+tq_flow_require_sight(const TqFlow *flow)
+{
+	int sight = tq_flow_sight(flow->template);
+
 	if (sight == 0)
 		tq_flow_require(flow, TQ_RIGHT_READ, false);
 	return sight;

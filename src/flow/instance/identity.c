@@ -26,8 +26,8 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "cache/options.h"
+#include "flow/definition/template.h"
 #include "flow/definition/value.h"
-#include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 
 static TqStmt stmt_key = {

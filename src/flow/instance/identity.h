@@ -7,7 +7,7 @@
 #ifndef TQ_IDENTITY_H
 #define TQ_IDENTITY_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 extern void   tq_identity_conflict(const char *name, int64 holder,
 								   const char *hint) pg_attribute_noreturn();

@@ -7,7 +7,7 @@
 #ifndef TQ_RESULTS_H
 #define TQ_RESULTS_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
 							const TqStepList *steps, Size max);

@@ -10,7 +10,7 @@
  */
 #include "base/compat.h"
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/step_rule.h"
 
 /* Does a failure hold up everything? */

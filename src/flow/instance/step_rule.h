@@ -7,7 +7,7 @@
 #ifndef TQ_STEP_RULE_H
 #define TQ_STEP_RULE_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 extern bool tq_step_rule_has_begun(const TqStep *step, TqState state,
 								   TqReason reason, bool claimed, bool waited);

@@ -6,7 +6,7 @@
  */
 #ifndef TQ_CHILD_H
 #define TQ_CHILD_H
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 extern void tq_child_end_step(TqCall *call, int64 task_id,

@@ -7,7 +7,7 @@
 #ifndef TQ_CHILD_START_H
 #define TQ_CHILD_START_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 extern void tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id);

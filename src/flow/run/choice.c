@@ -15,7 +15,7 @@
 #include "base/guc.h"
 #include "base/json.h"
 #include "flow/definition/value.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/results.h"
 #include "flow/run/choice.h"
 

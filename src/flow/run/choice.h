@@ -7,7 +7,15 @@
 #ifndef TQ_CHOICE_H
 #define TQ_CHOICE_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
+
+/* What a decision has chosen, or a batch wants to be done. */
+typedef struct TqChoice
+{
+	TqStepList steps;
+	int        member_count;
+	Jsonb    **members; /* their payloads */
+} TqChoice;
 
 extern char  *tq_choice_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);

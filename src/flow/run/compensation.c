@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/spi.h"
+#include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/child.h"

@@ -8,7 +8,7 @@
 #define TQ_COMPENSATION_H
 
 #include "engine/move.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 extern void  tq_compensation_begin(TqCall *call, TqFlow *flow);

@@ -7,7 +7,7 @@
 #ifndef TQ_FAILURE_POLICY_H
 #define TQ_FAILURE_POLICY_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/run/move_queue.h"
 #include "store/table.h"
 

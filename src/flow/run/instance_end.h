@@ -7,7 +7,8 @@
 #ifndef TQ_INSTANCE_END_H
 #define TQ_INSTANCE_END_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/edge.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 /* Does another step go on? */

@@ -44,6 +44,7 @@
 #include "engine/call.h"
 #include "engine/step.h"
 #include "engine/step_savepoint.h"
+#include "flow/instance/edge.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 #include "flow/instance/step_rule.h"

@@ -8,7 +8,7 @@
 #define TQ_INSTANCE_LOCK_H
 
 #include "engine/step.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 extern bool tq_instance_lock_acquire(TqCall *call, const TqFlow *flow,

@@ -16,6 +16,8 @@
 
 #include "engine/key.h"
 #include "flow/definition/reach.h"
+#include "flow/definition/template.h"
+#include "flow/instance/flow.h"
 #include "flow/run/key_preview.h"
 
 static void follow(const TqTemplate *template, const TqStep *step,

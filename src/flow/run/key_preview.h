@@ -7,7 +7,7 @@
 #ifndef TQ_KEY_PREVIEW_H
 #define TQ_KEY_PREVIEW_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
 
 /* Templates of which all keys have been noted. */

@@ -7,7 +7,7 @@
 #ifndef TQ_SIGNAL_H
 #define TQ_SIGNAL_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 extern void tq_signal_forget(int64 workflow_id, const char *name);
 extern void tq_signal_check_again(const TqFlow *flow, const bool *places);

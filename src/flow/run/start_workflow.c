@@ -37,7 +37,7 @@
 #include "engine/key.h"
 #include "flow/definition/schema.h"
 #include "flow/definition/template.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/identity.h"
 #include "flow/run/child.h"
 #include "flow/run/instance_end.h"

@@ -7,8 +7,16 @@
 #ifndef TQ_START_WORKFLOW_H
 #define TQ_START_WORKFLOW_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "store/table.h"
+
+/* What is said of an instance when it begins, beside what it is. */
+typedef struct TqBeginning
+{
+	char *key;                   /* NULL: none */
+	char *parent_correlation_id; /* NULL: none */
+	int64 parent_id;             /* instance of parent_task_id */
+} TqBeginning;
 
 extern int   tq_start_workflow_largest_input(const TqTemplate *template);
 extern char *tq_start_workflow_wrong_input(const TqFlow *flow);

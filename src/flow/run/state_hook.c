@@ -12,6 +12,7 @@
 #include "engine/failure.h"
 #include "engine/key.h"
 #include "engine/step.h"
+#include "flow/instance/edge.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/waiting_step.h"
 #include "flow/run/child.h"

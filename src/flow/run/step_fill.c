@@ -14,7 +14,7 @@
 
 #include "engine/failure.h"
 #include "flow/definition/value.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/results.h"
 #include "flow/run/step_fill.h"
 

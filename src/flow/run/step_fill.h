@@ -8,7 +8,8 @@
 #ifndef TQ_STEP_FILL_H
 #define TQ_STEP_FILL_H
 #include "engine/move.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
+#include "store/task.h"
 
 #define TQ_STEP_FILL_TOO_LARGE                                                \
 	"the results that its paths look at are too large"

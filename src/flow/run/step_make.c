@@ -20,7 +20,7 @@
 #include "engine/key.h"
 #include "engine/state.h"
 #include "flow/definition/value.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/results.h"
 #include "flow/run/choice.h"
 #include "flow/run/step_fill.h"

@@ -9,7 +9,8 @@
 
 #include "cache/queue.h"
 #include "engine/move.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
+#include "flow/run/step_plan.h"
 #include "store/table.h"
 
 extern void tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new,

@@ -7,7 +7,37 @@
 #ifndef TQ_STEP_PLAN_H
 #define TQ_STEP_PLAN_H
 
-#include "flow/instance/flow.h"
+#include "nodes/bitmapset.h"
+
+#include "flow/instance/edge.h"
+#include "flow/instance/flow_types.h"
+#include "flow/run/choice.h"
+
+/* A step that is to be made. */
+typedef struct TqNewStep
+{
+	int32  step_id;
+	Jsonb *payload; /* of a member of a batch; NULL: as the step says */
+	bool   free;    /* it waits for nothing */
+	bool   judged;  /* and has to be let go all the same */
+} TqNewStep;
+
+/* What is to be made at once. */
+typedef struct TqPlan
+{
+	int        count;
+	int        room;
+	TqNewStep *steps;
+	TqNewEdges edges;
+} TqPlan;
+
+/* What is known of an instance while choices are made in it, by places. */
+typedef struct TqPlanView
+{
+	bool *exists; /* it is there, or will be */
+	bool *ended;  /* of decisions and batches: the choice is made */
+	bool *stands; /* it is not, and nobody else is about to make it */
+} TqPlanView;
 
 extern void        tq_step_plan_start(TqFlow *flow, TqPlan *plan);
 extern TqPlanView *tq_step_plan_nothing(const TqTemplate *template);

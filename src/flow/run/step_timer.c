@@ -5,7 +5,8 @@
  * The background worker reads due rows of taskq.timer, in batches.  Each step
  * is moved in a savepoint of its own (tq_step_savepoint_run), so that neither
  * an open transaction nor an error at one workflow delays the others; what is
- * busy is passed over (engine/sweep.h).  A timer whose step has moved on is deleted.
+ * busy is passed over (engine/sweep.h).  A timer whose step has moved on is
+ * deleted.
  *
  * A step that waits for an instance which could not be started
  * (child_start.c) has a timer, too: then the start is tried again here, with

@@ -7,7 +7,7 @@
 #ifndef TQ_TALLY_H
 #define TQ_TALLY_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 /* Numbers of an instance's steps. */
 typedef struct TqTally

@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/spi.h"
 #include "flow/definition/value.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 #include "flow/run/step_fill.h"
 #include "flow/run/wait_step.h"
 #include "store/large.h"

@@ -8,7 +8,8 @@
 #define TQ_WAIT_STEP_H
 
 #include "engine/move.h"
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
+#include "store/task.h"
 
 #define TQ_WAIT_STEP_BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 

@@ -21,6 +21,7 @@
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "diag/explain_text.h"
+#include "flow/instance/flow.h"
 #include "flow/instance/step_rule.h"
 #include "flow/instance/waiting_step.h"
 #include "flow/run/compensation.h"

@@ -7,7 +7,7 @@
 #ifndef TQ_BLOCKER_H
 #define TQ_BLOCKER_H
 
-#include "flow/instance/flow.h"
+#include "flow/instance/flow_types.h"
 
 /* An instance that is explained: its steps, and what may be told of them. */
 typedef struct TqFlowView

@@ -20,7 +20,8 @@
 #include "base/srf.h"
 #include "base/subxact.h"
 #include "flow/definition/definition.h"
-#include "flow/instance/flow.h"
+#include "flow/definition/template.h"
+#include "flow/instance/flow_types.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/step_plan.h"
 

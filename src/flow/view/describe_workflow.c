@@ -21,6 +21,7 @@
 #include "base/arg.h"
 #include "base/spi.h"
 #include "cache/queue.h"
+#include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/run/tally.h"
 #include "flow/view/blocker.h"
@@ -97,8 +98,7 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	tq_flow_push_moment();
 	if (!tq_flow_see(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
-	if (tq_flow_sight(flow.template) == 0)
-		tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	(void) tq_flow_require_sight(&flow);
 	document = read_document(workflow_id, outlook(&flow));
 	PopActiveSnapshot();
 	if (document == NULL)

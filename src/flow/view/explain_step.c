@@ -21,6 +21,7 @@
 #include "diag/explain_text.h"
 #include "engine/step.h"
 #include "flow/definition/reach.h"
+#include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/waiting_step.h"
 #include "flow/run/compensation.h"

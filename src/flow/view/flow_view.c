@@ -24,6 +24,7 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "flow/definition/definition.h"
+#include "flow/definition/template.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/run/compensation.h"
@@ -306,8 +307,7 @@ taskq_step_levels(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
-	if (tq_flow_sight(flow.template) == 0)
-		tq_flow_require(&flow, TQ_RIGHT_READ, false);
+	(void) tq_flow_require_sight(&flow);
 	for (int i = 0; i < flow.template->step_count; i++)
 	{
 		const TqStep *step = &flow.template->steps[flow.template->order[i]];

@@ -29,6 +29,7 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "flow/definition/template.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "query/task_filter.h"
