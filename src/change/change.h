@@ -8,6 +8,7 @@
 #define TQ_CHANGE_H
 
 #include "change/change_set.h"
+#include "query/task_info.h"
 
 extern void tq_change_sort(TqChange *change);
 extern void tq_change_check(TqChange *change, bool locked);

@@ -12,7 +12,6 @@
 #include "command/submission.h"
 #include "command/update.h"
 #include "engine/worker.h"
-#include "query/task_info.h"
 #include "store/table.h"
 
 /* The lists of a call, in the order in which they are read. */

@@ -36,7 +36,7 @@ my %LIMIT = (
 	file     => 750,      # lines of a C file
 	function => 95,       # lines from brace to brace
 	median   => 15,       # lines of the median function
-	lines    => 67_250,   # of src, headers included
+	lines    => 67_750,   # of src, headers included
 );
 
 # Files whose functions are named after what they are about.
@@ -342,11 +342,25 @@ sub check_headers
 			found('nothing', "$name: $header")
 			  if !$own
 			  && $header ne 'base/compat.h'
-			  && !grep({ $source->{uses}{$_} } @{ $file{$header}{gives} })
-			  && !grep { $source->{accesses}{$_} } @{ $file{$header}{members} };
+			  && !grep { is_used($source, $_) } with_types($header);
 		}
 	}
 	found('unused', $_) for grep { /\.h$/ && !$included{$_} } sort keys %file;
+}
+
+# queue.h comes with queue_types.h, if it includes that.
+sub with_types
+{
+	my $header = shift;
+	my $types = $header =~ s/\.h$/_types.h/r;
+	return ($header, grep { $_ eq $types } headers_of($header));
+}
+
+sub is_used
+{
+	my ($source, $header) = @_;
+	return grep({ $source->{uses}{$_} } @{ $file{$header}{gives} })
+	  || grep { $source->{accesses}{$_} } @{ $file{$header}{members} };
 }
 
 sub check_sizes

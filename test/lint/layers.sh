@@ -23,17 +23,11 @@ many_files    no folder has more than 50 files
 long_file     no C file has more than 750 lines
 long_function no function has more than 95 lines
 median        the median function has no more than 15 lines
-lines         src has no more than 67,250 lines
+lines         src has no more than 67,750 lines
 '
 
-# What is still to be opened or cut, as it is found: by types that files of a
-# folder share, and one file that is too long.
+# What is still to be cut, as it is found.
 open='
-include_ring	cache/queue cache/role
-include_ring	change/change change/change_entry change/change_lock change/change_problem change/change_set change/document
-include_ring	shared/counter shared/counter_table
-include_ring	shared/waiter shared/waiter_table shared/wake
-include_ring	store/index_entry store/multi_insert store/pkey_lookup store/table
 long_file	flow/definition/definition.c
 '
 
