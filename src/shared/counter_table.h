@@ -3,8 +3,8 @@
  *		The table behind counter.c, reservation.c and rate_bucket.c: for these
  *		alone.
  *
- * What may be known of it is in counter.h and counter_types.h; its rules, and its locks, are at
- * the head of counter.c.
+ * What may be known of it is in counter.h and counter_types.h; its rules, and
+ * its locks, are at the head of counter.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
