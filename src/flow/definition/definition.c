@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
 #include "base/json.h"
@@ -25,6 +24,7 @@
 #include "flow/definition/member.h"
 #include "flow/definition/problem.h"
 #include "flow/definition/schema.h"
+#include "flow/definition/step_reference.h"
 #include "flow/definition/wait_definition.h"
 
 #define MAX_WORDS 8192 /* bytes of a description */
@@ -166,12 +166,6 @@ typedef struct Reader
 	uint32                given; /* members of the template, as bits */
 } Reader;
 
-typedef struct Named
-{
-	char name[TQ_MAX_NAME + 1];
-	int  place;
-} Named;
-
 static const Known *known_member(const Known *all, int count,
 								 const char *name);
 static void read_template(Reader *reader, const Known *known, const char *path,
@@ -183,13 +177,7 @@ static void read_step_member(Reader *reader, int place, const Known *known,
 static void unbuilt(TqDefinitionProblems *problems, const char *path);
 static void finish_step(Reader *reader, int place);
 static void finish_wait(Reader *reader, int place, const char *path);
-static void note_name(Reader *reader, int place);
 static void resolve(Reader *reader, int place);
-static void read_names(Reader *reader, const char *path,
-					   const JsonbValue *value, TqStepList *list);
-static void read_branches(Reader *reader, int place);
-static void read_branch(Reader *reader, int place, int n, JsonbValue *value);
-static void resolve_wanted(Reader *reader, int place);
 
 const char *
 tq_definition_step_type(TqStepType type)
@@ -208,7 +196,6 @@ tq_definition_read(Jsonb *definition, int max_nesting,
 {
 	Reader reader = {0};
 	TqTemplate *template = palloc0(sizeof(TqTemplate));
-	HASHCTL    ctl = {0};
 	TqMembers  members;
 	JsonbValue value;
 	JsonbValue steps = {0};
@@ -219,13 +206,9 @@ tq_definition_read(Jsonb *definition, int max_nesting,
 		tq_problem(problems, "", "must be an object");
 		return template;
 	}
-	ctl.keysize = TQ_MAX_NAME + 1;
-	ctl.entrysize = sizeof(Named);
-	ctl.hcxt = CurrentMemoryContext;
 	reader.template = template;
 	reader.problems = problems;
-	reader.names = hash_create("taskq steps", 64, &ctl,
-							   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	reader.names = tq_step_reference_begin();
 	template->space = "default";
 	template->queue = "default";
 	tq_member_list_begin(&members, &definition->root, NULL);
@@ -517,7 +500,7 @@ finish_step(Reader *reader, int place)
 	char                 *path = psprintf("steps[%d]", place);
 
 	if (step->name != NULL)
-		note_name(reader, place);
+		tq_step_reference_note(reader->names, problems, step->name, place);
 	else
 		problems->no_graph = true;
 	if (!draft->has_name)
@@ -595,180 +578,20 @@ finish_wait(Reader *reader, int place, const char *path)
 			&draft->waits[member - M_WORKFLOW], &draft->wanted);
 }
 
-static void
-note_name(Reader *reader, int place)
-{
-	TqStep *step = &reader->template->steps[place];
-	char    name[TQ_MAX_NAME + 1];
-	bool    found;
-	Named  *named;
-
-	strlcpy(name, step->name, sizeof(name));
-	named = hash_search(reader->names, name, HASH_ENTER, &found);
-	if (found)
-	{
-		reader->problems->no_graph = true;
-		tq_problem(reader->problems, psprintf("steps[%d].name", place),
-				   "is that of steps[%d], too", named->place);
-	}
-	else
-		named->place = place;
-}
-
 /* Names of other steps, once all are known. */
 static void
 resolve(Reader *reader, int place)
 {
-	TqStep *step = &reader->template->steps[place];
-	Draft  *draft = &reader->drafts[place];
+	TqDefinitionProblems *problems = reader->problems;
+	TqStep               *step = &reader->template->steps[place];
+	Draft                *draft = &reader->drafts[place];
 
 	if (draft->has_depends_on)
-		read_names(reader, psprintf("steps[%d].depends_on", place),
-				   &draft->depends_on, &step->parents);
+		tq_step_reference_list(reader->names, problems,
+							   psprintf("steps[%d].depends_on", place),
+							   &draft->depends_on, &step->parents);
 	if (draft->has_branches && step->type == TQ_STEP_DECISION)
-		read_branches(reader, place);
-	resolve_wanted(reader, place);
-}
-
-/* A list of names of steps, each once. */
-static void
-read_names(Reader *reader, const char *path, const JsonbValue *value,
-		   TqStepList *list)
-{
-	JsonbIterator *it;
-	JsonbValue     entry;
-	Bitmapset     *seen = NULL;
-	int            count;
-
-	if (!tq_json_is_list(value))
-	{
-		tq_problem(reader->problems, path, "must be a list of names");
-		return;
-	}
-	count = JsonContainerSize(value->val.binary.data);
-	list->places = palloc(sizeof(int) * (count + 1));
-	it = JsonbIteratorInit(value->val.binary.data);
-	(void) JsonbIteratorNext(&it, &entry, false);
-	for (int i = 0; i < count; i++)
-	{
-		char   name[TQ_MAX_NAME + 1];
-		Named *named = NULL;
-
-		CHECK_FOR_INTERRUPTS();
-		(void) JsonbIteratorNext(&it, &entry, true);
-		if (entry.type != jbvString)
-		{
-			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
-					   "must be a name");
-			continue;
-		}
-		if (entry.val.string.len <= TQ_MAX_NAME)
-		{
-			memcpy(name, entry.val.string.val, entry.val.string.len);
-			name[entry.val.string.len] = '\0';
-			named = hash_search(reader->names, name, HASH_FIND, NULL);
-		}
-		if (named == NULL)
-			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
-					   "is no step of this workflow");
-		else if (bms_is_member(named->place, seen))
-			tq_problem(reader->problems, psprintf("%s[%d]", path, i),
-					   "is there twice");
-		else
-		{
-			seen = bms_add_member(seen, named->place);
-			list->places[list->count++] = named->place;
-		}
-	}
-	bms_free(seen);
-}
-
-static void
-read_branches(Reader *reader, int place)
-{
-	TqStep        *step = &reader->template->steps[place];
-	Draft         *draft = &reader->drafts[place];
-	JsonbIterator *it;
-	JsonbValue     entry;
-	int            count;
-
-	if (!tq_json_is_list(&draft->branches))
-	{
-		tq_problem(reader->problems, psprintf("steps[%d].branches", place),
-				   "must be a list of objects");
-		return;
-	}
-	count = JsonContainerSize(draft->branches.val.binary.data);
-	step->branches = palloc0(sizeof(TqBranch) * (count + 1));
-	step->branch_count = count;
-	it = JsonbIteratorInit(draft->branches.val.binary.data);
-	(void) JsonbIteratorNext(&it, &entry, false);
-	for (int i = 0; i < count; i++)
-	{
-		(void) JsonbIteratorNext(&it, &entry, true);
-		read_branch(reader, place, i, &entry);
-	}
-}
-
-static void
-read_branch(Reader *reader, int place, int n, JsonbValue *value)
-{
-	TqBranch  *branch = &reader->template->steps[place].branches[n];
-	char      *path = psprintf("steps[%d].branches[%d]", place, n);
-	TqMembers  members;
-	JsonbValue member;
-	bool       has_steps = false;
-
-	if (!tq_json_is_object(value))
-	{
-		tq_problem(reader->problems, path, "must be an object");
-		return;
-	}
-	tq_member_list_begin(&members, value->val.binary.data, path);
-	while (tq_member_list_next(&members, &member))
-	{
-		if (strcmp(members.name, "when") == 0)
-			branch->when = tq_member_path(reader->problems, members.path,
-										  &member,
-										  &reader->drafts[place].wanted);
-		else if (strcmp(members.name, "steps") == 0)
-		{
-			has_steps = true;
-			read_names(reader, members.path, &member, &branch->steps);
-		}
-		else
-			tq_problem(reader->problems, members.path, "is unknown");
-	}
-	if (!has_steps)
-		tq_problem(reader->problems, psprintf("%s.steps", path), "is missing");
-}
-
-/* Steps that a path names and that do not exist have no results. */
-static void
-resolve_wanted(Reader *reader, int place)
-{
-	TqStep    *step = &reader->template->steps[place];
-	Draft     *draft = &reader->drafts[place];
-	Bitmapset *seen = NULL;
-	ListCell  *cell;
-
-	step->wants.places =
-		palloc(sizeof(int) * (list_length(draft->wanted) + 1));
-	foreach (cell, draft->wanted)
-	{
-		char  *word = lfirst(cell);
-		char   name[TQ_MAX_NAME + 1];
-		Named *named;
-
-		if (strlen(word) > TQ_MAX_NAME)
-			continue;
-		strlcpy(name, word, sizeof(name));
-		named = hash_search(reader->names, name, HASH_FIND, NULL);
-		if (named == NULL || named->place == place ||
-			bms_is_member(named->place, seen))
-			continue;
-		seen = bms_add_member(seen, named->place);
-		step->wants.places[step->wants.count++] = named->place;
-	}
-	bms_free(seen);
+		tq_step_reference_branches(reader->names, problems, step, place,
+								   &draft->branches, &draft->wanted);
+	tq_step_reference_wants(reader->names, step, place, draft->wanted);
 }
