@@ -19,9 +19,7 @@
 #include "base/compat.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
-#include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"

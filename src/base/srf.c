@@ -11,7 +11,6 @@
 #include "base/compat.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
 #include "base/srf.h"

@@ -7,7 +7,6 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 
 #include "base/subxact.h"

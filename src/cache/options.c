@@ -18,7 +18,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"

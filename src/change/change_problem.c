@@ -6,11 +6,8 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
 #include "base/error.h"

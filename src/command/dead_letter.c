@@ -12,12 +12,9 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "base/spi.h"
 #include "base/subxact.h"

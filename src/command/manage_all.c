@@ -14,7 +14,6 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 
 #include "base/arg.h"
 #include "base/error.h"

@@ -16,7 +16,6 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/error.h"

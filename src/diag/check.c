@@ -17,10 +17,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "storage/latch.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "base/clock.h"
 #include "base/guc.h"

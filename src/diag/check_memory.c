@@ -25,7 +25,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
-#include "utils/snapmgr.h"
 
 #include "base/compare.h"
 #include "base/guc.h"

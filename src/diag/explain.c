@@ -31,10 +31,8 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
-#include "utils/timestamp.h"
 
 #include "base/arg.h"
 #include "base/clock.h"

@@ -27,7 +27,6 @@
 
 #include "access/xlog.h"
 #include "fmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 
 #include "base/arg.h"

@@ -12,8 +12,6 @@
 
 #include "access/xlog.h"
 #include "fmgr.h"
-#include "postmaster/bgworker_internals.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"

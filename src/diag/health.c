@@ -22,7 +22,6 @@
 #include "access/xlog.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/guc.h"

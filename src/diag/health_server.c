@@ -7,7 +7,6 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "base/spi.h"

@@ -34,7 +34,6 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/hsearch.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

@@ -18,7 +18,6 @@
 #include "utils/array.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"

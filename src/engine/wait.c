@@ -25,7 +25,6 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "nodes/parsenodes.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 
 #include "base/arg.h"

@@ -30,7 +30,6 @@
 #include "catalog/pg_collation_d.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

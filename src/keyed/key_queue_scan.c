@@ -34,7 +34,6 @@
 #include "catalog/pg_collation_d.h"
 #include "common/int.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

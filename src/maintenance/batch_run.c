@@ -11,9 +11,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/lwlock.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

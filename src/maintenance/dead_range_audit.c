@@ -24,8 +24,6 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
-#include "miscadmin.h"
-#include "utils/rel.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"

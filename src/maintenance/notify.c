@@ -19,7 +19,6 @@
 #include "commands/async.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"

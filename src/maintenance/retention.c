@@ -22,13 +22,10 @@
  */
 #include "base/compat.h"
 
-#include "access/table.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 

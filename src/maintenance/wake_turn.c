@@ -13,7 +13,6 @@
  */
 #include "base/compat.h"
 
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "maintenance/batch_run.h"

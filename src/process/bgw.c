@@ -40,7 +40,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "cache/activation.h"

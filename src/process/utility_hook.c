@@ -42,7 +42,6 @@
 #include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
-#include "commands/extension.h"
 #include "nodes/parsenodes.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
@@ -51,10 +50,8 @@
 #include "storage/procarray.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 

@@ -13,7 +13,6 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"

@@ -19,7 +19,6 @@
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/hsearch.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

@@ -53,7 +53,6 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
-#include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
 #include "base/clock.h"

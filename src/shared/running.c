@@ -27,12 +27,10 @@
  */
 #include "base/compat.h"
 
-#include "common/hashfn.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
-#include "utils/timestamp.h"
 
 #include "base/compare.h"
 #include "base/guc.h"

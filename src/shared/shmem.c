@@ -12,7 +12,6 @@
 
 #include <sys/mman.h>
 
-#include "port/atomics.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"

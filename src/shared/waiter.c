@@ -46,7 +46,6 @@
  */
 #include "base/compat.h"
 
-#include "common/hashfn.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"

@@ -40,7 +40,6 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/guc.h"

@@ -28,9 +28,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/tableam.h"
 #include "catalog/pg_am.h"
-#include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"

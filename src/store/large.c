@@ -17,8 +17,6 @@
  */
 #include "base/compat.h"
 
-#include "utils/builtins.h"
-#include "utils/datum.h"
 
 #include "base/spi.h"
 #include "store/large.h"

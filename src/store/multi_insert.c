@@ -18,7 +18,6 @@
  */
 #include "base/compat.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "utils/memutils.h"

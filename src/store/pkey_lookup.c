@@ -26,10 +26,8 @@
 #include "base/compat.h"
 
 #include "access/relscan.h"
-#include "access/table.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"

@@ -12,7 +12,6 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
-#include "utils/snapmgr.h"
 
 #include "base/error.h"
 #include "engine/key.h"

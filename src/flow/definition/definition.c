@@ -12,9 +12,6 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
-#include "utils/timestamp.h"
 
 #include "base/json.h"
 #include "base/types.h"

@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/json.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 

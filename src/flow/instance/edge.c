@@ -32,7 +32,6 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "storage/procarray.h"
 #include "utils/array.h"

@@ -11,9 +11,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
-#include "utils/json.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"

@@ -19,7 +19,6 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"

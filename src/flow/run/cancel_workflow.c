@@ -9,7 +9,6 @@
  */
 #include "base/compat.h"
 
-#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 

@@ -16,13 +16,10 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
-#include "utils/syscache.h"
 
 #include "base/compare.h"
 #include "base/error.h"

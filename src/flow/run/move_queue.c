@@ -10,10 +10,6 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
-#include "storage/lmgr.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #include "engine/call.h"
 #include "flow/run/move_queue.h"

@@ -16,14 +16,10 @@
  */
 #include "base/compat.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"

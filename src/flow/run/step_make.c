@@ -12,7 +12,6 @@
 #include "base/compat.h"
 
 #include "utils/builtins.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "cache/queue.h"

@@ -13,7 +13,6 @@
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/jsonb.h"

@@ -15,7 +15,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
 #include "base/arg.h"

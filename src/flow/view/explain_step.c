@@ -15,7 +15,6 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "utils/builtins.h"
 
 #include "base/spi.h"
 #include "diag/explain_text.h"
