@@ -72,6 +72,6 @@ settle_other_instances(TqAdvance *a, const TqAdvanceOutcome *outcome)
 		tq_child_begin(a->call, &a->flow, *(int64 *) lfirst(cell));
 	if (outcome->revived)
 		tq_child_revived(a->call, &a->flow);
-	if (a->flow.ended)
+	if (a->flow.end.ended)
 		tq_child_ended(a->call, &a->flow);
 }

@@ -169,19 +169,19 @@ read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
 	{
 		template_id = tq_spi_int4(0, 1, 0);
 		flow->state = (TqFlowState) tq_spi_int4(0, 2, 0);
-		flow->created_at = tq_spi_time(0, 3, 0);
-		flow->finished_at = tq_spi_time(0, 4, 0);
-		flow->run_at = tq_spi_time(0, 5, 0);
-		flow->started_by = tq_spi_int4(0, 6, 0);
+		flow->start.created_at = tq_spi_time(0, 3, 0);
+		flow->end.finished_at = tq_spi_time(0, 4, 0);
+		flow->start.run_at = tq_spi_time(0, 5, 0);
+		flow->start.started_by = tq_spi_int4(0, 6, 0);
 		(void) tq_spi_get(0, 7, &isnull);
-		flow->has_priority = !isnull;
-		flow->priority = tq_spi_int4(0, 7, 0);
-		flow->correlation_id = tq_spi_text(&spi, 0, 8);
-		flow->input = tq_spi_jsonb(&spi, 0, 9);
-		flow->headers = tq_spi_jsonb(&spi, 0, 10);
+		flow->start.has_priority = !isnull;
+		flow->start.priority = tq_spi_int4(0, 7, 0);
+		flow->start.correlation_id = tq_spi_text(&spi, 0, 8);
+		flow->start.input = tq_spi_jsonb(&spi, 0, 9);
+		flow->start.headers = tq_spi_jsonb(&spi, 0, 10);
 		flow->parent_task_id = tq_spi_int8(0, 11, 0);
 		flow->depth = tq_spi_int4(0, 12, 0);
-		flow->reason = (TqReason) tq_spi_int4(0, 13, 0);
+		flow->end.reason = (TqReason) tq_spi_int4(0, 13, 0);
 	}
 	tq_spi_leave(&spi);
 	if (template_id == 0)
@@ -210,16 +210,17 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[3] = TimestampTzGetDatum(now);
 	args[4] = TimestampTzGetDatum(expires_at(template, now));
 	args[5] = BoolGetDatum(template->identity_window > 0);
-	args[6] = Int32GetDatum(flow->reason);
+	args[6] = Int32GetDatum(flow->end.reason);
 	args[7] = Int32GetDatum(flow->state);
 	tq_spi_enter(&spi);
-	flow->ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) == 1;
+	flow->end.ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) ==
+					  1;
 	tq_spi_leave(&spi);
-	if (flow->ended)
+	if (flow->end.ended)
 		tq_xact_ended(flow->workflow_id, (int) state);
 	flow->state = state;
-	flow->result = result;
-	return flow->ended;
+	flow->end.result = result;
+	return flow->end.ended;
 }
 
 /*
@@ -268,7 +269,7 @@ tq_flow_revive(TqFlow *flow)
 	if (revival.done)
 	{
 		flow->state = TQ_FLOW_LIVE;
-		flow->reason = TQ_REASON_NONE;
+		flow->end.reason = TQ_REASON_NONE;
 	}
 	return revival.done;
 }
@@ -346,17 +347,19 @@ read_steps(const TqFlow *flow, bool compensations, TqStepRow **made)
 		step->state = (TqState) tq_spi_int4(i, 3, 0);
 		step->reason = (TqReason) tq_spi_int4(i, 4, 0);
 		step->attempt = tq_spi_int4(i, 5, 0);
-		step->ready = step->state == TQ_STATE_PENDING &&
-					  tq_spi_time(i, 6, 0) <= now;
+		step->is.ready = step->state == TQ_STATE_PENDING &&
+						 tq_spi_time(i, 6, 0) <= now;
 		step->queue_id = tq_spi_int4(i, 7, 0);
 		step->created_at = tq_spi_time(i, 8, 0);
 		step->claimed_at = tq_spi_time(i, 9, DT_NOBEGIN);
 		step->finished_at = tq_spi_time(i, 10, 0);
-		step->in_line = step->state == TQ_STATE_BLOCKED && tq_spi_bool(i, 11);
-		step->claimed = tq_spi_bool(i, 12);
-		step->waited = tq_spi_bool(i, 13);
-		step->backoff = step->state == TQ_STATE_PENDING && !step->ready &&
-						(step->attempt > 0 || step->claimed);
+		step->is.in_line = step->state == TQ_STATE_BLOCKED &&
+						   tq_spi_bool(i, 11);
+		step->is.claimed = tq_spi_bool(i, 12);
+		step->is.waited = tq_spi_bool(i, 13);
+		step->is.backoff = step->state == TQ_STATE_PENDING &&
+						   !step->is.ready &&
+						   (step->attempt > 0 || step->is.claimed);
 	}
 	tq_spi_leave(&spi);
 	return count;
@@ -400,7 +403,7 @@ tq_flow_sight(const TqTemplate *template)
 bool
 tq_flow_has_started(const TqFlow *flow)
 {
-	Oid role = tq_role_oid(flow->started_by);
+	Oid role = tq_role_oid(flow->start.started_by);
 	int any;
 	int all;
 

@@ -83,7 +83,7 @@ tq_identity(const TqFlow *flow, const char *key)
 	{
 		/* a list of one: no input is like a key */
 		(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
-		input = tq_value_canonical(flow->input);
+		input = tq_value_canonical(flow->start.input);
 		if (!JB_ROOT_IS_SCALAR(input) ||
 			!JsonbExtractScalar(&input->root, &value))
 		{

@@ -194,7 +194,7 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 		all.places[all.count++] = step->wants.places[i];
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	push_word(&state, WJB_KEY, "input");
-	push_document(&state, WJB_VALUE, flow->input);
+	push_document(&state, WJB_VALUE, flow->start.input);
 	push_word(&state, WJB_KEY, "results");
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	add_steps(&state, flow->workflow_id, flow->template, &all, true, &size,

@@ -49,7 +49,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	requested = tq_child_cancel_instance(&call, &flow, message);
 	if (flow.state != TQ_FLOW_CANCELLED)
 		has_ended(&flow);
-	if (flow.ended)
+	if (flow.end.ended)
 		tq_child_ended(&call, &flow);
 	tq_call_end(&call);
 	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));

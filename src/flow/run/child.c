@@ -145,7 +145,7 @@ static void
 decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 		   TqMove *move)
 {
-	Jsonb *result = child->result;
+	Jsonb *result = child->end.result;
 
 	move->wanted = "ended";
 	if (child->state != TQ_FLOW_DONE && child->state != TQ_FLOW_RESOLVED)

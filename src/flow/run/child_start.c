@@ -192,14 +192,14 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (child->template == NULL)
 		return psprintf("workflow \"%s\" is not defined", wait->name);
 	child->depth = flow->depth + 1;
-	child->started_by = flow->started_by;
-	child->has_priority = flow->has_priority;
-	child->priority = flow->priority;
-	child->correlation_id = flow->correlation_id;
-	child->headers = flow->headers;
-	child->input = flow->input;
-	child->run_at = flow->run_at;
-	beginning->parent_correlation_id = flow->correlation_id;
+	child->start.started_by = flow->start.started_by;
+	child->start.has_priority = flow->start.has_priority;
+	child->start.priority = flow->start.priority;
+	child->start.correlation_id = flow->start.correlation_id;
+	child->start.headers = flow->start.headers;
+	child->start.input = flow->start.input;
+	child->start.run_at = flow->start.run_at;
+	beginning->parent_correlation_id = flow->start.correlation_id;
 	wrong = missing_right(child);
 	if (wrong != NULL)
 		return wrong;
@@ -208,12 +208,12 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	if (missing != NULL)
 		return psprintf("queue \"%s\" does not exist", missing);
 	if (wait->input != NULL &&
-		!tq_step_fill(flow, step, wait->input, &child->input, &wrong))
+		!tq_step_fill(flow, step, wait->input, &child->start.input, &wrong))
 		return psprintf("input: %s", wrong);
 	largest = tq_start_workflow_largest_input(child->template);
-	if (VARSIZE(child->input) > largest)
+	if (VARSIZE(child->start.input) > largest)
 		return psprintf("the input has %u bytes, and a queue allows %d",
-						VARSIZE(child->input), largest);
+						VARSIZE(child->start.input), largest);
 	wrong = tq_start_workflow_wrong_input(child);
 	if (wrong != NULL)
 		return psprintf("the input does not fit: %s", wrong);
@@ -235,7 +235,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 static char *
 missing_right(const TqFlow *child)
 {
-	Oid role = tq_role_oid(child->started_by);
+	Oid role = tq_role_oid(child->start.started_by);
 
 	for (int i = 0; i < child->template->step_count; i++)
 	{

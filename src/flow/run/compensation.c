@@ -239,9 +239,9 @@ tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves)
 	if (list_length(others) == list_length(moves))
 		return moves;
 	/* a step around it that has failed stays so: this cannot end well */
-	if (flow->ended)
+	if (flow->end.ended)
 		tq_child_ended(call, flow);
-	flow->ended = false;
+	flow->end.ended = false;
 	return others;
 }
 
@@ -275,7 +275,7 @@ go_on(TqFlow *flow)
 		tq_error_serialization();
 	tq_spi_leave(&spi);
 	flow->state = TQ_FLOW_COMPENSATING;
-	flow->reason = TQ_REASON_NONE;
+	flow->end.reason = TQ_REASON_NONE;
 }
 
 /* What is taken back after this step; false: that was the last one. */
@@ -298,7 +298,7 @@ find_next(const TqFlow *flow, int32 *step_id)
 static void
 end(TqFlow *flow, TqReason reason)
 {
-	flow->reason = reason;
+	flow->end.reason = reason;
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 

@@ -366,9 +366,10 @@ is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 	{
 		int at = TQ_STEP_INDEX(made[i].step_id);
 
-		if (below[at] && tq_step_rule_has_begun(
-							 &template->steps[at], made[i].state,
-							 made[i].reason, made[i].claimed, made[i].waited))
+		if (below[at] &&
+			tq_step_rule_has_begun(&template->steps[at], made[i].state,
+								   made[i].reason, made[i].is.claimed,
+								   made[i].is.waited))
 			return true;
 	}
 	return false;

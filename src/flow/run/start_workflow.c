@@ -117,7 +117,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 	if (start.beginning.key == NULL &&
 		flow.template->identity == TQ_IDENTITY_KEY)
 		tq_error_required("key");
-	flow.started_by = tq_role_intern(GetUserId());
+	flow.start.started_by = tq_role_intern(GetUserId());
 	/* who has begun nothing yet may wait: for a key, a queue, an identity */
 	tq_key_preview_note_start(&call, flow.template);
 	tq_key_lock_names(&call, NULL, 0);
@@ -142,7 +142,7 @@ tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning,
 {
 	int64 holder;
 
-	flow->created_at = tq_clock_wall();
+	flow->start.created_at = tq_clock_wall();
 	do
 	{
 		holder = 0;
@@ -173,28 +173,30 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 	if (!PG_ARGISNULL(ARG_VERSION))
 		start->version = tq_arg_name(fcinfo, ARG_VERSION, "version", NULL);
 	start->beginning.key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
-	flow->input = tq_arg_jsonb(fcinfo, ARG_INPUT);
-	if (flow->input == NULL)
-		flow->input = DatumGetJsonbP(
+	flow->start.input = tq_arg_jsonb(fcinfo, ARG_INPUT);
+	if (flow->start.input == NULL)
+		flow->start.input = DatumGetJsonbP(
 			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	if (!PG_ARGISNULL(ARG_PRIORITY))
 	{
-		flow->has_priority = true;
-		flow->priority = PG_GETARG_INT32(ARG_PRIORITY);
-		if (flow->priority < PG_INT16_MIN || flow->priority > PG_INT16_MAX)
+		flow->start.has_priority = true;
+		flow->start.priority = PG_GETARG_INT32(ARG_PRIORITY);
+		if (flow->start.priority < PG_INT16_MIN ||
+			flow->start.priority > PG_INT16_MAX)
 			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
 	}
-	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->run_at);
-	flow->correlation_id =
+	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->start.run_at);
+	flow->start.correlation_id =
 		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
 	start->beginning.parent_correlation_id =
 		tq_arg_word(fcinfo, ARG_PARENT_CORRELATION_ID, "parent_correlation_id",
 					TQ_MAX_KEY);
-	flow->headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
-	if (flow->headers != NULL && !JB_ROOT_IS_OBJECT(flow->headers))
+	flow->start.headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
+	if (flow->start.headers != NULL && !JB_ROOT_IS_OBJECT(flow->start.headers))
 		tq_error_invalid("headers", "must be a JSON object", NULL);
-	if (flow->headers != NULL && VARSIZE(flow->headers) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("headers", VARSIZE(flow->headers),
+	if (flow->start.headers != NULL &&
+		VARSIZE(flow->start.headers) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("headers", VARSIZE(flow->start.headers),
 						   TQ_MAX_SMALL_DOC);
 	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
 	start->return_existing = word != NULL && strcmp(word, "return") == 0;
@@ -304,8 +306,8 @@ check_input(const TqFlow *flow)
 	char *wrong;
 	int   largest = tq_start_workflow_largest_input(flow->template);
 
-	if (VARSIZE(flow->input) > largest)
-		tq_error_too_large("input", VARSIZE(flow->input), largest);
+	if (VARSIZE(flow->start.input) > largest)
+		tq_error_too_large("input", VARSIZE(flow->start.input), largest);
 	wrong = tq_start_workflow_wrong_input(flow);
 	if (wrong != NULL)
 		ereport(ERROR,
@@ -349,7 +351,8 @@ tq_start_workflow_wrong_input(const TqFlow *flow)
 
 	if (flow->template->input_schema == NULL)
 		return NULL;
-	tq_schema_apply(flow->template->input_schema, flow->input, &problems);
+	tq_schema_apply(flow->template->input_schema, flow->start.input,
+					&problems);
 	if (problems.count == 0)
 		return NULL;
 	initStringInfo(&words);
@@ -372,23 +375,24 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 
 	args[0] = Int64GetDatum(flow->workflow_id);
 	args[1] = Int32GetDatum(flow->template->template_id);
-	nulls[2] = !flow->has_priority;
-	args[2] = Int32GetDatum(flow->priority);
-	args[3] = Int32GetDatum(flow->started_by);
-	args[4] = TimestampTzGetDatum(flow->created_at);
-	nulls[5] = flow->run_at == 0;
-	args[5] = TimestampTzGetDatum(flow->run_at);
+	nulls[2] = !flow->start.has_priority;
+	args[2] = Int32GetDatum(flow->start.priority);
+	args[3] = Int32GetDatum(flow->start.started_by);
+	args[4] = TimestampTzGetDatum(flow->start.created_at);
+	nulls[5] = flow->start.run_at == 0;
+	args[5] = TimestampTzGetDatum(flow->start.run_at);
 	nulls[6] = identity == NULL;
 	args[6] = nulls[6] ? (Datum) 0 : JsonbPGetDatum(identity);
 	nulls[7] = key == NULL;
 	args[7] = nulls[7] ? (Datum) 0 : CStringGetTextDatum(key);
-	nulls[8] = flow->correlation_id == NULL;
-	args[8] = nulls[8] ? (Datum) 0 : CStringGetTextDatum(flow->correlation_id);
+	nulls[8] = flow->start.correlation_id == NULL;
+	args[8] = nulls[8] ? (Datum) 0
+					   : CStringGetTextDatum(flow->start.correlation_id);
 	nulls[9] = correlation == NULL;
 	args[9] = nulls[9] ? (Datum) 0 : CStringGetTextDatum(correlation);
-	args[10] = JsonbPGetDatum(flow->input);
-	nulls[11] = flow->headers == NULL;
-	args[11] = nulls[11] ? (Datum) 0 : JsonbPGetDatum(flow->headers);
+	args[10] = JsonbPGetDatum(flow->start.input);
+	nulls[11] = flow->start.headers == NULL;
+	args[11] = nulls[11] ? (Datum) 0 : JsonbPGetDatum(flow->start.headers);
 	nulls[12] = nulls[13] = flow->parent_task_id == 0;
 	args[12] = Int64GetDatum(beginning->parent_id);
 	args[13] = Int64GetDatum(flow->parent_task_id);

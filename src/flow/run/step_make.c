@@ -70,11 +70,11 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 											  &payload);
 		new[i].judged = new[i].free && !begins;
 		if (begins)
-			sub.run_at = flow->run_at;
+			sub.run_at = flow->start.run_at;
 		else
 			payload = new[i].payload;
 		tq_submit_fill(&sub, payload, &task);
-		task.f.submitted_by = task.f.run_as = flow->started_by;
+		task.f.submitted_by = task.f.run_as = flow->start.started_by;
 		if (step->payload == NULL && new[i].payload == NULL &&
 			!TQ_STEP_COMPENSATES(new[i].step_id))
 			task.f.flags |= TQ_FLAG_INPUT;
@@ -125,27 +125,28 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	TqOptions own;
 
 	sub->queue = tq_queue_for_step(step->queue);
-	sub->priority = step->has_priority   ? step->priority
-					: flow->has_priority ? flow->priority
-										 : sub->queue->options.priority;
+	sub->priority = step->has_priority         ? step->priority
+					: flow->start.has_priority ? flow->start.priority
+											   : sub->queue->options.priority;
 	sub->max_attempts = !step->retryable ? 1
 						: step->max_attempts != 0
 							? step->max_attempts
 							: sub->queue->options.max_attempts;
 	sub->tags = step->tags;
 	sub->key = step->key;
-	sub->headers = flow->headers;
-	sub->correlation_id = flow->correlation_id;
+	sub->headers = flow->start.headers;
+	sub->correlation_id = flow->start.correlation_id;
 	sub->options = step->options;
 	own = sub->queue->options;
 	if (sub->options != NULL)
 	{
 		tq_options_read_task(&own, sub->options);
 		sub->has_deadline = own.deadline_in > 0;
-		sub->deadline = Max(tq_clock_wall(), flow->run_at) + own.deadline_in;
+		sub->deadline = Max(tq_clock_wall(), flow->start.run_at) +
+						own.deadline_in;
 	}
 	sub->any_depth = true;
-	sub->role_id = flow->started_by;
+	sub->role_id = flow->start.started_by;
 	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
 }
 
@@ -195,7 +196,7 @@ tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 
 	task->f.flags &= ~TQ_FLAG_WANTED;
 	move->to = TQ_STATE_PENDING;
-	move->due_at = Max(flow->run_at, task->f.run_at);
+	move->due_at = Max(flow->start.run_at, task->f.run_at);
 	if (move->due_at <= tq_clock_dispatch())
 		move->due_at = 0;
 	move->flow.released = true;

@@ -37,17 +37,17 @@ tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 
 		tally->total++;
 		tally->begun += tq_step_rule_has_begun(kind, step->state, step->reason,
-											   step->claimed, false);
+											   step->is.claimed, false);
 		switch (step->state)
 		{
 			case TQ_STATE_PENDING:
-				tally->ready += step->ready;
-				tally->backoff += step->backoff;
-				tally->waiting += !step->ready && !step->backoff;
+				tally->ready += step->is.ready;
+				tally->backoff += step->is.backoff;
+				tally->waiting += !step->is.ready && !step->is.backoff;
 				break;
 			case TQ_STATE_BLOCKED:
-				tally->in_line += step->in_line;
-				tally->blocked += !step->in_line;
+				tally->in_line += step->is.in_line;
+				tally->blocked += !step->is.in_line;
 				break;
 			case TQ_STATE_RUNNING:
 				tally->running++;
@@ -128,7 +128,7 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 		return tally->resolved ? "resolved" : "done";
 	if (tally->ready + tally->running > 0)
 		return "running";
-	if (tally->begun == 0 && flow->run_at > tq_clock_dispatch())
+	if (tally->begun == 0 && flow->start.run_at > tq_clock_dispatch())
 		return "pending";
 	if (tally->backoff > 0)
 		return "waiting_for_retry";
@@ -144,8 +144,8 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 TqReason
 tq_tally_reason(const TqFlow *flow, const TqTally *tally)
 {
-	if (flow->reason != TQ_REASON_NONE)
-		return flow->reason;
+	if (flow->end.reason != TQ_REASON_NONE)
+		return flow->end.reason;
 	if (flow->state == TQ_FLOW_CANCELLED || flow->state == TQ_FLOW_RESOLVED)
 		return TQ_REASON_MANUAL;
 	if (tally->first_dead != NULL)

@@ -188,7 +188,7 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	if (wait->at != NULL && tq_value_time(word, at))
 		return true;
 	if (wait->at == NULL && tq_value_span(word, &span) &&
-		add_span(Max(from, flow->run_at), span, at))
+		add_span(Max(from, flow->start.run_at), span, at))
 		return true;
 	*wrong = psprintf(
 		"%s: \"%.*s\" is %s", what,

@@ -124,8 +124,9 @@ tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 		step->reason == TQ_REASON_DEPENDENCY_FAILED)
 		return false;
 	return tq_blocker_has_failed(flow, step) ||
-		   step->state == TQ_STATE_SUSPENDED || step->backoff ||
-		   step->in_line || (step->state == TQ_STATE_PENDING && !step->ready);
+		   step->state == TQ_STATE_SUSPENDED || step->is.backoff ||
+		   step->is.in_line ||
+		   (step->state == TQ_STATE_PENDING && !step->is.ready);
 }
 
 /* Of a blocker: what it is, and what to do; without a full stop. */
@@ -149,7 +150,7 @@ tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 		say_wait(text, flow, TQ_STEP_INDEX(step->step_id), step->task_id);
 	else if (step->state == TQ_STATE_PENDING)
 		appendStringInfo(text, "waits for its %s",
-						 step->backoff ? "next attempt" : "time");
+						 step->is.backoff ? "next attempt" : "time");
 	else if (step->state == TQ_STATE_BLOCKED)
 		appendStringInfoString(text, "waits for others of its key");
 	else

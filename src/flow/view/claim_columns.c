@@ -101,7 +101,7 @@ carry(TqTask *task, Datum *values, bool *nulls)
 			CStringGetTextDatum(step->handler));
 	if (step->config != NULL)
 		put(values, nulls, TQ_CARRY_CONFIG, JsonbPGetDatum(step->config));
-	put(values, nulls, TQ_CARRY_INPUT, JsonbPGetDatum(flow.input));
+	put(values, nulls, TQ_CARRY_INPUT, JsonbPGetDatum(flow.start.input));
 	results = tq_results_told(workflow_id, flow.template, step,
 							  (Size) tq_guc_max_dependency_results * 1024);
 	if (results != NULL)
@@ -124,7 +124,7 @@ payload(const TqTask *task, bool *isnull)
 
 	*isnull =
 		!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow);
-	return *isnull ? (Datum) 0 : JsonbPGetDatum(flow.input);
+	return *isnull ? (Datum) 0 : JsonbPGetDatum(flow.start.input);
 }
 
 static char *

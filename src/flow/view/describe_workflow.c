@@ -146,7 +146,7 @@ outlook(TqFlow *flow)
 	tq_tally_count(flow, sight.made, sight.count, &tally);
 	open_part(&w, NULL, false);
 	put_key(&w, "correlation_id");
-	put_words(&w, WJB_VALUE, flow->correlation_id);
+	put_words(&w, WJB_VALUE, flow->start.correlation_id);
 	put_key(&w, "parent_correlation_id");
 	put_words(&w, WJB_VALUE, origin(flow->workflow_id));
 	put_counts(&w, &sight);
@@ -306,7 +306,7 @@ verdict_undone(const TqFlowView *sight, const char *steps)
 		return psprintf("%s failed, and what was done is being taken back:"
 						" %d of %d",
 						steps, count_undone(sight), all);
-	if (sight->flow->reason == TQ_REASON_COMPENSATION_FAILED)
+	if (sight->flow->end.reason == TQ_REASON_COMPENSATION_FAILED)
 		return psprintf("%s failed, and so has a compensation: %d of %d are"
 						" done, and nothing goes on before that is repaired",
 						steps, count_undone(sight), all);
@@ -402,11 +402,11 @@ put_next(Writing *w, const TqFlowView *sight)
 	{
 		const TqStepRow *step = step_at(sight, i);
 
-		if ((!is_in_the_way(flow, step) && (ready || !step->ready)) ||
+		if ((!is_in_the_way(flow, step) && (ready || !step->is.ready)) ||
 			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
 			continue;
 		/* of those that workers can take, one is enough */
-		ready = ready || step->ready;
+		ready = ready || step->is.ready;
 		told += put_advice(w, flow, step);
 	}
 	if (!tq_flow_has_ended(flow))

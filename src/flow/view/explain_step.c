@@ -251,7 +251,7 @@ first_that_goes(const TqFlowView *sight, const bool *places)
 		int              place = TQ_STEP_INDEX(step->step_id);
 
 		if (places[place] && TQ_STATE_IS_LIVE(step->state) &&
-			(step->state != TQ_STATE_BLOCKED || step->in_line) &&
+			(step->state != TQ_STATE_BLOCKED || step->is.in_line) &&
 			tq_flow_sees(tq_template_at(sight->flow->template, step->step_id)))
 			return step;
 	}

@@ -160,8 +160,8 @@ taskq_timeline(PG_FUNCTION_ARGS)
 		tell(&timeline, &stmt_of_correlation, &arg, NULL);
 	}
 	else if (correlation_id == NULL ||
-			 (flow.correlation_id != NULL &&
-			  strcmp(correlation_id, flow.correlation_id) == 0))
+			 (flow.start.correlation_id != NULL &&
+			  strcmp(correlation_id, flow.start.correlation_id) == 0))
 	{
 		arg = Int64GetDatum(workflow_id);
 		tell(&timeline, &stmt_of_workflow, &arg, NULL);
