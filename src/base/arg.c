@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "lib/qunique.h"
 #include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -291,17 +292,11 @@ tq_arg_tags_subset(const TqTags *some, const TqTags *all)
 void
 tq_arg_tags_sort(TqTags *tags)
 {
-	int kept = 0;
-
 	if (tags->count < 2)
 		return;
 	qsort(tags->tags, tags->count, sizeof(char *), compare_strings);
-	for (int i = 1; i < tags->count; i++)
-	{
-		if (strcmp(tags->tags[kept], tags->tags[i]) != 0)
-			tags->tags[++kept] = tags->tags[i];
-	}
-	tags->count = kept + 1;
+	tags->count = (int) qunique(tags->tags, tags->count, sizeof(char *),
+								compare_strings);
 }
 
 /* C0, DEL, and in UTF-8 C1. */

@@ -8,21 +8,21 @@
 #define TQ_COMPARE_H
 
 static inline int
+tq_compare_int64(int64 x, int64 y)
+{
+	return x < y ? -1 : x > y;
+}
+
+static inline int
 tq_order_int32(const void *a, const void *b)
 {
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(*(const int32 *) a, *(const int32 *) b);
 }
 
 static inline int
 tq_order_int64(const void *a, const void *b)
 {
-	int64 x = *(const int64 *) a;
-	int64 y = *(const int64 *) b;
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(*(const int64 *) a, *(const int64 *) b);
 }
 
 #endif /* TQ_COMPARE_H */

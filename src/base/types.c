@@ -18,6 +18,9 @@ static const char *const state_names[] = {
 	[TQ_STATE_CANCELLED] = "cancelled", [TQ_STATE_FILTERED] = "filtered",
 	[TQ_STATE_REDUNDANT] = "redundant", [TQ_STATE_RECREATED] = "recreated"};
 
+StaticAssertDecl(lengthof(state_names) == TQ_STATE_LAST + 1,
+				 "every state has a name");
+
 static const char *const reason_names[] = {
 	[TQ_REASON_NONE] = NULL,
 	[TQ_REASON_EXHAUSTED] = "exhausted",

@@ -415,8 +415,6 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	Datum args[3];
 	TqSpi spi;
 
-	StaticAssertStmt(offsetof(TqLane, lane_id) == 0,
-					 "lanes are compared by their first member");
 	if (bsearch(&lane_id, queue->lanes, queue->lane_count, sizeof(TqLane),
 				tq_order_int64) != NULL)
 		return lane_id;

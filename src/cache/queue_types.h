@@ -16,6 +16,9 @@ typedef struct TqLane
 	TqTags tags;
 } TqLane;
 
+StaticAssertDecl(offsetof(TqLane, lane_id) == 0,
+				 "lanes are searched by their first member");
+
 /* The lanes that match a claim's tags. */
 typedef struct TqMatch
 {

@@ -27,6 +27,8 @@ static const char *const names[] = {
 	[TQ_PROBLEM_DOC_OWNED] = "doc_owned",
 	[TQ_PROBLEM_DOC_COLLISIONS] = "doc_collisions"};
 
+StaticAssertDecl(lengthof(names) == TQ_PROBLEMS, "every problem has a name");
+
 /* One more, as JSON. */
 void
 tq_change_problem(TqChange *change, TqChangeProblem which, const char *format,

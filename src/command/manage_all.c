@@ -16,6 +16,7 @@
 #include "utils/array.h"
 
 #include "base/arg.h"
+#include "base/compare.h"
 #include "base/error.h"
 #include "base/spi.h"
 #include "base/srf.h"
@@ -469,8 +470,6 @@ ids_between(const Choice *choice, int first, int end)
 static int
 compare_ids(const void *a, const void *b)
 {
-	int64 x = DatumGetInt64(*(const Datum *) a);
-	int64 y = DatumGetInt64(*(const Datum *) b);
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(DatumGetInt64(*(const Datum *) a),
+							DatumGetInt64(*(const Datum *) b));
 }

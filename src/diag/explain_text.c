@@ -105,6 +105,9 @@ static const char *const names[] = {
 	[TQ_WHY_WAITERS] = "waiters",
 	[TQ_WHY_CLAIM_WAITERS] = "claim_waiters"};
 
+StaticAssertDecl(lengthof(names) == TQ_WHY_LAST + 1,
+				 "every reason has a name");
+
 static int64 given[TQ_WHY_LAST + 1];
 
 /* (name, given): every reason, and how often this session gave it. */
@@ -114,8 +117,6 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	tq_srf_begin(fcinfo);
-	StaticAssertStmt(lengthof(names) == TQ_WHY_LAST + 1,
-					 "every reason has a name");
 	for (int i = 0; i <= TQ_WHY_LAST; i++)
 	{
 		Datum values[2];

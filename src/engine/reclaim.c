@@ -316,8 +316,6 @@ tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
 int
 tq_reclaim_compare(const void *a, const void *b)
 {
-	int64 x = ((const TqRunning *) a)->task_id;
-	int64 y = ((const TqRunning *) b)->task_id;
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(((const TqRunning *) a)->task_id,
+							((const TqRunning *) b)->task_id);
 }

@@ -13,6 +13,7 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "lib/qunique.h"
 #include "utils/array.h"
 
 #include "base/code.h"
@@ -56,7 +57,6 @@ int
 tq_orphan_holders(const TqRunning *all, int count, int32 **workers)
 {
 	int held = 0;
-	int kept = 0;
 
 	*workers = palloc_extended(sizeof(int32) * (count + 1), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < count; i++)
@@ -65,12 +65,7 @@ tq_orphan_holders(const TqRunning *all, int count, int32 **workers)
 			(*workers)[held++] = all[i].worker_id;
 	}
 	qsort(*workers, held, sizeof(int32), tq_order_int32);
-	for (int i = 0; i < held; i++)
-	{
-		if (kept == 0 || (*workers)[kept - 1] != (*workers)[i])
-			(*workers)[kept++] = (*workers)[i];
-	}
-	return kept;
+	return (int) qunique(*workers, held, sizeof(int32), tq_order_int32);
 }
 
 static int

@@ -9,6 +9,7 @@
  */
 #include "base/compat.h"
 
+#include "base/compare.h"
 #include "query/id_heap.h"
 
 static bool is_worse(const TqIdHeap *page, int64 a, int64 b);
@@ -117,10 +118,8 @@ swap(TqIdHeap *page, int i, int j)
 static int
 compare_rising(const void *a, const void *b)
 {
-	int64 x = ((const TqFound *) a)->task_id;
-	int64 y = ((const TqFound *) b)->task_id;
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(((const TqFound *) a)->task_id,
+							((const TqFound *) b)->task_id);
 }
 
 static int

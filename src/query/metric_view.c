@@ -76,6 +76,8 @@ static const char *const ends[] = {[TQ_END_FAILURE] = "failure",
 								   [TQ_END_RELEASED] = "released",
 								   [TQ_END_TIMEOUT] = "timeout"};
 
+StaticAssertDecl(lengthof(ends) == TQ_END_LAST + 1, "every end has a name");
+
 /*
  * The session that has had its snapshot or transaction number for the
  * longest time; vacuum removes nothing that was dead since.

@@ -430,15 +430,13 @@ compare_running(const void *a, const void *b)
 	const TqRunning *y = b;
 
 	if (x->queue_id != y->queue_id)
-		return x->queue_id < y->queue_id ? -1 : 1;
-	return x->worker_id < y->worker_id ? -1 : x->worker_id > y->worker_id;
+		return tq_compare_int64(x->queue_id, y->queue_id);
+	return compare_worker(a, b);
 }
 
 static int
 compare_worker(const void *a, const void *b)
 {
-	int32 x = ((const TqRunning *) a)->worker_id;
-	int32 y = ((const TqRunning *) b)->worker_id;
-
-	return x < y ? -1 : x > y;
+	return tq_compare_int64(((const TqRunning *) a)->worker_id,
+							((const TqRunning *) b)->worker_id);
 }
