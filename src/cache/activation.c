@@ -20,8 +20,7 @@
 static TqStmt stmt_wanted = {
 	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 /*
  * May duties run here?  The extension must exist, and the database must not

@@ -57,11 +57,10 @@ static TqStmt stmt_grants = {
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role r USING (role_id)"
 	" WHERE g.role_id = 0 OR r.oid IS NOT NULL",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 static TqStmt stmt_find = {
-	"SELECT role_id FROM taskq.known_role WHERE oid = $1", 1, {OIDOID}, NULL};
+	"SELECT role_id FROM taskq.known_role WHERE oid = $1", 1, {OIDOID}};
 
 /* A row that has the number, and is not believed, gets one that no role has */
 static TqStmt stmt_doubt = {
@@ -70,19 +69,17 @@ static TqStmt stmt_doubt = {
 	"   AND NOT EXISTS (SELECT FROM taskq.known_role k"
 	"                    WHERE k.role_id = r.role_id)",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.role (role_id, name, oid)"
 	" VALUES (nextval('taskq.role_id_seq')::integer, $2, $1)"
 	" ON CONFLICT (oid) DO NOTHING",
 	2,
-	{OIDOID, TEXTOID},
-	NULL};
+	{OIDOID, TEXTOID}};
 
 static TqStmt stmt_oid = {
-	"SELECT oid FROM taskq.known_role WHERE role_id = $1", 1, {INT4OID}, NULL};
+	"SELECT oid FROM taskq.known_role WHERE role_id = $1", 1, {INT4OID}};
 
 static void  forget(void);
 static int32 number_of(Oid role, bool wait);

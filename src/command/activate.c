@@ -43,15 +43,13 @@ PG_FUNCTION_INFO_V1(taskq_debug_waiters);
 PG_FUNCTION_INFO_V1(taskq_debug_backoff);
 #endif
 
-static TqStmt stmt_forget_copies = {
-	"DELETE FROM taskq.instance", 0, {0}, NULL};
+static TqStmt stmt_forget_copies = {"DELETE FROM taskq.instance"};
 
 static TqStmt stmt_new_instance = {
 	"INSERT INTO taskq.instance (instance, database_oid, created_at)"
 	" VALUES (gen_random_uuid(), $1, $2)",
 	2,
-	{OIDOID, TIMESTAMPTZOID},
-	NULL};
+	{OIDOID, TIMESTAMPTZOID}};
 
 /* Where it is no copy, a number without a role is that of a dropped one. */
 static TqStmt stmt_roles_gone = {
@@ -61,8 +59,7 @@ static TqStmt stmt_roles_gone = {
 	"   AND (SELECT count(*) = 1 AND bool_and(i.database_oid = $1)"
 	"          FROM taskq.instance i)",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 /*
  * Numbers of roles in a copy are those of another cluster.  A name that
@@ -70,13 +67,12 @@ static TqStmt stmt_roles_gone = {
  * get a number that no role has, one for each.
  */
 static TqStmt stmt_forget_roles = {
-	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}, NULL};
+	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}};
 
 static TqStmt stmt_mark = {
 	"UPDATE taskq.instance SET database_oid = 0 WHERE database_oid = $1",
 	1,
-	{OIDOID},
-	NULL};
+	{OIDOID}};
 
 static TqStmt stmt_find_roles = {
 	"UPDATE taskq.role r SET oid = a.oid"
@@ -86,8 +82,7 @@ static TqStmt stmt_find_roles = {
 	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
 	"                     WHERE o.name = r.name AND NOT o.gone)",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 /*
  * Numbers go on above those that are there: a dump brings its sequences, but
@@ -117,8 +112,7 @@ static TqStmt stmt_task_ids_go_on = {
 	"                          WHERE task_id BETWEEN $1 AND $2)) AS m) t"
 	" WHERE m - $1 > 0 AND m - $1 >= s.last_value",
 	2,
-	{INT8OID, INT8OID},
-	NULL};
+	{INT8OID, INT8OID}};
 
 /* Above what the database that this one follows may have given out. */
 static TqStmt stmt_tokens_go_on = {
@@ -128,8 +122,7 @@ static TqStmt stmt_tokens_go_on = {
 	"       (SELECT max(token) AS m FROM taskq.task WHERE token < $2) t,"
 	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
 	2,
-	{INT8OID, INT8OID},
-	NULL};
+	{INT8OID, INT8OID}};
 
 static void sequences_go_on(void);
 

@@ -45,8 +45,7 @@ static TqStmt stmt_note = {
 	"  CASE WHEN jsonb_array_length(l.doc) < 10 THEN l.doc"
 	"       ELSE l.doc - 0 END || excluded.doc",
 	6,
-	{INT8OID, TIMESTAMPTZOID, INT4OID, JSONBOID, JSONBOID, INT4OID},
-	NULL};
+	{INT8OID, TIMESTAMPTZOID, INT4OID, JSONBOID, JSONBOID, INT4OID}};
 
 static TqStmt stmt_look = {
 	"SELECT (e.one ->> 'at')::timestamptz, (e.one ->> 'attempt')::integer,"
@@ -56,8 +55,7 @@ static TqStmt stmt_look = {
 	"       WITH ORDINALITY AS e (one, n)"
 	" WHERE l.task_id = $1 AND l.part = " PART " ORDER BY e.n",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);
 

@@ -40,25 +40,22 @@ static TqStmt stmt_grant = {
 	" ON CONFLICT (queue_id, role_id)"
 	" DO UPDATE SET rights = g.rights | excluded.rights",
 	3,
-	{INT4OID, INT4OID, INT4OID},
-	NULL};
+	{INT4OID, INT4OID, INT4OID}};
 
 static TqStmt stmt_revoke = {
 	"UPDATE taskq.queue_grant SET rights = rights & ~$3"
 	" WHERE queue_id = $1 AND role_id = $2",
 	3,
-	{INT4OID, INT4OID, INT4OID},
-	NULL};
+	{INT4OID, INT4OID, INT4OID}};
 
 static TqStmt stmt_revoked = {
-	"DELETE FROM taskq.queue_grant WHERE rights = 0", 0, {0}, NULL};
+	"DELETE FROM taskq.queue_grant WHERE rights = 0", 0, {0}};
 
 static TqStmt stmt_rights_left = {
 	"SELECT coalesce(bit_or(rights), 0) FROM taskq.queue_grant"
 	" WHERE role_id = $1",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Of PUBLIC (0) and of roles that are there. */
 static TqStmt stmt_all_rights = {
@@ -68,8 +65,7 @@ static TqStmt stmt_all_rights = {
 	"    OR EXISTS (SELECT FROM pg_roles a WHERE a.oid = k.oid)"
 	" GROUP BY 1 ORDER BY 1",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 /* And whether CREATE EXTENSION gave the role EXECUTE: that is never taken. */
 static TqStmt stmt_functions = {
@@ -84,8 +80,7 @@ static TqStmt stmt_functions = {
 	"                  AND d.refclassid = 'pg_extension'::regclass"
 	"                  AND d.refobjid = $1",
 	2,
-	{OIDOID, OIDOID},
-	NULL};
+	{OIDOID, OIDOID}};
 
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);

@@ -89,10 +89,10 @@ typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 			BOOLOID                                                           \
 	}
 
-static TqStmt stmt_live = {PAGE_OF("taskq.task"), ARGUMENTS, NULL};
-static TqStmt stmt_finished = {PAGE_OF("taskq.archive"), ARGUMENTS, NULL};
-static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS, NULL};
-static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS, NULL};
+static TqStmt stmt_live = {PAGE_OF("taskq.task"), ARGUMENTS};
+static TqStmt stmt_finished = {PAGE_OF("taskq.archive"), ARGUMENTS};
+static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS};
+static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS};
 
 static void    read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
 static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what,

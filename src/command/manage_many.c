@@ -57,8 +57,7 @@ static TqStmt stmt_known = {
 	"  WHERE a.task_id = ANY ($1)"
 	" ORDER BY 1",
 	1,
-	{INT8ARRAYOID},
-	NULL};
+	{INT8ARRAYOID}};
 
 static void read_known(ArrayType *ids, Entry *entries, int count,
 					   TqAction action);

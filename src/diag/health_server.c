@@ -45,16 +45,14 @@ static TqStmt stmt_snapshots = {
 	" ORDER BY (a.xact_start IS NULL AND age(a.backend_xmin) > $2) DESC,"
 	"          a.xact_start NULLS LAST LIMIT 1",
 	2,
-	{OIDOID, INT4OID},
-	NULL};
+	{OIDOID, INT4OID}};
 
 static TqStmt stmt_prepared = {
 	"SELECT count(*) OVER (), p.gid, coalesce(p.owner::text, '?'), p.prepared"
 	"  FROM pg_prepared_xacts p WHERE p.database = current_database()"
 	" ORDER BY p.prepared LIMIT 1",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 static TqStmt stmt_replication = {
 	"SELECT s.slot_name::text, s.active,"
@@ -65,8 +63,7 @@ static TqStmt stmt_replication = {
 	"    OR (NOT s.active AND s.wal_status = 'extended')"
 	" ORDER BY s.slot_name LIMIT 20",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 /* Tables of the extension: dead rows, and when autovacuum would come. */
 static TqStmt stmt_vacuum = {
@@ -92,8 +89,7 @@ static TqStmt stmt_vacuum = {
 	" WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'r'"
 	" ORDER BY c.relname <> 'task', c.relname",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 static TqStmt stmt_ages = {
 	"SELECT max(age(c.relfrozenxid)), max(mxid_age(c.relminmxid)),"
@@ -105,8 +101,7 @@ static TqStmt stmt_ages = {
 	"        OR c.oid IN (SELECT m.reltoastrelid FROM pg_class m"
 	"                      WHERE m.relnamespace = 'taskq'::regnamespace))",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 static void tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row);
 static void tell_age(TqHealth *health, const char *what, int64 age,

@@ -29,8 +29,7 @@ static TqStmt stmt_add_error = {
 	"       || CASE WHEN $5 IS NULL THEN '{}'"
 	"               ELSE jsonb_build_object('detail', $5) END)",
 	6,
-	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID},
-	NULL};
+	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID}};
 
 /*
  * Note an error of the attempt that is ending; the last ten are kept.

@@ -104,8 +104,7 @@ static TqStmt stmt_numbers = {
 	"       taskq.token_bound_seq tb, taskq.timeline_seq t,"
 	"       taskq.crash_seq c, taskq.start_seq s, pg_stat_wal w",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 #define SET_VALUE(seq)                                                        \
 	{                                                                         \

@@ -63,8 +63,7 @@ static TqStmt stmt_channels = {
 	"       = 'true'::jsonb"
 	" ORDER BY q.queue_id",
 	0,
-	{0},
-	NULL};
+	{0}};
 
 static bool     is_known(void);
 static void     read_channels(void);

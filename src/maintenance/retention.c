@@ -53,11 +53,10 @@ static TqStmt stmt_expired = {
 			 "   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 			 "SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
 	2,
-	{TIMESTAMPTZOID, INT4OID},
-	NULL};
+	{TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_rotation = {
-	"SELECT since FROM taskq.archive_rotation", 0, {0}, NULL};
+	"SELECT since FROM taskq.archive_rotation", 0, {0}};
 
 static TqStmt stmt_rotate = {
 	"INSERT INTO taskq.archive_rotation (only_row, bucket, since)"
@@ -65,8 +64,7 @@ static TqStmt stmt_rotate = {
 	" ON CONFLICT (only_row)"
 	" DO UPDATE SET bucket = excluded.bucket, since = excluded.since",
 	2,
-	{INT4OID, TIMESTAMPTZOID},
-	NULL};
+	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT max(finished_at) FROM taskq.archive"
@@ -74,8 +72,7 @@ static TqStmt stmt_newest = {
 	"                (SELECT max(at) FROM taskq.transition"
 	"                  WHERE bucket = $1::smallint))",
 	1,
-	{INT4OID},
-	NULL};
+	{INT4OID}};
 
 static TqStmt stmt_large = {
 	"WITH ids AS (SELECT DISTINCT s.task_id FROM"
@@ -91,8 +88,7 @@ static TqStmt stmt_large = {
 	"SELECT (SELECT count(*) FROM lone), (SELECT max(task_id) FROM ids),"
 	"       (SELECT count(*) FROM ids)",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
 static TqStmt stmt_keys = {
 	"WITH looked AS MATERIALIZED (SELECT k.queue_id, k.key FROM taskq.key k"
@@ -114,8 +110,7 @@ static TqStmt stmt_keys = {
 	"                 ORDER BY m.queue_id DESC, m.key DESC LIMIT 1) AS key"
 	"          FROM looked l) n",
 	3,
-	{INT4OID, TEXTOID, INT4OID},
-	NULL};
+	{INT4OID, TEXTOID, INT4OID}};
 
 /* The sweep of taskq.large goes on after this id. */
 static int64 large_after = 0;

@@ -13,7 +13,6 @@
  */
 #include "base/compat.h"
 
-
 #include "base/clock.h"
 #include "maintenance/batch_run.h"
 #include "maintenance/notify.h"

@@ -55,7 +55,7 @@ static TqStmt stmt_total = {
 		OF_STATE NOT_FINISHED
 	" UNION ALL SELECT t.queue_id, t.state, t.task_id" CHOSEN("taskq.archive")
 		OF_STATE FINISHED BY_QUEUE,
-	ARGUMENTS, NULL};
+	ARGUMENTS};
 
 static TqStmt stmt_recent = {
 	GROUPED
@@ -67,7 +67,7 @@ static TqStmt stmt_recent = {
 		"taskq.archive") OF_KEY FINISHED
 	") u ORDER BY u.queue_id, u.key, u.task_id DESC) n"
 	" WHERE $2 IS NULL OR n.state = $2::smallint" BY_QUEUE,
-	ARGUMENTS, NULL};
+	ARGUMENTS};
 
 /* The first task at or above an id, and the last one at or below. */
 static TqStmt stmt_from = {
@@ -78,8 +78,7 @@ static TqStmt stmt_from = {
 	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id >= $1"
 	"    ORDER BY task_id LIMIT 1)) s ORDER BY s.task_id LIMIT 1",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static TqStmt stmt_to = {
 	"SELECT s.task_id, s.created_at FROM"
@@ -89,8 +88,7 @@ static TqStmt stmt_to = {
 	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id <= $1"
 	"    ORDER BY task_id DESC LIMIT 1)) s ORDER BY s.task_id DESC LIMIT 1",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static Datum readable_queues(const char *name);
 static bool  find_task(TqStmt *stmt, int64 id, int64 *task_id,

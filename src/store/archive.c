@@ -53,8 +53,7 @@ static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
 static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
 									" FROM taskq.archive WHERE task_id = $1",
 									1,
-									{INT8OID},
-									NULL};
+									{INT8OID}};
 
 /*
  * Take a finished task, just read, out of the archive, waiting for whoever

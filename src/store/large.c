@@ -17,7 +17,6 @@
  */
 #include "base/compat.h"
 
-
 #include "base/spi.h"
 #include "store/large.h"
 
@@ -30,23 +29,20 @@ static TqStmt stmt_store = {
 	" ON CONFLICT (task_id, part)"
 	" DO UPDATE SET doc = excluded.doc, raw = excluded.raw",
 	4,
-	{INT8OID, INT4OID, JSONBOID, BYTEAOID},
-	NULL};
+	{INT8OID, INT4OID, JSONBOID, BYTEAOID}};
 
 static TqStmt stmt_get = {"SELECT doc, raw FROM taskq.large"
 						  " WHERE task_id = $1 AND part = $2::smallint",
 						  2,
-						  {INT8OID, INT4OID},
-						  NULL};
+						  {INT8OID, INT4OID}};
 
 static TqStmt stmt_drop = {
 	"DELETE FROM taskq.large WHERE task_id = $1 AND part = $2::smallint",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
 static TqStmt stmt_drop_all = {
-	"DELETE FROM taskq.large WHERE task_id = $1", 1, {INT8OID}, NULL};
+	"DELETE FROM taskq.large WHERE task_id = $1", 1, {INT8OID}};
 
 static bool get(TqTask *task, TqColumn col, Datum *value, bool fresh);
 static bool is_raw(TqColumn col);

@@ -7,7 +7,6 @@
  */
 #include "base/compat.h"
 
-
 #include "base/json.h"
 #include "base/types.h"
 #include "flow/definition/member.h"

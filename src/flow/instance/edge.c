@@ -61,8 +61,7 @@ static TqStmt stmt_remove = {
 	"DELETE FROM taskq.edge d USING unnest($2, $3) AS e (child, parent)"
 	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
 	3,
-	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
-	NULL};
+	{INT8OID, INT4ARRAYOID, INT4ARRAYOID}};
 
 static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,

@@ -10,7 +10,6 @@
  */
 #include "base/compat.h"
 
-
 #include "engine/call.h"
 #include "flow/run/move_queue.h"
 

@@ -28,7 +28,7 @@
 PG_FUNCTION_INFO_V1(taskq_template_form);
 
 static TqStmt stmt_templates = {
-	"SELECT template_id::bigint FROM taskq.template", 0, {0}, NULL};
+	"SELECT template_id::bigint FROM taskq.template"};
 
 #define COLUMNS 9
 

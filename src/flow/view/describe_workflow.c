@@ -50,14 +50,12 @@ static TqStmt stmt_document = {
 	" || $2"
 	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
 	2,
-	{INT8OID, JSONBOID},
-	NULL};
+	{INT8OID, JSONBOID}};
 
 static TqStmt stmt_origin = {
 	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 /* A document while it is written. */
 typedef struct Writing

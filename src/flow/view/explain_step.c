@@ -34,8 +34,7 @@ static TqStmt stmt_missing = {
 	"SELECT parent FROM taskq.edge WHERE workflow_id = $1 AND child = $2"
 	" ORDER BY parent",
 	2,
-	{INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT4OID}};
 
 static bool explain(TqExplain *e, const TqTask *task);
 static bool explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id);

@@ -40,8 +40,7 @@ static TqStmt stmt_left = {
 	"SELECT e.child, count(*)::integer FROM taskq.edge e"
 	" WHERE e.workflow_id = $1 AND e.child >= 0 GROUP BY e.child",
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static bool  see(int64 workflow_id, TqFlow *flow, int *sight);
 static bool  has_parents(const TqStep *step, const bool *exists,

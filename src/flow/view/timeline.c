@@ -90,8 +90,7 @@ typedef struct Timeline
 static TqStmt stmt_of_task = {
 	CHANGES_OF("SELECT $1 AS task_id, $2 AS workflow_id, $3 AS step_id"),
 	3,
-	{INT8OID, INT8OID, INT4OID},
-	NULL};
+	{INT8OID, INT8OID, INT4OID}};
 
 /* Steps stay as long as their instance. */
 static TqStmt stmt_of_workflow = {
@@ -101,8 +100,7 @@ static TqStmt stmt_of_workflow = {
 			   " SELECT task_id, workflow_id, step_id FROM taskq.archive_keep"
 			   " WHERE workflow_id = $1"),
 	1,
-	{INT8OID},
-	NULL};
+	{INT8OID}};
 
 static TqStmt stmt_of_correlation = {
 	CHANGES_OF("SELECT task_id, workflow_id, step_id FROM taskq.task"
@@ -111,8 +109,7 @@ static TqStmt stmt_of_correlation = {
 			   " SELECT task_id, workflow_id, step_id FROM taskq.archive"
 			   " WHERE correlation_id = $1"),
 	1,
-	{TEXTOID},
-	NULL};
+	{TEXTOID}};
 
 static void  tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 					   const char *correlation_id);
