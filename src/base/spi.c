@@ -112,12 +112,12 @@ tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 uint64
 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls, bool read_only)
 {
-	return check_result(stmt,
-						SPI_execute_with_args(stmt->text, stmt->nargs,
-											  stmt->types, (Datum *) args,
-											  null_map(stmt, nulls), read_only,
-											  0),
-						SPI_OK_SELECT);
+	return check_result(
+		stmt,
+		SPI_execute_with_args(stmt->text, tq_spi_arg_count(stmt), stmt->types,
+							  (Datum *) args, null_map(stmt, nulls), read_only,
+							  0),
+		SPI_OK_SELECT);
 }
 
 Datum
@@ -217,13 +217,23 @@ copy_jsonb(Datum value)
 	return DatumGetJsonbPCopy(value);
 }
 
+int
+tq_spi_arg_count(const TqStmt *stmt)
+{
+	int count = 0;
+
+	while (OidIsValid(stmt->types[count]))
+		count++;
+	return count;
+}
+
 static void
 prepare(TqStmt *stmt)
 {
 	if (stmt->plan != NULL)
 		return;
 	stmt->plan =
-		SPI_prepare_cursor(stmt->text, stmt->nargs, stmt->types,
+		SPI_prepare_cursor(stmt->text, tq_spi_arg_count(stmt), stmt->types,
 						   stmt->generic ? CURSOR_OPT_GENERIC_PLAN : 0);
 	if (stmt->plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", stmt->text,
@@ -234,14 +244,15 @@ prepare(TqStmt *stmt)
 static char *
 null_map(const TqStmt *stmt, const bool *nulls)
 {
+	int   count = tq_spi_arg_count(stmt);
 	char *map;
 
 	if (nulls == NULL)
 		return NULL;
-	map = palloc(stmt->nargs + 1);
-	for (int i = 0; i < stmt->nargs; i++)
+	map = palloc(count + 1);
+	for (int i = 0; i < count; i++)
 		map[i] = nulls[i] ? 'n' : ' ';
-	map[stmt->nargs] = '\0';
+	map[count] = '\0';
 	return map;
 }
 

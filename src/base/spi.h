@@ -21,8 +21,7 @@
 typedef struct TqStmt
 {
 	const char *text;
-	int         nargs;
-	Oid         types[TQ_STMT_ARGS];
+	Oid         types[TQ_STMT_ARGS + 1]; /* of its arguments; the last is 0 */
 	SPIPlanPtr  plan;
 	bool        generic; /* the same plan whatever the arguments */
 } TqStmt;
@@ -44,6 +43,7 @@ extern uint64 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
 extern uint64 tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
+extern int    tq_spi_arg_count(const TqStmt *stmt);
 extern uint64 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  bool read_only);
 extern Datum  tq_spi_get(uint64 row, int column, bool *isnull);

@@ -19,7 +19,6 @@
 
 static TqStmt stmt_wanted = {
 	"SELECT count(*) = 1 AND bool_and(database_oid = $1) FROM taskq.instance",
-	1,
 	{OIDOID}};
 
 /*

@@ -64,47 +64,39 @@ static int           any_ordered = -1;
 	"  FROM taskq.queue q"                                                    \
 	"  LEFT JOIN taskq.known_role r ON r.role_id = q.owner_role"
 
-static TqStmt stmt_by_name = {
-	QUEUE_COLUMNS " WHERE q.name = $1", 1, {TEXTOID}};
+static TqStmt stmt_by_name = {QUEUE_COLUMNS " WHERE q.name = $1", {TEXTOID}};
 
-static TqStmt stmt_by_id = {
-	QUEUE_COLUMNS " WHERE q.queue_id = $1", 1, {INT4OID}};
+static TqStmt stmt_by_id = {QUEUE_COLUMNS " WHERE q.queue_id = $1", {INT4OID}};
 
 static TqStmt stmt_lanes = {
 	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1"
 	" ORDER BY lane_id",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_add_lane = {
 	"INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES ($1, $2, $3)",
-	3,
 	{INT8OID, INT4OID, TEXTARRAYOID}};
 
 static TqStmt stmt_add_queue = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
 	" ON CONFLICT (name) DO NOTHING",
-	3,
 	{TEXTOID, INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_options = {"SELECT q.options, a.options FROM taskq.queue q"
 							  "  LEFT JOIN taskq.queue a ON a.queue_id = 0"
 							  " WHERE q.queue_id = $1",
-							  1,
 							  {INT4OID}};
 
 static TqStmt stmt_ordered = {
 	"SELECT FROM taskq.queue"
-	" WHERE options ?| ARRAY['key_policy', 'max_running_per_key']",
-	0,
-	{0}};
+	" WHERE options ?| ARRAY['key_policy', 'max_running_per_key']"};
 
 static TqStmt stmt_names = {
-	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name", 0, {0}};
+	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name"};
 
 static TqStmt stmt_rotation = {
-	"SELECT bucket::integer FROM taskq.archive_rotation", 0, {0}};
+	"SELECT bucket::integer FROM taskq.archive_rotation"};
 
 static TqQueue *make(const char *name);
 static TqQueue *load(TqStmt *stmt, Datum arg);

@@ -55,12 +55,10 @@ static HTAB *role_numbers = NULL;
 static TqStmt stmt_grants = {
 	"SELECT g.queue_id, r.oid, g.rights"
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role r USING (role_id)"
-	" WHERE g.role_id = 0 OR r.oid IS NOT NULL",
-	0,
-	{0}};
+	" WHERE g.role_id = 0 OR r.oid IS NOT NULL"};
 
 static TqStmt stmt_find = {
-	"SELECT role_id FROM taskq.known_role WHERE oid = $1", 1, {OIDOID}};
+	"SELECT role_id FROM taskq.known_role WHERE oid = $1", {OIDOID}};
 
 /* A row that has the number, and is not believed, gets one that no role has */
 static TqStmt stmt_doubt = {
@@ -68,18 +66,16 @@ static TqStmt stmt_doubt = {
 	" WHERE r.oid = $1"
 	"   AND NOT EXISTS (SELECT FROM taskq.known_role k"
 	"                    WHERE k.role_id = r.role_id)",
-	1,
 	{OIDOID}};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.role (role_id, name, oid)"
 	" VALUES (nextval('taskq.role_id_seq')::integer, $2, $1)"
 	" ON CONFLICT (oid) DO NOTHING",
-	2,
 	{OIDOID, TEXTOID}};
 
 static TqStmt stmt_oid = {
-	"SELECT oid FROM taskq.known_role WHERE role_id = $1", 1, {INT4OID}};
+	"SELECT oid FROM taskq.known_role WHERE role_id = $1", {INT4OID}};
 
 static void  forget(void);
 static int32 number_of(Oid role, bool wait);

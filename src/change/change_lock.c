@@ -37,7 +37,6 @@
 static TqStmt stmt_of_key = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE queue_id = $1 AND key = $2 AND state <> " TQ_SQL_STATE_RUNNING,
-	2,
 	{INT4OID, TEXTOID}};
 
 static void lock_keys(TqChange *change);

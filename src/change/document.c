@@ -48,49 +48,43 @@ PG_FUNCTION_INFO_V1(taskq_claim_docs);
 static TqStmt stmt_by_names = {
 	"SELECT d.doc_id, d.namespace FROM taskq.doc d"
 	" WHERE d.namespace = $1 AND d.key = $2 AND d.secondary_key = $3",
-	3,
 	{TEXTOID, TEXTOID, TEXTOID}};
 
 static TqStmt stmt_by_id = {
 	"SELECT d.doc_id, d.namespace FROM taskq.doc d WHERE d.doc_id = $1",
-	1,
 	{INT8OID}};
 
 #define READ_AND_LOCK                                                         \
 	"SELECT d.version, d.worker, d.lease_until FROM taskq.doc d"              \
 	" WHERE d.doc_id = $1 FOR "
 
-static TqStmt stmt_lock = {READ_AND_LOCK "UPDATE", 1, {INT8OID}};
+static TqStmt stmt_lock = {READ_AND_LOCK "UPDATE", {INT8OID}};
 
-static TqStmt stmt_share = {READ_AND_LOCK "SHARE", 1, {INT8OID}};
+static TqStmt stmt_share = {READ_AND_LOCK "SHARE", {INT8OID}};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.doc (namespace, key, secondary_key, doc_id, content,"
 	" worker, lease_until) VALUES ($1, $2, $3, $4, $5, $6, $7)"
 	" ON CONFLICT (namespace, key, secondary_key) DO NOTHING",
-	7,
 	{TEXTOID, TEXTOID, TEXTOID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_update = {
 	"UPDATE taskq.doc SET version = version + 1, worker = $4,"
 	" lease_until = $5, content = CASE WHEN $2 THEN $3 ELSE content END"
 	" WHERE doc_id = $1",
-	5,
 	{INT8OID, BOOLOID, JSONBOID, TEXTOID, TIMESTAMPTZOID}};
 
-static TqStmt stmt_delete = {
-	"DELETE FROM taskq.doc WHERE doc_id = $1", 1, {INT8OID}};
+static TqStmt stmt_delete = {"DELETE FROM taskq.doc WHERE doc_id = $1",
+							 {INT8OID}};
 
 static TqStmt stmt_lock_key = {
 	"SELECT d.doc_id FROM taskq.doc d WHERE d.namespace = $1 AND d.key = $2"
 	" ORDER BY d.doc_id FOR UPDATE",
-	2,
 	{TEXTOID, TEXTOID}};
 
 static TqStmt stmt_more = {
 	"SELECT FROM taskq.doc d WHERE d.namespace = $1 AND d.key = $2"
 	" AND d.doc_id <> ALL ($3) LIMIT 1",
-	3,
 	{TEXTOID, TEXTOID, INT8ARRAYOID}};
 
 static TqStmt stmt_held = {
@@ -100,26 +94,22 @@ static TqStmt stmt_held = {
 	" ORDER BY d.doc_id))::text FROM taskq.doc d"
 	" WHERE d.doc_id = ANY ($1) AND d.worker <> $2 AND d.lease_until > $3"
 	" HAVING count(*) > 0",
-	3,
 	{INT8ARRAYOID, TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_take = {
 	"UPDATE taskq.doc SET version = version + 1, worker = $2, lease_until = $3"
 	" WHERE doc_id = ANY ($1)",
-	3,
 	{INT8ARRAYOID, TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_give_back = {
 	"UPDATE taskq.doc SET version = version + 1, worker = NULL,"
 	" lease_until = NULL WHERE doc_id = ANY ($1) AND worker = $2",
-	2,
 	{INT8ARRAYOID, TEXTOID}};
 
 static TqStmt stmt_read = {
 	"SELECT d.namespace, d.key, d.secondary_key, d.doc_id, d.version,"
 	" d.content, d.worker, d.lease_until FROM taskq.doc d"
 	" WHERE d.doc_id = ANY ($1) ORDER BY d.secondary_key",
-	1,
 	{INT8ARRAYOID}};
 
 static void sort_docs(TqChange *change);

@@ -48,7 +48,6 @@ static TqStmt stmt_forget_copies = {"DELETE FROM taskq.instance"};
 static TqStmt stmt_new_instance = {
 	"INSERT INTO taskq.instance (instance, database_oid, created_at)"
 	" VALUES (gen_random_uuid(), $1, $2)",
-	2,
 	{OIDOID, TIMESTAMPTZOID}};
 
 /* Where it is no copy, a number without a role is that of a dropped one. */
@@ -58,7 +57,6 @@ static TqStmt stmt_roles_gone = {
 	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"
 	"   AND (SELECT count(*) = 1 AND bool_and(i.database_oid = $1)"
 	"          FROM taskq.instance i)",
-	1,
 	{OIDOID}};
 
 /*
@@ -67,11 +65,10 @@ static TqStmt stmt_roles_gone = {
  * get a number that no role has, one for each.
  */
 static TqStmt stmt_forget_roles = {
-	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid", 0, {0}};
+	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid"};
 
 static TqStmt stmt_mark = {
 	"UPDATE taskq.instance SET database_oid = 0 WHERE database_oid = $1",
-	1,
 	{OIDOID}};
 
 static TqStmt stmt_find_roles = {
@@ -80,9 +77,7 @@ static TqStmt stmt_find_roles = {
 	" WHERE a.rolname = r.name"
 	"   AND NOT r.gone"
 	"   AND r.role_id = (SELECT max(o.role_id) FROM taskq.role o"
-	"                     WHERE o.name = r.name AND NOT o.gone)",
-	0,
-	{0}};
+	"                     WHERE o.name = r.name AND NOT o.gone)"};
 
 /*
  * Numbers go on above those that are there: a dump brings its sequences, but
@@ -92,8 +87,7 @@ static TqStmt stmt_find_roles = {
 	{                                                                         \
 		"SELECT setval('taskq." seq "', m) FROM taskq." seq                   \
 		" s, (SELECT max(" column ")::bigint AS m FROM taskq." relation       \
-		") t WHERE m >= s.last_value",                                        \
-			0, {0}, NULL                                                      \
+		") t WHERE m >= s.last_value"                                         \
 	}
 
 static TqStmt stmt_go_on[] = {
@@ -111,7 +105,6 @@ static TqStmt stmt_task_ids_go_on = {
 	"                        (SELECT max(task_id) FROM taskq.archive"
 	"                          WHERE task_id BETWEEN $1 AND $2)) AS m) t"
 	" WHERE m - $1 > 0 AND m - $1 >= s.last_value",
-	2,
 	{INT8OID, INT8OID}};
 
 /* Above what the database that this one follows may have given out. */
@@ -121,7 +114,6 @@ static TqStmt stmt_tokens_go_on = {
 	"  FROM taskq.token_bound_seq b,"
 	"       (SELECT max(token) AS m FROM taskq.task WHERE token < $2) t,"
 	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
-	2,
 	{INT8OID, INT8OID}};
 
 static void sequences_go_on(void);

@@ -44,7 +44,6 @@ static TqStmt stmt_note = {
 	" ON CONFLICT (task_id, part) DO UPDATE SET doc ="
 	"  CASE WHEN jsonb_array_length(l.doc) < 10 THEN l.doc"
 	"       ELSE l.doc - 0 END || excluded.doc",
-	6,
 	{INT8OID, TIMESTAMPTZOID, INT4OID, JSONBOID, JSONBOID, INT4OID}};
 
 static TqStmt stmt_look = {
@@ -54,7 +53,6 @@ static TqStmt stmt_look = {
 	"  FROM taskq.large l, jsonb_array_elements(l.doc)"
 	"       WITH ORDINALITY AS e (one, n)"
 	" WHERE l.task_id = $1 AND l.part = " PART " ORDER BY e.n",
-	1,
 	{INT8OID}};
 
 static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);

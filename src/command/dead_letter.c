@@ -30,10 +30,9 @@ static TqStmt stmt_headers = {
 	" jsonb_strip_nulls(jsonb_build_object("
 	"   'task_id', $2, 'queue', $3, 'reason', $4, 'attempt', $5,"
 	"   'error', $6, 'died_at', $7)))",
-	7,
 	{JSONBOID, INT8OID, TEXTOID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID}};
 
-static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}};
+static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", {JSONBOID}};
 
 static void   note_death(TqCall *call, TqQueue *queue, TqTask *task,
 						 TqState from, const TqMove *move);

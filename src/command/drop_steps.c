@@ -26,7 +26,6 @@
 static TqStmt stmt_steps = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE queue_id = $1 AND workflow_id IS NOT NULL ORDER BY task_id",
-	1,
 	{INT4OID}};
 
 static void cancel(TqCall *call, int64 task_id);

@@ -39,22 +39,19 @@ static TqStmt stmt_grant = {
 	" VALUES ($1, $2, $3)"
 	" ON CONFLICT (queue_id, role_id)"
 	" DO UPDATE SET rights = g.rights | excluded.rights",
-	3,
 	{INT4OID, INT4OID, INT4OID}};
 
 static TqStmt stmt_revoke = {
 	"UPDATE taskq.queue_grant SET rights = rights & ~$3"
 	" WHERE queue_id = $1 AND role_id = $2",
-	3,
 	{INT4OID, INT4OID, INT4OID}};
 
 static TqStmt stmt_revoked = {
-	"DELETE FROM taskq.queue_grant WHERE rights = 0", 0, {0}};
+	"DELETE FROM taskq.queue_grant WHERE rights = 0"};
 
 static TqStmt stmt_rights_left = {
 	"SELECT coalesce(bit_or(rights), 0) FROM taskq.queue_grant"
 	" WHERE role_id = $1",
-	1,
 	{INT4OID}};
 
 /* Of PUBLIC (0) and of roles that are there. */
@@ -63,9 +60,7 @@ static TqStmt stmt_all_rights = {
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role k USING (role_id)"
 	" WHERE g.role_id = 0"
 	"    OR EXISTS (SELECT FROM pg_roles a WHERE a.oid = k.oid)"
-	" GROUP BY 1 ORDER BY 1",
-	0,
-	{0}};
+	" GROUP BY 1 ORDER BY 1"};
 
 /* And whether CREATE EXTENSION gave the role EXECUTE: that is never taken. */
 static TqStmt stmt_functions = {
@@ -79,7 +74,6 @@ static TqStmt stmt_functions = {
 	"                  AND d.objid = p.oid AND d.deptype = 'e'"
 	"                  AND d.refclassid = 'pg_extension'::regclass"
 	"                  AND d.refobjid = $1",
-	2,
 	{OIDOID, OIDOID}};
 
 static int   parse_rights(FunctionCallInfo fcinfo, int n);

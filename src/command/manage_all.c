@@ -83,7 +83,6 @@ typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 	"SELECT DISTINCT k.key FROM " table " k"                                  \
 	" WHERE k.key IS NOT NULL AND k.task_id IN (" PAGE_OF(table) ")"
 #define ARGUMENTS                                                             \
-	8,                                                                        \
 	{                                                                         \
 		INT4OID, INT4OID, INT8OID, INT8OID, INT8ARRAYOID, INT8OID, INT4OID,   \
 			BOOLOID                                                           \

@@ -56,7 +56,6 @@ static TqStmt stmt_known = {
 	" FROM taskq.archive a"
 	"  WHERE a.task_id = ANY ($1)"
 	" ORDER BY 1",
-	1,
 	{INT8ARRAYOID}};
 
 static void read_known(ArrayType *ids, Entry *entries, int count,

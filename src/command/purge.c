@@ -45,7 +45,6 @@ static TqStmt stmt_finished = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-	8,
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
 	 BOOLOID}};
 
@@ -54,7 +53,6 @@ static TqStmt stmt_waiting = {
 	" WHERE queue_id = $1 AND workflow_id IS NULL" STATES
 	"   AND ($3 IS NULL OR created_at < $3)"
 	" ORDER BY task_id LIMIT $7",
-	7,
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
 	 INT8OID}};
 

@@ -57,42 +57,34 @@ static TqStmt stmt_create = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, $3, $4)"
 	" ON CONFLICT (name) DO NOTHING",
-	4,
 	{TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_create_all = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (0, '*', $1, '{}', $2) ON CONFLICT DO NOTHING",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_options = {
 	"SELECT options FROM taskq.queue WHERE queue_id = $1 FOR UPDATE",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_alter = {
 	"UPDATE taskq.queue SET options = $2 WHERE queue_id = $1",
-	2,
 	{INT4OID, JSONBOID}};
 
 static TqStmt stmt_pause = {
 	"UPDATE taskq.queue SET paused_at = $2, pause_reason = $3,"
 	"       paused_until = $4 WHERE queue_id = $1",
-	4,
 	{INT4OID, TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_any_live = {
-	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)",
-	1,
-	{INT4OID}};
+	"SELECT EXISTS (SELECT FROM taskq.task WHERE queue_id = $1)", {INT4OID}};
 
 static TqStmt stmt_lock_live = {
 	"SELECT (SELECT count(*) FROM taskq.task WHERE queue_id = $1)"
 	"     = (SELECT count(*) FROM (SELECT FROM taskq.task"
 	"         WHERE queue_id = $1 ORDER BY task_id"
 	"           FOR UPDATE SKIP LOCKED) s)",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_drop_live = {
@@ -104,7 +96,6 @@ static TqStmt stmt_drop_live = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE l.task_id = g.task_id)"
 	"SELECT task_id, state::integer, worker_id FROM gone",
-	1,
 	{INT4OID}};
 
 /* Steps stay as long as their instances. */
@@ -115,7 +106,6 @@ static TqStmt stmt_drop_finished = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_drop_rest = {
@@ -123,7 +113,6 @@ static TqStmt stmt_drop_rest = {
 	" keys AS (DELETE FROM taskq.key WHERE queue_id = $1),"
 	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
 	"DELETE FROM taskq.queue WHERE queue_id = $1",
-	1,
 	{INT4OID}};
 
 static bool  concerns_keys(Jsonb *changes);

@@ -71,7 +71,6 @@ static TqStmt stmt_add = {
 	"  bound_instance, bound_session)"
 	" VALUES ($1, " TQ_SQL_WORKER_ACTIVE ", $2, $3, $4, $5, $6, $7, $8, $9)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
-	9,
 	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
 	 INT4OID, INT8OID, INT8OID}};
 
@@ -80,14 +79,12 @@ static TqStmt stmt_keep = {
 	"       max_running = $5, draining = false,"
 	"       bound_instance = $6, bound_session = $7"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
-	7,
 	{INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, INT4OID, INT8OID,
 	 INT8OID}};
 
 static TqStmt stmt_drain = {
 	"UPDATE taskq.worker SET draining = true"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_others = {
@@ -95,13 +92,11 @@ static TqStmt stmt_others = {
 	"  FROM taskq.worker w LEFT JOIN taskq.known_role r USING (role_id)"
 	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE " AND w.worker_id <> $1"
 	" ORDER BY w.worker_id",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
-	3,
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 /* Unless a transaction is changing the row. */
@@ -111,7 +106,6 @@ static TqStmt stmt_end_free = {
 	"                     WHERE w.worker_id = $1"
 	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
 	"                       FOR UPDATE SKIP LOCKED)",
-	3,
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 static bool  end_registration(int32 worker_id, TqWorkerState how);

@@ -63,13 +63,11 @@ static TqStmt stmt_window = {
 	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
 	"   AND state <> " TQ_SQL_STATE_RECREATED
 	" ORDER BY finished_at DESC, task_id DESC",
-	2,
 	{INT4OID, TEXTOID}};
 
 static TqStmt stmt_holder = {
 	"SELECT task_id, state::integer, key FROM taskq.task"
 	" WHERE queue_id = $1 AND reference = $2",
-	2,
 	{INT4OID, TEXTOID}};
 
 static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,

@@ -60,7 +60,6 @@ static TqStmt stmt_due = {
 	"        AND t.wake_at <> t.available_at)"
 	"    OR (t.state IN (" TQ_SQL_STATE_BLOCKED ", " TQ_SQL_STATE_SUSPENDED ")"
 	"        AND t.wake_at IS NOT NULL)",
-	1,
 	{TIMESTAMPTZOID}};
 
 /*
@@ -96,7 +95,6 @@ static TqStmt stmt_overdue = {
 	"                    UNION ALL SELECT xmax FROM taskq.edge"
 	"                     WHERE workflow_id = t.workflow_id) o"
 	"         JOIN pg_locks l ON l.transactionid = o.xmax)",
-	4,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 typedef struct Problem

@@ -51,7 +51,6 @@ static TqStmt stmt_running = {"SELECT task_id, token FROM taskq.task"
 static TqStmt stmt_running_one = {
 	"SELECT xmin::text::bigint, token, worker_id, lease_until"
 	"  FROM taskq.task WHERE task_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
-	1,
 	{INT8OID}};
 
 static TqStmt stmt_queues = {
@@ -76,7 +75,6 @@ static TqStmt stmt_bound = {
 static TqStmt stmt_is_active = {
 	"SELECT xmin::text::bigint FROM taskq.worker"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_live = {
@@ -86,7 +84,6 @@ static TqStmt stmt_live = {
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
 	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
-	1,
 	{INT4ARRAYOID}};
 
 /* Live tasks of a queue: in memory, and in rows. */

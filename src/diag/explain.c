@@ -87,7 +87,6 @@ static TqStmt stmt_in_line = {
 	" SELECT o.task_id, o.state::integer, false FROM opened o"
 	"  WHERE NOT EXISTS (SELECT FROM holding)"
 	" ORDER BY 1",
-	3,
 	{INT4OID, TEXTOID, INT4OID}};
 
 static TqQueue *find_task(TqExplain *e, int64 task_id, TqTask *task);

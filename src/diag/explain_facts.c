@@ -37,12 +37,10 @@ static TqStmt stmt_pause = {
 	"SELECT paused_at, paused_until, pause_reason FROM taskq.queue"
 	" WHERE queue_id = $1 AND paused_at IS NOT NULL"
 	"   AND (paused_until IS NULL OR paused_until > $2)",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_worker = {
 	"SELECT name, state::integer FROM taskq.worker WHERE worker_id = $1",
-	1,
 	{INT4OID}};
 
 static bool say_pause(TqExplain *e, int32 queue_id, const char *name);

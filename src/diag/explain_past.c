@@ -22,7 +22,6 @@
 static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
 							 "       bound_session IS NOT NULL"
 							 "  FROM taskq.worker WHERE worker_id = $1",
-							 1,
 							 {INT4OID}};
 
 static TqStmt stmt_change = {
@@ -30,10 +29,9 @@ static TqStmt stmt_change = {
 	"  FROM taskq.transition t LEFT JOIN taskq.role r USING (role_id)"
 	" WHERE t.task_id = $1 AND t.to_state = $2"
 	" ORDER BY t.transition_id DESC LIMIT 1",
-	2,
 	{INT8OID, INT4OID}};
 
-static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", 1, {JSONBOID}};
+static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", {JSONBOID}};
 
 void
 tq_explain_whom(TqExplain *e, const TqExplainHolder *holder)

@@ -47,7 +47,6 @@ static TqStmt stmt_workers = {
 	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE
 	"   AND (w.queues IS NULL OR $1 = ANY (w.queues))"
 	" ORDER BY w.name",
-	2,
 	{TEXTOID, TEXTARRAYOID}};
 
 static TqStmt stmt_dead = {
@@ -61,7 +60,6 @@ static TqStmt stmt_dead = {
 	"                    WHERE n.name = w.name AND n.worker_id > w.worker_id"
 	"                      AND n.state <> " TQ_SQL_WORKER_LABEL ")"
 	" ORDER BY w.worker_id DESC LIMIT 1",
-	2,
 	{TEXTOID, TEXTARRAYOID}};
 
 static Candidate *read_workers(const Datum *args, int *count);

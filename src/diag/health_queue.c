@@ -39,7 +39,6 @@ static TqStmt stmt_leases = {"SELECT count(*), min(s.lease_until) FROM"
 							 "   WHERE state = " TQ_SQL_STATE_RUNNING
 							 " AND lease_until < $1"
 							 "   LIMIT 10000) s",
-							 1,
 							 {TIMESTAMPTZOID}};
 
 static TqStmt stmt_deadlines = {
@@ -47,19 +46,16 @@ static TqStmt stmt_deadlines = {
 	" (SELECT deadline FROM taskq.task"
 	"   WHERE deadline < $1 AND state IN " TQ_SQL_STATE_WAITING
 	"   LIMIT 10000) s",
-	1,
 	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_expired = {
 	"SELECT count(*), min(s.expires_at) FROM"
 	" (SELECT expires_at FROM taskq.archive_keep"
 	"   WHERE expires_at < $1 ORDER BY expires_at LIMIT 10000) s",
-	1,
 	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_newest = {
 	"SELECT max(finished_at) FROM taskq.archive WHERE bucket = $1::smallint",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_bucket = {
@@ -69,7 +65,6 @@ static TqStmt stmt_ended = {"SELECT worker_id FROM taskq.worker"
 							" WHERE state IN " TQ_SQL_WORKER_ENDED
 							" AND ended_at < $1"
 							" ORDER BY worker_id",
-							1,
 							{TIMESTAMPTZOID}};
 
 static TqStmt stmt_pause = {
@@ -80,7 +75,6 @@ static TqStmt stmt_pause = {
 	" WHERE q.paused_at IS NOT NULL"
 	"   AND (q.paused_until IS NULL OR q.paused_until > $1)"
 	" ORDER BY q.queue_id",
-	1,
 	{TIMESTAMPTZOID}};
 
 /* Queues that may be claimed from, with their limit of running tasks. */
@@ -96,7 +90,6 @@ static TqStmt stmt_queues = {
 	" WHERE q.queue_id <> 0"
 	"   AND (q.paused_at IS NULL OR q.paused_until <= $1)"
 	" ORDER BY q.name",
-	1,
 	{TIMESTAMPTZOID}};
 
 static TqStmt stmt_is_ready = {
@@ -106,7 +99,6 @@ static TqStmt stmt_is_ready = {
 	"                  WHERE t.lane_id = l.lane_id AND t.queue_id = $1"
 	"                    AND t.state = " TQ_SQL_STATE_PENDING
 	"                    AND t.available_at <= $2))",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 /* Do rows show a claim since then? */
@@ -116,13 +108,11 @@ static TqStmt stmt_was_claimed = {
 	"     AND t.claimed_at > $2)"
 	"    OR EXISTS (SELECT FROM taskq.archive a"
 	"   WHERE a.queue_id = $1 AND a.finished_at > $2 AND a.claimed_at > $2)",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_running = {
 	"SELECT count(*) FROM taskq.task"
 	" WHERE queue_id = $1 AND state = " TQ_SQL_STATE_RUNNING,
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_ready = {
@@ -131,7 +121,6 @@ static TqStmt stmt_ready = {
 	"   WHERE queue_id = $1 AND state = " TQ_SQL_STATE_PENDING
 	"     AND available_at <= $2"
 	"   LIMIT 10000) s",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static int64       count_before(TqStmt *stmt, TimestampTz before,

@@ -44,15 +44,12 @@ static TqStmt stmt_snapshots = {
 	"                    WHERE v.pid = a.pid)"
 	" ORDER BY (a.xact_start IS NULL AND age(a.backend_xmin) > $2) DESC,"
 	"          a.xact_start NULLS LAST LIMIT 1",
-	2,
 	{OIDOID, INT4OID}};
 
 static TqStmt stmt_prepared = {
 	"SELECT count(*) OVER (), p.gid, coalesce(p.owner::text, '?'), p.prepared"
 	"  FROM pg_prepared_xacts p WHERE p.database = current_database()"
-	" ORDER BY p.prepared LIMIT 1",
-	0,
-	{0}};
+	" ORDER BY p.prepared LIMIT 1"};
 
 static TqStmt stmt_replication = {
 	"SELECT s.slot_name::text, s.active,"
@@ -62,7 +59,6 @@ static TqStmt stmt_replication = {
 	" WHERE greatest(age(s.xmin), age(s.catalog_xmin)) > $1"
 	"    OR (NOT s.active AND s.wal_status = 'extended')"
 	" ORDER BY s.slot_name LIMIT 20",
-	1,
 	{INT4OID}};
 
 /* Tables of the extension: dead rows, and when autovacuum would come. */
@@ -87,9 +83,7 @@ static TqStmt stmt_vacuum = {
 	"        r.option_name = 'autovacuum_enabled') AS enabled"
 	"   FROM pg_options_to_table(c.reloptions) r) o"
 	" WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'r'"
-	" ORDER BY c.relname <> 'task', c.relname",
-	0,
-	{0}};
+	" ORDER BY c.relname <> 'task', c.relname"};
 
 static TqStmt stmt_ages = {
 	"SELECT max(age(c.relfrozenxid)), max(mxid_age(c.relminmxid)),"
@@ -99,9 +93,7 @@ static TqStmt stmt_ages = {
 	" WHERE c.relkind IN ('r', 't') AND c.relfrozenxid <> '0'"
 	"   AND (c.relnamespace = 'taskq'::regnamespace"
 	"        OR c.oid IN (SELECT m.reltoastrelid FROM pg_class m"
-	"                      WHERE m.relnamespace = 'taskq'::regnamespace))",
-	0,
-	{0}};
+	"                      WHERE m.relnamespace = 'taskq'::regnamespace))"};
 
 static void tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row);
 static void tell_age(TqHealth *health, const char *what, int64 age,

@@ -25,7 +25,6 @@ static TqStmt stmt_asked_of_all = {
 	" WHERE worker_id = $1 AND state = " TQ_SQL_STATE_RUNNING
 	"   AND cancel_requested_at IS NOT NULL"
 	" ORDER BY task_id",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
@@ -33,7 +32,6 @@ static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
 							"   AND state = " TQ_SQL_STATE_RUNNING
 							"   AND cancel_requested_at IS NOT NULL"
 							" ORDER BY task_id",
-							2,
 							{INT8ARRAYOID, INT4OID}};
 
 static Datum all_tasks_asked(int32 worker_id);

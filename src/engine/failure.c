@@ -28,7 +28,6 @@ static TqStmt stmt_add_error = {
 	"         'attempt', $2, 'at', $3, 'error', $4, 'worker', $6))"
 	"       || CASE WHEN $5 IS NULL THEN '{}'"
 	"               ELSE jsonb_build_object('detail', $5) END)",
-	6,
 	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID}};
 
 /*

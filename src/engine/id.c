@@ -102,13 +102,14 @@ static TqStmt stmt_numbers = {
 	"       coalesce((extract(epoch FROM w.stats_reset) * 1000000)::bigint, 1)"
 	"  FROM taskq.task_id_seq i, taskq.task_id_bound_seq ib,"
 	"       taskq.token_bound_seq tb, taskq.timeline_seq t,"
-	"       taskq.crash_seq c, taskq.start_seq s, pg_stat_wal w",
-	0,
-	{0}};
+	"       taskq.crash_seq c, taskq.start_seq s, pg_stat_wal w"};
 
 #define SET_VALUE(seq)                                                        \
 	{                                                                         \
-		"SELECT setval('taskq." seq "', $1)", 1, {INT8OID}, NULL              \
+		"SELECT setval('taskq." seq "', $1)",                                 \
+		{                                                                     \
+			INT8OID                                                           \
+		}                                                                     \
 	}
 
 static TqStmt set_last_id = SET_VALUE("task_id_seq");

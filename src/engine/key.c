@@ -58,12 +58,10 @@ typedef struct Entry
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.key (queue_id, key) VALUES ($1, $2)"
 	" ON CONFLICT (queue_id, key) DO NOTHING",
-	2,
 	{INT4OID, TEXTOID}};
 
 static TqStmt stmt_astray = {
 	"UPDATE taskq.key SET astray = $3 WHERE queue_id = $1 AND key = $2",
-	3,
 	{INT4OID, TEXTOID, INT8ARRAYOID}};
 
 static TqKeys *keys_of(TqCall *call);

@@ -48,7 +48,6 @@ static TqStmt stmt_beat = {
 	" WHERE sign_id = (SELECT s.sign_id FROM taskq.worker_sign s"
 	"                   WHERE s.worker_id = $1"
 	"                   LIMIT 1 FOR UPDATE SKIP LOCKED)",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 /* Only for registered workers: labels have no heartbeats. */
@@ -56,7 +55,6 @@ static TqStmt stmt_beat_anew = {
 	"INSERT INTO taskq.worker_sign (worker_id, seen_at)"
 	" SELECT w.worker_id, $2 FROM taskq.worker w"
 	"  WHERE w.worker_id = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_turn = {
@@ -65,18 +63,15 @@ static TqStmt stmt_turn = {
 	"                   WHERE s.worker_id = $1 ORDER BY s.sign_id"
 	"                   LIMIT 1 FOR UPDATE SKIP LOCKED)"
 	" RETURNING turn - 1",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_registered = {
 	"SELECT FROM taskq.worker"
 	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_seen = {
 	"SELECT max(seen_at) FROM taskq.worker_sign WHERE worker_id = $1",
-	1,
 	{INT4OID}};
 
 /* Without a heartbeat since $1, and those of whom none is known. */
@@ -89,7 +84,6 @@ static TqStmt stmt_silent = {
 	" WHERE w.state = " TQ_SQL_WORKER_ACTIVE
 	"   AND (s.seen_at IS NULL OR s.seen_at <= $1)"
 	" ORDER BY w.worker_id",
-	1,
 	{TIMESTAMPTZOID}};
 
 /* The newest row of the claim, if nobody else is at it. */
@@ -102,13 +96,11 @@ static TqStmt stmt_tell = {
 	"                      WHERE n.task_id = $1 AND n.token = $2"
 	"                      ORDER BY n.told_at DESC, n.sign_id DESC LIMIT 1)"
 	"    FOR UPDATE SKIP LOCKED)",
-	5,
 	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID}};
 
 static TqStmt stmt_tell_anew = {
 	"INSERT INTO taskq.task_sign (task_id, token, told_at, progress, message)"
 	" VALUES ($1, $2, $3, $4, $5)",
-	5,
 	{INT8OID, INT8OID, TIMESTAMPTZOID, FLOAT4OID, TEXTOID}};
 
 static TqStmt stmt_told = {
@@ -120,7 +112,6 @@ static TqStmt stmt_told = {
 	"         WHERE s.task_id = $1 AND s.token = $2"
 	"           AND s.message IS NOT NULL"
 	"         ORDER BY s.told_at DESC, s.sign_id DESC LIMIT 1)",
-	2,
 	{INT8OID, INT8OID}};
 
 static TqStmt stmt_told_of_running = {
@@ -132,14 +123,12 @@ static TqStmt stmt_drop_workers = {
 	"DELETE FROM taskq.worker_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.worker_sign s LIMIT $1"
 	"     FOR UPDATE SKIP LOCKED)",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_drop_tasks = {
 	"DELETE FROM taskq.task_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.task_sign s LIMIT $1"
 	"     FOR UPDATE SKIP LOCKED)",
-	1,
 	{INT4OID}};
 
 /* Of workers that have ended, and all but the newest of the others. */
@@ -154,7 +143,6 @@ static TqStmt stmt_clean_workers = {
 	"                    AND (n.seen_at, n.sign_id)"
 	"                        > (s.seen_at, s.sign_id))"
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
-	1,
 	{INT4OID}};
 
 /* Of claims that have ended. */
@@ -166,7 +154,6 @@ static TqStmt stmt_clean_tasks = {
 	"                        AND t.token = s.token"
 	"                        AND t.state = " TQ_SQL_STATE_RUNNING ")"
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
-	1,
 	{INT4OID}};
 
 static void        write_beat(int32 worker_id);

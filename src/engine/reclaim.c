@@ -41,7 +41,6 @@ static TqStmt stmt_held_by = {
 	"SELECT task_id, token, worker_id FROM taskq.task"
 	" WHERE worker_id = ANY ($1) AND state = " TQ_SQL_STATE_RUNNING
 	" ORDER BY task_id",
-	1,
 	{INT4ARRAYOID}};
 
 static int  held_by(List *workers, TqRunning **found);

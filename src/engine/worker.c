@@ -66,19 +66,16 @@ static uint64        known_generation = 0;
 /* Each by an index of its own. */
 static TqStmt stmt_find_living = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
-	1,
 	{TEXTOID}};
 
 static TqStmt stmt_find_past = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state <> " TQ_SQL_WORKER_LABEL
 				  " ORDER BY w.worker_id DESC LIMIT 1",
-	1,
 	{TEXTOID}};
 
 static TqStmt stmt_find_label = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_LABEL
 				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
-	1,
 	{TEXTOID}};
 
 /* Nobody waits for whoever else is using it. */
@@ -88,7 +85,6 @@ static TqStmt stmt_use_label = {
 	"                     WHERE w.worker_id = $1"
 	"                       AND w.state = " TQ_SQL_WORKER_LABEL
 	"                       FOR UPDATE SKIP LOCKED)",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 /* It belongs to nobody, and a claim waits for nobody. */
@@ -96,11 +92,10 @@ static TqStmt stmt_add_label = {
 	"INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)"
 	" VALUES ($1, " TQ_SQL_WORKER_LABEL ", 0, '{}', $2)"
 	" ON CONFLICT DO NOTHING",
-	2,
 	{TEXTOID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_name = {
-	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}};
+	"SELECT name FROM taskq.worker WHERE worker_id = $1", {INT4OID}};
 
 static KnownWorker *look_up(const char *name);
 static KnownWorker *look_up_caller(const char *name);

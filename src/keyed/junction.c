@@ -51,7 +51,6 @@ static TqStmt stmt_suspended = {
 	"SELECT task_id, key FROM taskq.task"
 	" WHERE suspended_at IS NOT NULL AND queue_id = $1 AND key = ANY ($2)"
 	" ORDER BY task_id FOR UPDATE",
-	2,
 	{INT4OID, TEXTARRAYOID}};
 
 static TqStmt stmt_any = {"SELECT DISTINCT s.key FROM"
@@ -61,7 +60,6 @@ static TqStmt stmt_any = {"SELECT DISTINCT s.key FROM"
 						  "   SELECT a.key FROM taskq.archive a"
 						  "    WHERE a.queue_id = $1 AND a.key = ANY ($2)"
 						  "      AND a.state <> " TQ_SQL_STATE_REDUNDANT ") s",
-						  2,
 						  {INT4OID, TEXTARRAYOID}};
 
 static void     read_group(FunctionCallInfo fcinfo, KeyGroup *group);

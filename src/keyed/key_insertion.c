@@ -82,13 +82,11 @@ static TqStmt stmt_replaced = {"SELECT task_id FROM taskq.archive"
 							   ", " TQ_SQL_STATE_FILTERED ")"
 							   "   AND workflow_id IS NULL"
 							   " ORDER BY task_id",
-							   2,
 							   {INT4OID, TEXTOID}};
 
 static TqStmt stmt_finished = {
 	"SELECT count(*) FROM taskq.archive WHERE queue_id = $1 AND key = $2"
 	"   AND workflow_id IS NULL",
-	2,
 	{INT4OID, TEXTOID}};
 
 static TqStmt stmt_delete = {
@@ -98,7 +96,6 @@ static TqStmt stmt_delete = {
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
 	"SELECT count(*) FROM gone",
-	2,
 	{INT4OID, TEXTOID}};
 
 static bool inserting(TqCall *call, TqQueue *queue, Datum key,

@@ -51,7 +51,6 @@
 static TqStmt stmt_keys = {
 	"SELECT DISTINCT key FROM taskq.task"
 	" WHERE queue_id = $1 AND key IS NOT NULL ORDER BY key",
-	1,
 	{INT4OID}};
 
 /* Flag 8 is TQ_FLAG_IN_LINE. */
@@ -60,13 +59,11 @@ static TqStmt stmt_waiting = {"SELECT task_id FROM taskq.task"
 							  "   AND state = " TQ_SQL_STATE_BLOCKED
 							  "   AND flags & 8 <> 0"
 							  " ORDER BY task_id",
-							  1,
 							  {INT4OID}};
 
 static TqStmt stmt_forget_astray = {
 	"UPDATE taskq.key SET astray = NULL"
 	" WHERE queue_id = $1 AND astray IS NOT NULL",
-	1,
 	{INT4OID}};
 
 static void entering(TqCall *call, TqQueue *queue, TqTask *task,

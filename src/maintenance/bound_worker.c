@@ -58,7 +58,6 @@ static TqStmt stmt_end = {
 	"                       AND w.bound_instance = $2"
 	"                       AND w.bound_session = $3"
 	"                       FOR UPDATE SKIP LOCKED)",
-	4,
 	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* In the background worker: sessions that had ended before the last look. */

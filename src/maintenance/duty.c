@@ -105,7 +105,6 @@ static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE deadline <= $1 AND state IN " TQ_SQL_STATE_WAITING
 	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
-	3,
 	{TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 static TqStmt stmt_newest = {

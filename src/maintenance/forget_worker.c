@@ -50,7 +50,6 @@ static TqStmt stmt_oldest = {
 	"             (SELECT min(p.prepared) FROM pg_prepared_xacts p"
 	"                JOIN pg_database d ON d.datname = p.database"
 	"               WHERE d.oid = $1))",
-	1,
 	{OIDOID}};
 
 #define USE_LABELS                                                            \
@@ -62,7 +61,6 @@ static TqStmt stmt_oldest = {
 
 static TqStmt stmt_use_labels = {
 	USE_LABELS "$3) FOR UPDATE SKIP LOCKED)",
-	3,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID}};
 
 /* Where the running-task table may miss some. */
@@ -70,7 +68,6 @@ static TqStmt stmt_use_labels_of_all = {
 	USE_LABELS "ARRAY(SELECT t.worker_id FROM taskq.task t"
 			   "       WHERE t.state = " TQ_SQL_STATE_RUNNING "))"
 			   " FOR UPDATE SKIP LOCKED)",
-	2,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
 /* Who has locked a label uses it. */
@@ -97,7 +94,6 @@ static TqStmt stmt_forget = {
 	"   WHERE w.worker_id = l.worker_id RETURNING w.worker_id)"
 	"SELECT (SELECT count(*) FROM gone), (SELECT max(worker_id) FROM old),"
 	"       (SELECT count(*) FROM old)",
-	4,
 	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 
 /* The next batch begins behind this number. */

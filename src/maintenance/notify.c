@@ -61,9 +61,7 @@ static TqStmt stmt_channels = {
 	" WHERE q.queue_id <> 0"
 	"   AND coalesce(q.options -> 'notify', a.options -> 'notify')"
 	"       = 'true'::jsonb"
-	" ORDER BY q.queue_id",
-	0,
-	{0}};
+	" ORDER BY q.queue_id"};
 
 static bool     is_known(void);
 static void     read_channels(void);

@@ -25,7 +25,6 @@ static TqStmt stmt_ended = {
 	"SELECT worker_id FROM taskq.worker"
 	" WHERE worker_id = ANY ($1) AND state IN " TQ_SQL_WORKER_ENDED
 	" ORDER BY worker_id",
-	1,
 	{INT4ARRAYOID}};
 
 static TqStmt stmt_orphans = {
@@ -34,7 +33,6 @@ static TqStmt stmt_orphans = {
 	" WHERE t.state = " TQ_SQL_STATE_RUNNING
 	"   AND w.state IN " TQ_SQL_WORKER_ENDED
 	" ORDER BY t.task_id LIMIT $1 OFFSET $2",
-	2,
 	{INT4OID, INT4OID}};
 
 static int find_in_registry(int passed, TqRunning *found, int max);

@@ -52,18 +52,15 @@ static TqStmt stmt_expired = {
 			 " parts AS (DELETE FROM taskq.large l USING gone g"
 			 "   WHERE g.large <> 0 AND l.task_id = g.task_id)"
 			 "SELECT queue_id, count(*) FROM gone GROUP BY queue_id",
-	2,
 	{TIMESTAMPTZOID, INT4OID}};
 
-static TqStmt stmt_rotation = {
-	"SELECT since FROM taskq.archive_rotation", 0, {0}};
+static TqStmt stmt_rotation = {"SELECT since FROM taskq.archive_rotation"};
 
 static TqStmt stmt_rotate = {
 	"INSERT INTO taskq.archive_rotation (only_row, bucket, since)"
 	" VALUES (true, $1::smallint, $2)"
 	" ON CONFLICT (only_row)"
 	" DO UPDATE SET bucket = excluded.bucket, since = excluded.since",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_newest = {
@@ -71,7 +68,6 @@ static TqStmt stmt_newest = {
 	"                  WHERE bucket = $1::smallint),"
 	"                (SELECT max(at) FROM taskq.transition"
 	"                  WHERE bucket = $1::smallint))",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_large = {
@@ -87,7 +83,6 @@ static TqStmt stmt_large = {
 	"   WHERE l.task_id = n.task_id)"
 	"SELECT (SELECT count(*) FROM lone), (SELECT max(task_id) FROM ids),"
 	"       (SELECT count(*) FROM ids)",
-	2,
 	{INT8OID, INT4OID}};
 
 static TqStmt stmt_keys = {
@@ -109,7 +104,6 @@ static TqStmt stmt_keys = {
 	"               (SELECT m.key FROM looked m"
 	"                 ORDER BY m.queue_id DESC, m.key DESC LIMIT 1) AS key"
 	"          FROM looked l) n",
-	3,
 	{INT4OID, TEXTOID, INT4OID}};
 
 /* The sweep of taskq.large goes on after this id. */

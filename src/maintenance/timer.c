@@ -50,19 +50,16 @@ static TqStmt stmt_due = {
 	"  FROM taskq.task"
 	" WHERE wake_at > $1 AND wake_at <= $2 AND state = " TQ_SQL_STATE_PENDING
 	" ORDER BY wake_at LIMIT $3",
-	3,
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_next = {"SELECT wake_at FROM taskq.task WHERE wake_at > $1"
 						   " ORDER BY wake_at LIMIT 1",
-						   1,
 						   {TIMESTAMPTZOID}};
 
 static TqStmt stmt_pauses = {
 	"SELECT queue_id, paused_until FROM taskq.queue"
 	" WHERE paused_at IS NOT NULL AND paused_until > $1"
 	" ORDER BY paused_until",
-	1,
 	{TIMESTAMPTZOID}};
 
 static void        tell_tasks(TimestampTz from, TimestampTz now);

@@ -58,13 +58,10 @@ static TqStmt stmt_look = {
 	"  FROM (SELECT " SIGN(
 		"$1") " AS sign) s"
 			  "  LEFT JOIN taskq.finished_leaf l ON l.bucket = $3::smallint",
-	3,
 	{OIDOID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_forget = {
-	"DELETE FROM taskq.finished_count WHERE bucket = $1::smallint",
-	1,
-	{INT4OID}};
+	"DELETE FROM taskq.finished_count WHERE bucket = $1::smallint", {INT4OID}};
 
 /* Of the leaves only that one is read. */
 static TqStmt stmt_count = {
@@ -73,7 +70,6 @@ static TqStmt stmt_count = {
 	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DONE "),"
 	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD "), count(*)"
 	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_numbers = {
@@ -88,14 +84,12 @@ static TqStmt stmt_as_of = {
 				 "  FROM taskq.finished_leaf l"
 				 "  JOIN pg_class c ON c.oid = ($2::oid[])[l.bucket + 1]"
 				 "HAVING count(*) = cardinality($2::oid[])",
-	2,
 	{TIMESTAMPTZOID, OIDARRAYOID}};
 
 static TqStmt stmt_counted = {
 	"INSERT INTO taskq.finished_leaf (bucket, counted_at, sign)"
 	" VALUES ($1::smallint, $2, $3) ON CONFLICT (bucket) DO UPDATE"
 	"    SET counted_at = excluded.counted_at, sign = excluded.sign",
-	3,
 	{INT4OID, TIMESTAMPTZOID, TEXTOID}};
 
 /* Not of queues that were dropped. */
@@ -103,7 +97,6 @@ static TqStmt stmt_leaf = {
 	"SELECT c.queue_id, c.total FROM taskq.finished_count c"
 	" WHERE c.bucket = $1::smallint"
 	"   AND EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = c.queue_id)",
-	1,
 	{INT4OID}};
 
 /* Not before this time again; monotonic clock. */

@@ -95,7 +95,6 @@ static TqStmt stmt_oldest_snapshot = {
 	"   AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum v"
 	"                    WHERE v.pid = a.pid)"
 	" ORDER BY a.xact_start LIMIT 1",
-	1,
 	{OIDOID}};
 
 /* By the server's statistics, which follow within a minute. */
@@ -103,7 +102,6 @@ static TqStmt stmt_dead_share = {
 	"SELECT coalesce(d.dead::float8 / nullif(d.dead + d.live, 0), 0)"
 	"  FROM (SELECT pg_stat_get_dead_tuples($1) AS dead,"
 	"               pg_stat_get_live_tuples($1) AS live) d",
-	1,
 	{OIDOID}};
 
 static void  put_queue(ReturnSetInfo *result, const TqQueue *queue);

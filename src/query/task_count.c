@@ -44,7 +44,6 @@ PG_FUNCTION_INFO_V1(taskq_sequence_at);
 	") s JOIN taskq.queue q USING (queue_id)"                                 \
 	" GROUP BY q.name, s.state ORDER BY q.name, s.state"
 #define ARGUMENTS                                                             \
-	8,                                                                        \
 	{                                                                         \
 		INT4ARRAYOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT8OID,            \
 			TIMESTAMPTZOID, TIMESTAMPTZOID                                    \
@@ -77,7 +76,6 @@ static TqStmt stmt_from = {
 	"   UNION ALL"
 	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id >= $1"
 	"    ORDER BY task_id LIMIT 1)) s ORDER BY s.task_id LIMIT 1",
-	1,
 	{INT8OID}};
 
 static TqStmt stmt_to = {
@@ -87,7 +85,6 @@ static TqStmt stmt_to = {
 	"   UNION ALL"
 	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id <= $1"
 	"    ORDER BY task_id DESC LIMIT 1)) s ORDER BY s.task_id DESC LIMIT 1",
-	1,
 	{INT8OID}};
 
 static Datum readable_queues(const char *name);

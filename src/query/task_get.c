@@ -54,7 +54,6 @@ typedef struct Look
 static TqStmt stmt_role_of_worker = {
 	"SELECT r.oid FROM taskq.worker w JOIN taskq.known_role r USING (role_id)"
 	" WHERE w.worker_id = $1",
-	1,
 	{INT4OID}};
 
 static void     look_begin(Look *look);

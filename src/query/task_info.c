@@ -57,10 +57,10 @@ typedef struct Row
 } Row;
 
 static TqStmt stmt_worker = {
-	"SELECT name FROM taskq.worker WHERE worker_id = $1", 1, {INT4OID}};
+	"SELECT name FROM taskq.worker WHERE worker_id = $1", {INT4OID}};
 
-static TqStmt stmt_role = {
-	"SELECT name FROM taskq.role WHERE role_id = $1", 1, {INT4OID}};
+static TqStmt stmt_role = {"SELECT name FROM taskq.role WHERE role_id = $1",
+						   {INT4OID}};
 
 static void  put(Row *row, TqInfoColumn column, Datum value);
 static void  put_word(Row *row, TqInfoColumn column, const char *word);

@@ -40,7 +40,9 @@ static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
 	{                                                                         \
 		"DELETE FROM taskq.archive_" leaf                                     \
 		" WHERE task_id = $1 AND version = $2 RETURNING " ALL_COLUMNS,        \
-			2, {INT8OID, INT8OID}, NULL                                       \
+		{                                                                     \
+			INT8OID, INT8OID                                                  \
+		}                                                                     \
 	}
 
 static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
@@ -50,10 +52,8 @@ static TqStmt stmt_take_archived[TQ_LEAVES + 1] = {
 	TAKE_FROM("12"),  TAKE_FROM("13"), TAKE_FROM("14"), TAKE_FROM("15"),
 	TAKE_FROM("keep")};
 
-static TqStmt stmt_find_archived = {"SELECT " ALL_COLUMNS
-									" FROM taskq.archive WHERE task_id = $1",
-									1,
-									{INT8OID}};
+static TqStmt stmt_find_archived = {
+	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1", {INT8OID}};
 
 /*
  * Take a finished task, just read, out of the archive, waiting for whoever

@@ -28,21 +28,18 @@ static TqStmt stmt_store = {
 	" VALUES ($1, $2::smallint, $3, $4)"
 	" ON CONFLICT (task_id, part)"
 	" DO UPDATE SET doc = excluded.doc, raw = excluded.raw",
-	4,
 	{INT8OID, INT4OID, JSONBOID, BYTEAOID}};
 
 static TqStmt stmt_get = {"SELECT doc, raw FROM taskq.large"
 						  " WHERE task_id = $1 AND part = $2::smallint",
-						  2,
 						  {INT8OID, INT4OID}};
 
 static TqStmt stmt_drop = {
 	"DELETE FROM taskq.large WHERE task_id = $1 AND part = $2::smallint",
-	2,
 	{INT8OID, INT4OID}};
 
-static TqStmt stmt_drop_all = {
-	"DELETE FROM taskq.large WHERE task_id = $1", 1, {INT8OID}};
+static TqStmt stmt_drop_all = {"DELETE FROM taskq.large WHERE task_id = $1",
+							   {INT8OID}};
 
 static bool get(TqTask *task, TqColumn col, Datum *value, bool fresh);
 static bool is_raw(TqColumn col);

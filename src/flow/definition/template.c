@@ -60,14 +60,12 @@ static TqStmt stmt_add = {
 	" defined_by, defined_at) VALUES ($1, $2, $3, $4, $5, $6)"
 	" ON CONFLICT (namespace, name, version) WHERE undefined_at IS NULL"
 	" DO NOTHING",
-	6,
 	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_same = {
 	"SELECT definition = $4 FROM taskq.template"
 	" WHERE namespace = $1 AND name = $2 AND version = $3"
 	"   AND undefined_at IS NULL",
-	4,
 	{TEXTOID, TEXTOID, TEXTOID, JSONBOID}};
 
 static TqStmt stmt_versions = {
@@ -75,43 +73,36 @@ static TqStmt stmt_versions = {
 	" WHERE namespace = $1 AND name = $2 AND ($3 IS NULL OR version = $3)"
 	"   AND undefined_at IS NULL"
 	" ORDER BY template_id",
-	3,
 	{TEXTOID, TEXTOID, TEXTOID}};
 
 static TqStmt stmt_latest = {
 	"SELECT template_id FROM taskq.template"
 	" WHERE namespace = $1 AND name = $2 AND undefined_at IS NULL"
 	" ORDER BY template_id DESC LIMIT 1",
-	2,
 	{TEXTOID, TEXTOID}};
 
 static TqStmt stmt_version = {
 	"SELECT template_id FROM taskq.template"
 	" WHERE namespace = $1 AND name = $2 AND version = $3"
 	"   AND undefined_at IS NULL",
-	3,
 	{TEXTOID, TEXTOID, TEXTOID}};
 
 static TqStmt stmt_live = {"SELECT workflow_id FROM taskq.workflow"
 						   " WHERE template_id = $1"
 						   "   AND state IN " TQ_SQL_FLOW_NOT_ENDED " LIMIT 1",
-						   1,
 						   {INT4OID}};
 
 static TqStmt stmt_drop = {"DELETE FROM taskq.template WHERE template_id = $1"
 						   "   AND NOT EXISTS (SELECT FROM taskq.workflow w"
 						   "                    WHERE w.template_id = $1)",
-						   1,
 						   {INT4OID}};
 
 static TqStmt stmt_undefine = {
 	"UPDATE taskq.template SET undefined_at = $2 WHERE template_id = $1",
-	2,
 	{INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_read = {"SELECT definition, defined_by FROM taskq.template"
 						   " WHERE template_id = $1",
-						   1,
 						   {INT4OID}};
 
 static HTAB *cache = NULL;

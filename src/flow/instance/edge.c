@@ -52,15 +52,12 @@ static TqStmt stmt_add = {
 	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)"
 	/* of a child that was chosen before its parent was made it is there */
 	" ON CONFLICT (workflow_id, child, parent) DO NOTHING",
-	3,
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
-	NULL,
-	true};
+	.generic = true};
 
 static TqStmt stmt_remove = {
 	"DELETE FROM taskq.edge d USING unnest($2, $3) AS e (child, parent)"
 	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
-	3,
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID}};
 
 static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);

@@ -33,15 +33,12 @@ static TqStmt stmt_read = {
 	" parent_task_id, depth::integer, reason::integer"
 	"  FROM taskq.workflow WHERE workflow_id = $1"
 	"   AND expires_at IS DISTINCT FROM '-infinity'",
-	1,
 	{INT8OID},
-	NULL,
-	true};
+	.generic = true};
 
 static TqStmt stmt_keep = {
 	"SELECT FROM taskq.workflow WHERE workflow_id = $1"
 	"   AND expires_at IS DISTINCT FROM '-infinity' FOR NO KEY UPDATE",
-	1,
 	{INT8OID}};
 
 /* An identity that is kept for a while is given up by who wants it next. */
@@ -50,11 +47,9 @@ static TqStmt stmt_end = {
 	" finished_at = $4, expires_at = $5,"
 	" identity = CASE WHEN $6 THEN identity END, reason = $7::smallint"
 	" WHERE workflow_id = $1 AND state = $8",
-	8,
 	{INT8OID, INT4OID, JSONBOID, TIMESTAMPTZOID, TIMESTAMPTZOID, BOOLOID,
 	 INT4OID, INT4OID},
-	NULL,
-	true};
+	.generic = true};
 
 /* Of one that has failed; its identity is its own again. */
 static TqStmt stmt_revive = {
@@ -64,7 +59,6 @@ static TqStmt stmt_revive = {
 	" identity = CASE WHEN $2 IS NULL THEN NULL"
 	"            ELSE sha256(convert_to($2::text, 'UTF8')) END"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
-	2,
 	{INT8OID, JSONBOID}};
 
 /* What revive() needs and tells. */
@@ -92,10 +86,8 @@ static TqStmt stmt_steps = {
 	", " STEP_HAS_WAITED " FROM taskq.archive_keep"
 	"  WHERE workflow_id = $1"
 	" ORDER BY 1",
-	1,
 	{INT8OID},
-	NULL,
-	true};
+	.generic = true};
 
 static void        revive(void *arg);
 static bool        read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
@@ -110,10 +102,8 @@ static void        rights_of(const TqTemplate *template, int *any, int *all);
 static TqStmt stmt_newest = {
 	"SELECT workflow_id FROM taskq.workflow WHERE parent_task_id = $1"
 	" ORDER BY workflow_id DESC LIMIT 1",
-	1,
 	{INT8OID},
-	NULL,
-	true};
+	.generic = true};
 
 /* What a task is a step of; NULL: of nothing that is there. */
 const TqStep *

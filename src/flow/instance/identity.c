@@ -31,10 +31,8 @@
 
 static TqStmt stmt_key = {
 	"SELECT key FROM taskq.workflow WHERE workflow_id = $1",
-	1,
 	{INT8OID},
-	NULL,
-	true};
+	.generic = true};
 
 static TqStmt stmt_holder = {
 	"SELECT w.workflow_id,"
@@ -42,14 +40,12 @@ static TqStmt stmt_holder = {
 	"       w.finished_at, w.template_id"
 	"  FROM taskq.workflow w"
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
-	1,
 	{JSONBOID}};
 
 /* Unless it goes on again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
 							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
-							  1,
 							  {INT8OID}};
 
 static char *key_of(int64 workflow_id);

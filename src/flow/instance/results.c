@@ -38,26 +38,20 @@
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
 							  " AND a.step_id & 16383 = $2"
 							  " ORDER BY a.step_id",
-							  2,
 							  {INT8OID, INT4OID},
-							  NULL,
-							  true};
+							  .generic = true};
 
 static TqStmt stmt_has_ended = {
 	"SELECT 1 FROM taskq.archive_keep a WHERE a.workflow_id = $1"
 	" AND a.step_id = $2"
 	" AND a.state IN (" TQ_SQL_STATE_DONE ", " TQ_SQL_STATE_FILTERED ")",
-	2,
 	{INT8OID, INT4OID},
-	NULL,
-	true};
+	.generic = true};
 
 static TqStmt stmt_step = {"SELECT " RESULT
 						   " FROM taskq.archive_keep a WHERE a.task_id = $1",
-						   1,
 						   {INT8OID},
-						   NULL,
-						   true};
+						   .generic = true};
 
 static Jsonb *of_step(int64 task_id, bool of_moment);
 static Jsonb *object_of(int64 workflow_id, const TqTemplate *template,

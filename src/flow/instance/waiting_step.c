@@ -17,7 +17,6 @@
 
 static TqStmt stmt_of_step = {
 	"SELECT at FROM taskq.timer WHERE task_id = $1 AND since = $2",
-	2,
 	{INT8OID, TIMESTAMPTZOID}};
 
 /* Does one that waits for an instance try again to begin it? */

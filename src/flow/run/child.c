@@ -46,17 +46,13 @@ static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
  */
 static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
 							" WHERE workflow_id = $1 AND step_id >= 0",
-							1,
 							{INT8OID},
-							NULL,
-							true};
+							.generic = true};
 
 static TqStmt stmt_message = {
 	"UPDATE taskq.workflow SET message = $2 WHERE workflow_id = $1",
-	2,
 	{INT8OID, TEXTOID},
-	NULL,
-	true};
+	.generic = true};
 
 static int64 *find_steps(int64 workflow_id, int64 after, int *count);
 static bool   cancel_step(TqCall *call, int64 task_id, char *message);

@@ -39,7 +39,6 @@
 
 static TqStmt stmt_leave = {"UPDATE taskq.workflow SET parent_task_id = NULL"
 							" WHERE parent_task_id = $1",
-							1,
 							{INT8OID}};
 
 /* A row that is to be added without waiting. */

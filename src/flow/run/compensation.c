@@ -40,7 +40,6 @@ static TqStmt stmt_begin = {
 	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_COMPENSATING ","
 	" compensations = $2"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_LIVE,
-	2,
 	{INT8OID, INT4ARRAYOID}};
 
 static TqStmt stmt_go_on = {
@@ -48,13 +47,11 @@ static TqStmt stmt_go_on = {
 	" reason = " TQ_SQL_REASON_NONE ","
 	" finished_at = NULL, expires_at = NULL"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
-	1,
 	{INT8OID}};
 
 static TqStmt stmt_next = {
 	"SELECT w.compensations[array_position(w.compensations, $2) + 1]"
 	"  FROM taskq.workflow w WHERE w.workflow_id = $1",
-	2,
 	{INT8OID, INT4OID}};
 
 /* Those whose compensations are still to be made. */
@@ -70,12 +67,10 @@ static TqStmt stmt_left = {
 	"                    WHERE a.workflow_id = $1"
 	"                      AND a.step_id = s.step_id - 2147483647 - 1)"
 	" ORDER BY s.place",
-	1,
 	{INT8OID}};
 
 static TqStmt stmt_task = {"SELECT task_id FROM taskq.archive_keep"
 						   " WHERE workflow_id = $1 AND step_id = $2",
-						   2,
 						   {INT8OID, INT4OID}};
 
 /* A step that has finished, and can be taken back. */

@@ -49,7 +49,6 @@ static TqStmt stmt_mark = {
 	"                         AND " TQ_HOLDS_KEY(
 		"k") ")"
 			 "    ORDER BY e.expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-	2,
 	{TIMESTAMPTZOID, INT4OID}};
 
 #define MARKED                                                                \
@@ -60,11 +59,10 @@ static TqStmt stmt_waiting = {
 	MARKED "SELECT t.task_id FROM over o JOIN taskq.task t USING (workflow_id)"
 		   " WHERE t.state = " TQ_SQL_STATE_BLOCKED
 		   " LIMIT $1 FOR UPDATE OF t SKIP LOCKED",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_timers = {
-	"DELETE FROM taskq.timer WHERE task_id = ANY ($1)", 1, {INT8ARRAYOID}};
+	"DELETE FROM taskq.timer WHERE task_id = ANY ($1)", {INT8ARRAYOID}};
 
 static TqStmt stmt_finished = {
 	MARKED ", chosen AS MATERIALIZED (SELECT k.task_id FROM over o"
@@ -78,7 +76,6 @@ static TqStmt stmt_finished = {
 		   " timers AS (DELETE FROM taskq.timer r USING gone g"
 		   "   WHERE r.task_id = g.task_id)"
 		   "SELECT count(*), queue_id FROM gone GROUP BY queue_id",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_edges = {
@@ -89,7 +86,6 @@ static TqStmt stmt_edges = {
 		   "   WHERE e.workflow_id = c.workflow_id AND e.child = c.child"
 		   "     AND e.parent = c.parent RETURNING 1)"
 		   "SELECT count(*) FROM gone",
-	1,
 	{INT4OID}};
 
 static TqStmt stmt_instances = {
@@ -111,7 +107,6 @@ static TqStmt stmt_instances = {
 		   "     AND NOT EXISTS (SELECT FROM taskq.workflow w"
 		   "                      WHERE w.template_id = t.template_id))"
 		   "SELECT count(*) FROM gone",
-	1,
 	{INT4OID}};
 
 static int64 mark(int limit);

@@ -31,7 +31,6 @@ static TqStmt stmt_cancelled = {
 	"SELECT task_id, step_id FROM taskq.archive_keep"
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_STATE_CANCELLED
 	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
-	1,
 	{INT8OID}};
 
 /* Dead, or else what somebody has cancelled or made redundant. */
@@ -43,7 +42,6 @@ static TqStmt stmt_failed = {
 	"        OR state IN (" TQ_SQL_STATE_CANCELLED ","
 	"                  " TQ_SQL_STATE_REDUNDANT ")"
 	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
-	1,
 	{INT8OID}};
 
 static bool *failed_places(const TqFlow *flow, bool *any);

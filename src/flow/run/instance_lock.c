@@ -99,10 +99,8 @@ typedef struct WantedLocks
 
 static TqStmt stmt_around = {
 	"SELECT parent_id FROM taskq.workflow WHERE workflow_id = $1",
-	1,
 	{INT8OID},
-	NULL,
-	true};
+	.generic = true};
 
 /* What the transaction has locked in share mode. */
 static TransactionId shared_by = InvalidTransactionId;

@@ -67,7 +67,6 @@ static TqStmt stmt_row = {
 	" UNION ALL"
 	" SELECT task_id FROM taskq.archive_keep"
 	"  WHERE workflow_id = $1 AND step_id = $2",
-	2,
 	{INT8OID, INT4OID}};
 
 /* A child that has ended well is not that of the next try. */
@@ -75,7 +74,6 @@ static TqStmt stmt_leave_child = {
 	"UPDATE taskq.workflow SET parent_task_id = NULL"
 	" WHERE parent_task_id = $1"
 	"   AND state IN (" TQ_SQL_FLOW_DONE ", " TQ_SQL_FLOW_RESOLVED ")",
-	1,
 	{INT8OID}};
 
 static void read_instance(const TqTask *task, TqFlow *flow);

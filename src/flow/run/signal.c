@@ -43,17 +43,14 @@ PG_FUNCTION_INFO_V1(taskq_signal);
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.signal (workflow_id, name, payload, sent_by, sent_at)"
 	" VALUES ($1, $2, $3, $4, $5) ON CONFLICT (workflow_id, name) DO NOTHING",
-	5,
 	{INT8OID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_delete = {
 	"DELETE FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	2,
 	{INT8OID, TEXTOID}};
 
 static TqStmt stmt_sender = {
 	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	2,
 	{INT8OID, TEXTOID}};
 
 /* Of a step that is made once, and is there; no rows: it is not. */
@@ -63,7 +60,6 @@ static TqStmt stmt_step = {
 	" UNION ALL"
 	" SELECT task_id, state::integer, reason::integer, NULL"
 	"  FROM taskq.archive_keep WHERE workflow_id = $1 AND step_id = $2",
-	2,
 	{INT8OID, INT4OID}};
 
 /* A step as it is now, whatever the snapshot. */

@@ -80,12 +80,10 @@ static TqStmt stmt_add = {
 	"      ELSE sha256(convert_to($7::text, 'UTF8')) END,"
 	" $8, $9, $10, $11, $12, $13, $14, $15::smallint)"
 	" ON CONFLICT (identity) WHERE identity IS NOT NULL DO NOTHING",
-	15,
 	{INT8OID, INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 	 JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, JSONBOID, INT8OID, INT8OID,
 	 INT4OID},
-	NULL,
-	true};
+	.generic = true};
 
 static void   begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan);
 static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);

@@ -39,16 +39,13 @@
 static TqStmt stmt_due = {
 	"SELECT at, task_id, since FROM taskq.timer WHERE at <= $1"
 	" ORDER BY at, task_id LIMIT $2 OFFSET $3",
-	3,
 	{TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 static TqStmt stmt_delete = {
 	"DELETE FROM taskq.timer WHERE at = $1 AND task_id = $2 AND since = $3",
-	3,
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID}};
 
-static TqStmt stmt_next = {
-	"SELECT at FROM taskq.timer ORDER BY at LIMIT 1", 0, {0}};
+static TqStmt stmt_next = {"SELECT at FROM taskq.timer ORDER BY at LIMIT 1"};
 
 /* One that is due. */
 typedef struct Timer

@@ -36,12 +36,10 @@
 
 static TqStmt stmt_signal = {
 	"SELECT payload FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	2,
 	{INT8OID, TEXTOID}};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.timer (at, task_id, since) VALUES ($1, $2, $3)",
-	3,
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID}};
 
 static bool take_signal(int64 workflow_id, const char *name, Jsonb **payload);

@@ -38,7 +38,6 @@ typedef struct AwaitedFlow
 
 static TqStmt stmt_outcome = {
 	"SELECT state::integer, result FROM taskq.workflow WHERE workflow_id = $1",
-	1,
 	{INT8OID}};
 
 static bool look_at_flow(TqAwait *await);

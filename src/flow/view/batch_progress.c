@@ -90,7 +90,6 @@ static TqStmt stmt_members = {
 												 "16", "4",
 												 "checkpoint") " AS checkpoint OFFSET 0) d"
 															   " GROUP BY 1",
-	1,
 	{INT8OID}};
 
 static bool      has_batch(const TqTemplate *template);

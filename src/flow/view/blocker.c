@@ -31,7 +31,7 @@
 #include "store/archive.h"
 
 static TqStmt stmt_since = {
-	"SELECT suspended_at FROM taskq.task WHERE task_id = $1", 1, {INT8OID}};
+	"SELECT suspended_at FROM taskq.task WHERE task_id = $1", {INT8OID}};
 
 static bool is_waiting(const TqFlow *flow, const TqStepRow *step);
 static void say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id);

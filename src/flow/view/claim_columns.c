@@ -49,7 +49,6 @@ static TqStmt stmt_page = {
 	"                   " TQ_SQL_STATE_FILTERED ")"
 	"   AND a.task_id > $3"
 	" ORDER BY a.task_id LIMIT $4",
-	4,
 	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID}};
 
 /* Who has claimed it, as it is held now. */
@@ -57,7 +56,6 @@ static TqStmt stmt_claimer = {
 	"SELECT role_id FROM taskq.transition"
 	" WHERE task_id = $1 AND token = $2 AND to_state = " TQ_SQL_STATE_RUNNING
 	" LIMIT 1",
-	2,
 	{INT8OID, INT8OID}};
 
 static void          carry(TqTask *task, Datum *values, bool *nulls);

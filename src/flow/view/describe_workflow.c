@@ -49,12 +49,10 @@ static TqStmt stmt_document = {
 	"   CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent)))"
 	" || $2"
 	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
-	2,
 	{INT8OID, JSONBOID}};
 
 static TqStmt stmt_origin = {
 	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
-	1,
 	{INT8OID}};
 
 /* A document while it is written. */

@@ -33,7 +33,6 @@
 static TqStmt stmt_missing = {
 	"SELECT parent FROM taskq.edge WHERE workflow_id = $1 AND child = $2"
 	" ORDER BY parent",
-	2,
 	{INT8OID, INT4OID}};
 
 static bool explain(TqExplain *e, const TqTask *task);

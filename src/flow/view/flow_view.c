@@ -39,7 +39,6 @@ PG_FUNCTION_INFO_V1(taskq_workflow_step_rows);
 static TqStmt stmt_left = {
 	"SELECT e.child, count(*)::integer FROM taskq.edge e"
 	" WHERE e.workflow_id = $1 AND e.child >= 0 GROUP BY e.child",
-	1,
 	{INT8OID}};
 
 static bool  see(int64 workflow_id, TqFlow *flow, int *sight);

@@ -89,7 +89,6 @@ typedef struct Timeline
 
 static TqStmt stmt_of_task = {
 	CHANGES_OF("SELECT $1 AS task_id, $2 AS workflow_id, $3 AS step_id"),
-	3,
 	{INT8OID, INT8OID, INT4OID}};
 
 /* Steps stay as long as their instance. */
@@ -99,7 +98,6 @@ static TqStmt stmt_of_workflow = {
 			   " UNION ALL"
 			   " SELECT task_id, workflow_id, step_id FROM taskq.archive_keep"
 			   " WHERE workflow_id = $1"),
-	1,
 	{INT8OID}};
 
 static TqStmt stmt_of_correlation = {
@@ -108,7 +106,6 @@ static TqStmt stmt_of_correlation = {
 			   " UNION ALL"
 			   " SELECT task_id, workflow_id, step_id FROM taskq.archive"
 			   " WHERE correlation_id = $1"),
-	1,
 	{TEXTOID}};
 
 static void  tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
@@ -243,9 +240,9 @@ tell(Timeline *timeline, TqStmt *stmt, Datum *args, const char *nulls)
 	tq_spi_enter(&spi);
 	rows = AllocSetContextCreate(CurrentMemoryContext, "taskq rows",
 								 ALLOCSET_DEFAULT_SIZES);
-	cursor = SPI_cursor_open_with_args(NULL, stmt->text, stmt->nargs,
-									   stmt->types, args, nulls, true,
-									   CURSOR_OPT_NO_SCROLL);
+	cursor = SPI_cursor_open_with_args(
+		NULL, stmt->text, tq_spi_arg_count(stmt), stmt->types, args, nulls,
+		true, CURSOR_OPT_NO_SCROLL);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
