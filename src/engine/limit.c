@@ -33,9 +33,11 @@
 #include "catalog/pg_class.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "lib/qunique.h"
 #include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "base/compare.h"
 #include "base/debug.h"
@@ -396,10 +398,9 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan;
 	HeapTuple     tuple;
-	int64        *ids = palloc(sizeof(int64) * 64);
+	int64        *ids = NULL;
 	int           count = 0;
-	int           room = 64;
-	int           different = 0;
+	int           room = 0;
 
 	/* with all that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
@@ -414,11 +415,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id ||
 			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot))
 			continue;
-		if (count == room)
-		{
-			room *= 2;
-			ids = repalloc_huge(ids, sizeof(int64) * room);
-		}
+		TQ_ARRAY_RESERVE(ids, count, room, CurrentMemoryContext);
 		ids[count++] = row.task_id;
 		TQ_DEBUG_POINT("limit_scanning");
 	}
@@ -429,13 +426,8 @@ count_held(TqOwner owner, int32 id, int64 **found)
 
 	/* several versions of a row may have been seen */
 	qsort(ids, count, sizeof(int64), tq_order_int64);
-	for (int i = 0; i < count; i++)
-	{
-		if (i == 0 || ids[i] != ids[i - 1])
-			ids[different++] = ids[i];
-	}
 	*found = ids;
-	return different;
+	return (int) qunique(ids, count, sizeof(int64), tq_order_int64);
 }
 
 /*

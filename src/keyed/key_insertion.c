@@ -32,6 +32,7 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/error.h"
@@ -295,14 +296,8 @@ is_among(const TaskIds *found, int64 task_id)
 static void
 add_id(TaskIds *found, int64 task_id)
 {
-	if (found->count == found->room)
-	{
-		found->room = found->room == 0 ? 16 : found->room * 2;
-		found->ids =
-			found->ids == NULL
-				? palloc(sizeof(int64) * found->room)
-				: repalloc_huge(found->ids, sizeof(int64) * found->room);
-	}
+	TQ_ARRAY_RESERVE(found->ids, found->count, found->room,
+					 CurrentMemoryContext);
 	found->ids[found->count++] = task_id;
 }
 

@@ -36,6 +36,7 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "keyed/key_queue_scan.h"
 #include "store/row.h"
@@ -242,21 +243,16 @@ tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members)
 {
 	const TqTaskFixed *row;
 	int                count = 0;
-	int                room = 16;
+	int                room = 0;
 
-	*members = palloc(sizeof(TqKeyQueueMember) * room);
+	*members = NULL;
 	open_scan(line, first_id(line));
 	while ((row = next_row(line)) != NULL)
 	{
 		if (!TQ_LINE_IS_OPEN(row->state) &&
 			(row->flags & TQ_FLAG_IN_LINE) == 0)
 			continue;
-		if (count == room)
-		{
-			room *= 2;
-			*members =
-				repalloc_huge(*members, sizeof(TqKeyQueueMember) * room);
-		}
+		TQ_ARRAY_RESERVE(*members, count, room, CurrentMemoryContext);
 		(*members)[count].task_id = row->task_id;
 		(*members)[count++].state = (TqState) row->state;
 	}
@@ -450,14 +446,8 @@ key_of_scan(const TqKeyQueue *line, ScanKeyData *keys)
 static void
 add_open(TqKeyQueue *line, int64 task_id, TqState state)
 {
-	if (line->count == line->room)
-	{
-		line->room = line->room == 0 ? 8 : line->room * 2;
-		line->open = line->open == NULL
-						 ? palloc(sizeof(TqKeyQueueMember) * line->room)
-						 : repalloc_huge(line->open, sizeof(TqKeyQueueMember) *
-														 line->room);
-	}
+	TQ_ARRAY_RESERVE(line->open, line->count, line->room,
+					 CurrentMemoryContext);
 	line->open[line->count].task_id = task_id;
 	line->open[line->count++].state = state;
 }

@@ -55,6 +55,7 @@
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/debug.h"
 #include "command/activate.h"
@@ -126,7 +127,6 @@ static bool read_extension(Extension *extension);
 static void keep_out(Oid dboid);
 static void wait_until_gone(Oid dboid);
 static void visit(Oid dboid);
-static void make_room(Databases *databases);
 static bool is_held(Oid dboid);
 static void release(int keep);
 static void command_failed(int code, Datum arg);
@@ -539,7 +539,7 @@ read_extension(Extension *extension)
 static void
 keep_out(Oid dboid)
 {
-	make_room(&held);
+	TQ_ARRAY_RESERVE(held.oids, held.count, held.room, TopMemoryContext);
 	if (!tq_worker_directory_keep_out_begin(dboid))
 		return;
 	held.oids[held.count++] = dboid;
@@ -592,26 +592,8 @@ visit(Oid dboid)
 	for (int i = 0; i < visits.count; i++)
 		if (visits.oids[i] == dboid)
 			return;
-	make_room(&visits);
+	TQ_ARRAY_RESERVE(visits.oids, visits.count, visits.room, TopMemoryContext);
 	visits.oids[visits.count++] = dboid;
-}
-
-/* Room for one more, for the rest of this session. */
-static void
-make_room(Databases *databases)
-{
-	if (databases->oids == NULL)
-	{
-		databases->oids =
-			MemoryContextAlloc(TopMemoryContext, sizeof(Oid) * 8);
-		databases->room = 8;
-	}
-	else if (databases->count == databases->room)
-	{
-		databases->oids =
-			repalloc(databases->oids, sizeof(Oid) * databases->room * 2);
-		databases->room *= 2;
-	}
 }
 
 static bool

@@ -30,6 +30,7 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "shared/running.h"
 #include "store/pkey_lookup.h"
@@ -222,17 +223,8 @@ begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first, int64 last)
 static Entry *
 next_entry(TqPkeyLookup *lookup)
 {
-	if (lookup->entries == NULL)
-	{
-		lookup->room = 64;
-		lookup->entries = palloc(sizeof(Entry) * lookup->room);
-	}
-	else if (lookup->count == lookup->room)
-	{
-		lookup->room *= 2;
-		lookup->entries =
-			repalloc_huge(lookup->entries, sizeof(Entry) * lookup->room);
-	}
+	TQ_ARRAY_RESERVE(lookup->entries, lookup->count, lookup->room,
+					 CurrentMemoryContext);
 	return &lookup->entries[lookup->count++];
 }
 

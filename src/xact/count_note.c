@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
+#include "base/array.h"
 #include "base/types.h"
 #include "shared/counter.h"
 #include "xact/count_note.h"
@@ -37,18 +38,8 @@ static Delta *delta_of(int32 queue_id);
 void
 tq_count_note_begin(void)
 {
-	if (deltas == NULL)
-	{
-		delta_room = 8;
-		deltas = MemoryContextAlloc(TopTransactionContext,
-									sizeof(Delta) * delta_room);
-		delta_count = 0;
-	}
-	else if (delta_count + 4 > delta_room)
-	{
-		deltas = repalloc_huge(deltas, sizeof(Delta) * delta_room * 2);
-		delta_room *= 2;
-	}
+	TQ_ARRAY_RESERVE(deltas, delta_count + 3, delta_room,
+					 TopTransactionContext);
 }
 
 /*

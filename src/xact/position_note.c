@@ -24,6 +24,7 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
+#include "base/array.h"
 #include "base/compare.h"
 #include "shared/wake.h"
 #include "xact/position_note.h"
@@ -195,17 +196,7 @@ add_note(void)
 {
 	Note *note;
 
-	if (notes == NULL)
-	{
-		note_room = 8;
-		notes = MemoryContextAlloc(TopTransactionContext,
-								   sizeof(Note) * note_room);
-	}
-	else if (note_count == note_room)
-	{
-		notes = repalloc_huge(notes, sizeof(Note) * note_room * 2);
-		note_room *= 2;
-	}
+	TQ_ARRAY_RESERVE(notes, note_count, note_room, TopTransactionContext);
 	note = &notes[note_count++];
 	note->number = note_count;
 	note->task_id = 0;

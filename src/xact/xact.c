@@ -30,6 +30,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "shared/claim_ring.h"
@@ -390,22 +391,12 @@ last_intent(IntentKind kind)
 	return last;
 }
 
-/* Room for more intents. */
+/* Room for more intents, at most TQ_ARRAY_FIRST. */
 static void
 make_room(int more)
 {
-	if (intents == NULL)
-	{
-		intent_room = 16;
-		intents = MemoryContextAlloc(TopTransactionContext,
-									 sizeof(Intent) * intent_room);
-		intent_count = 0;
-	}
-	else if (intent_count + more > intent_room)
-	{
-		intents = repalloc_huge(intents, sizeof(Intent) * intent_room * 2);
-		intent_room *= 2;
-	}
+	TQ_ARRAY_RESERVE(intents, intent_count + more - 1, intent_room,
+					 TopTransactionContext);
 }
 
 static void

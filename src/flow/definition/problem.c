@@ -12,6 +12,7 @@
 
 #include "utils/json.h"
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "flow/definition/problem.h"
@@ -55,15 +56,8 @@ tq_problem(TqDefinitionProblems *problems, const char *path,
 
 	if (problems->count++ >= TQ_MAX_PROBLEMS)
 		return;
-	if (problems->count > problems->room)
-	{
-		problems->room = Max(16, problems->room * 2);
-		problems->all =
-			problems->all == NULL
-				? palloc(sizeof(TqDefinitionProblem) * problems->room)
-				: repalloc(problems->all,
-						   sizeof(TqDefinitionProblem) * problems->room);
-	}
+	TQ_ARRAY_RESERVE(problems->all, problems->count - 1, problems->room,
+					 CurrentMemoryContext);
 	initStringInfo(&text);
 	va_start(args, format);
 	tq_str_append(&text, format, args);

@@ -25,6 +25,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "base/compare.h"
 #include "base/debug.h"
@@ -432,8 +433,8 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 	Relation index =
 		tq_catalog_open_index(tq_catalog()->task_workflow, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
-	int             room = 64;
-	int64          *ids = palloc(sizeof(int64) * room);
+	int             room = 0;
+	int64          *ids = NULL;
 	Snapshot        snapshot;
 	Walk            walk;
 
@@ -454,11 +455,7 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 					RelationGetDescr(call->task.rel), &task);
 		if (has_not_begun(&task, place))
 		{
-			if (*count == room)
-			{
-				room *= 2;
-				ids = repalloc_huge(ids, sizeof(int64) * room);
-			}
+			TQ_ARRAY_RESERVE(ids, *count, room, CurrentMemoryContext);
 			ids[(*count)++] = task.f.task_id;
 		}
 		heap_freetuple(task.image);

@@ -38,6 +38,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 
+#include "base/array.h"
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/role.h"
@@ -427,14 +428,8 @@ add_identity(WantedLocks *wanted, const TqFlow *flow)
 static void
 add(WantedLocks *wanted, int64 workflow_id, bool alone)
 {
-	if (wanted->count == wanted->room)
-	{
-		wanted->room = Max(8, wanted->room * 2);
-		wanted->all = wanted->all == NULL
-						  ? palloc(sizeof(WantedLock) * wanted->room)
-						  : repalloc_huge(wanted->all,
-										  sizeof(WantedLock) * wanted->room);
-	}
+	TQ_ARRAY_RESERVE(wanted->all, wanted->count, wanted->room,
+					 CurrentMemoryContext);
 	wanted->all[wanted->count].workflow_id = workflow_id;
 	wanted->all[wanted->count++].alone = alone;
 }
@@ -505,14 +500,7 @@ take_one(TqCall *call, WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 	if (held == NULL)
 		held = call->steps->held =
 			MemoryContextAllocZero(call->context, sizeof(TqHeldLocks));
-	if (held->count == held->room)
-	{
-		held->room = Max(8, held->room * 2);
-		held->all =
-			held->all == NULL
-				? MemoryContextAlloc(call->context, sizeof(Lock) * held->room)
-				: repalloc_huge(held->all, sizeof(Lock) * held->room);
-	}
+	TQ_ARRAY_RESERVE(held->all, held->count, held->room, call->context);
 	held->all[held->count].workflow_id = workflow_id;
 	held->all[held->count++].mode = mode;
 }

@@ -10,6 +10,7 @@
  */
 #include "base/compat.h"
 
+#include "base/array.h"
 #include "engine/call.h"
 #include "flow/run/move_queue.h"
 
@@ -88,14 +89,8 @@ tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near)
 
 	if (looks->count > 0 && looks->all[looks->count - 1].child == child)
 		return;
-	if (looks->count == looks->room)
-	{
-		looks->room = Max(16, looks->room * 2);
-		looks->all =
-			looks->all == NULL
-				? palloc(sizeof(TqChildLook) * looks->room)
-				: repalloc_huge(looks->all, sizeof(TqChildLook) * looks->room);
-	}
+	TQ_ARRAY_RESERVE(looks->all, looks->count, looks->room,
+					 CurrentMemoryContext);
 	last = &looks->all[looks->count++];
 	last->child = child;
 	last->near = near;

@@ -29,6 +29,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/spi.h"
@@ -367,13 +368,7 @@ add_edges(const Return *r)
 static void
 add_parent(Return *r, int32 step_id)
 {
-	if (r->count == r->room)
-	{
-		r->room = Max(16, r->room * 2);
-		r->parents = r->parents == NULL
-						 ? palloc(sizeof(int32) * r->room)
-						 : repalloc_huge(r->parents, sizeof(int32) * r->room);
-	}
+	TQ_ARRAY_RESERVE(r->parents, r->count, r->room, CurrentMemoryContext);
 	r->parents[r->count++] = step_id;
 	r->unmaking.again[TQ_STEP_INDEX(step_id)] = true;
 }

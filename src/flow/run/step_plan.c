@@ -13,6 +13,7 @@
  */
 #include "base/compat.h"
 
+#include "base/array.h"
 #include "base/debug.h"
 #include "base/guc.h"
 #include "flow/definition/reach.h"
@@ -379,14 +380,8 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 	TqPlan       *plan = planning->plan;
 	TqNewStep *new;
 
-	if (plan->count == plan->room)
-	{
-		plan->room = Max(16, plan->room * 2);
-		plan->steps =
-			plan->steps == NULL
-				? palloc(sizeof(TqNewStep) * plan->room)
-				: repalloc_huge(plan->steps, sizeof(TqNewStep) * plan->room);
-	}
+	TQ_ARRAY_RESERVE(plan->steps, plan->count, plan->room,
+					 CurrentMemoryContext);
 	new = &plan->steps[plan->count++];
 	new->step_id = step_id;
 	new->payload = payload;
