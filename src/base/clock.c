@@ -17,7 +17,10 @@
 
 #include <time.h>
 
+#include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "base/clock.h"
 
@@ -86,6 +89,16 @@ tq_clock_dispatch(void)
 	 */
 	raise_offset(wall - monotonic);
 	return monotonic + (int64) pg_atomic_read_u64(offset_at);
+}
+
+/* Sleep for a moment, at most, before a condition is looked at again. */
+void
+tq_clock_pause(int ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /* From now on the dispatch clock shows at least this time. */

@@ -17,6 +17,7 @@ extern TimestampTz tq_clock_dispatch(void);
 extern int64       tq_clock_monotonic(void);
 extern void        tq_clock_not_before(TimestampTz at);
 extern void tq_clock_attach(pg_atomic_uint64 *shared_offset, bool found);
+extern void tq_clock_pause(int ms);
 extern void tq_clock_init(void);
 
 #endif /* TQ_CLOCK_H */

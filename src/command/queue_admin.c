@@ -16,12 +16,10 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "base/arg.h"
 #include "base/catalog.h"
@@ -449,11 +447,7 @@ lock_out_submits(Datum queue_id, bool force)
 				 errmsg(
 					 "transactions that submit or hold tasks did not end in time"),
 				 errhint("Try again when long transactions have ended.")));
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 DROP_PAUSE_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		tq_clock_pause(DROP_PAUSE_MS);
 	}
 }
 

@@ -259,7 +259,7 @@ check_overdue(ReturnSetInfo *result)
 	{
 		tq_running_ask_duty(TQ_ASK_WORKERS | TQ_ASK_DEADLINES);
 		tq_worker_directory_wake();
-		tq_check_pause(ASK_PAUSE);
+		tq_clock_pause(ASK_PAUSE);
 		rows = find_problems(&stmt_overdue, args, &found);
 	}
 	if (rows > 0)

@@ -26,6 +26,7 @@
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 
+#include "base/clock.h"
 #include "base/compare.h"
 #include "base/guc.h"
 #include "base/spi.h"
@@ -134,7 +135,7 @@ tq_check_registry(ReturnSetInfo *result)
 				break;
 			tq_counter_wait_for_ended();
 			if (attempt > 0)
-				tq_check_pause(PAUSE);
+				tq_clock_pause(PAUSE);
 		}
 		if (problem != NULL)
 			tq_check_report(result, problem, "task " INT64_FORMAT, ids[i]);
@@ -219,7 +220,7 @@ tq_check_numbers(ReturnSetInfo *result)
 		}
 		count = left;
 		if (differs)
-			tq_check_pause(PAUSE);
+			tq_clock_pause(PAUSE);
 	}
 }
 
@@ -307,7 +308,7 @@ check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
 	for (int attempt = 0; attempt < TRIES; attempt++)
 	{
 		if (attempt > 0)
-			tq_check_pause(PAUSE);
+			tq_clock_pause(PAUSE);
 		if (tq_limit_agrees(owner, id, &used, &held))
 			return;
 	}
@@ -359,7 +360,7 @@ let_worker_look(void)
 		return false;
 	tq_running_ask_duty(TQ_ASK_WORKERS);
 	tq_worker_directory_wake();
-	tq_check_pause(PAUSE);
+	tq_clock_pause(PAUSE);
 	return true;
 }
 

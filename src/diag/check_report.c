@@ -2,16 +2,13 @@
  * check_report.c
  *		taskq_check(): what its parts share.
  *
- * Rows go into the result of the one SQL call; a pause lets transactions that
- * have just ended publish their changes before a difference is looked at
- * again.
+ * Rows go into the result of the one SQL call.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "utils/builtins.h"
-#include "utils/wait_event.h"
 
 #include "base/srf.h"
 #include "base/str.h"
@@ -34,14 +31,4 @@ tq_check_report(ReturnSetInfo *result, const char *problem, const char *format,
 	values[1] = CStringGetTextDatum(detail.data);
 	tq_srf_add(result, values, nulls);
 	pfree(detail.data);
-}
-
-/* Give others a moment before a suspicion is looked at again. */
-void
-tq_check_pause(int ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 ms, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
 }

@@ -9,6 +9,5 @@
 
 extern void tq_check_report(ReturnSetInfo *result, const char *problem,
 							const char *format, ...) pg_attribute_printf(3, 4);
-extern void tq_check_pause(int ms);
 
 #endif /* TQ_CHECK_REPORT_H */

@@ -36,14 +36,11 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/nbtree.h"
 #include "access/relscan.h"
-#include "access/table.h"
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "base/debug.h"

@@ -577,11 +577,7 @@ wait_until_gone(Oid dboid)
 		}
 		if (waited >= LEAVE_CEILING)
 			return;
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LEAVE_LOOK, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		tq_clock_pause(LEAVE_LOOK);
 	}
 }
 

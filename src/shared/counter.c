@@ -46,14 +46,12 @@
 
 #include "access/transam.h"
 #include "port/atomics.h"
-#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
-#include "utils/wait_event.h"
 
 #include "base/clock.h"
 #include "base/guc.h"
@@ -207,11 +205,7 @@ tq_counter_wait_for_ended(void)
 			if (!TransactionIdIsValid(xid) || mark->database != MyDatabaseId ||
 				i == TQ_MY_PROC_NUMBER || TransactionIdIsInProgress(xid))
 				break;
-			(void) WaitLatch(MyLatch,
-							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 1, PG_WAIT_EXTENSION);
-			ResetLatch(MyLatch);
-			CHECK_FOR_INTERRUPTS();
+			tq_clock_pause(1);
 		}
 	}
 }

@@ -43,7 +43,8 @@ typedef struct SlotEntry
 static LWLock *lock = NULL;
 static HTAB   *slots = NULL;
 
-static SlotKey key_of(int32 worker_id);
+static SlotKey    key_of(int32 worker_id);
+static SlotEntry *find_locked(int32 worker_id);
 
 Size
 tq_heartbeat_size(void)
@@ -132,17 +133,13 @@ tq_heartbeat_put(int32 worker_id)
 bool
 tq_heartbeat_beat(int32 worker_id)
 {
-	SlotKey    key = key_of(worker_id);
-	SlotEntry *entry;
+	SlotEntry *entry = find_locked(worker_id);
 
-	if (slots == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(lock, LW_SHARED);
-	entry = hash_search(slots, &key, HASH_FIND, NULL);
-	if (entry != NULL)
-		pg_atomic_write_u64(&entry->last_seen, (uint64) tq_clock_monotonic());
+	pg_atomic_write_u64(&entry->last_seen, (uint64) tq_clock_monotonic());
 	LWLockRelease(lock);
-	return entry != NULL;
+	return true;
 }
 
 /* Cannot fail. */
@@ -161,32 +158,24 @@ tq_heartbeat_remove(int32 worker_id)
 bool
 tq_heartbeat_find(int32 worker_id, int64 *last_seen)
 {
-	SlotKey    key = key_of(worker_id);
-	SlotEntry *entry;
+	SlotEntry *entry = find_locked(worker_id);
 
-	if (slots == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(lock, LW_SHARED);
-	entry = hash_search(slots, &key, HASH_FIND, NULL);
-	if (entry != NULL)
-		*last_seen = (int64) pg_atomic_read_u64(&entry->last_seen);
+	*last_seen = (int64) pg_atomic_read_u64(&entry->last_seen);
 	LWLockRelease(lock);
-	return entry != NULL;
+	return true;
 }
 
 /* A task that the worker runs was asked to stop.  Cannot fail. */
 void
 tq_heartbeat_ask_to_stop(int32 worker_id)
 {
-	SlotKey    key = key_of(worker_id);
-	SlotEntry *entry;
+	SlotEntry *entry = find_locked(worker_id);
 
-	if (slots == NULL)
+	if (entry == NULL)
 		return;
-	LWLockAcquire(lock, LW_SHARED);
-	entry = hash_search(slots, &key, HASH_FIND, NULL);
-	if (entry != NULL)
-		pg_atomic_write_u32(&entry->asked, 1);
+	pg_atomic_write_u32(&entry->asked, 1);
 	LWLockRelease(lock);
 }
 
@@ -194,17 +183,13 @@ tq_heartbeat_ask_to_stop(int32 worker_id)
 bool
 tq_heartbeat_asked_to_stop(int32 worker_id, bool clear)
 {
-	SlotKey    key = key_of(worker_id);
-	SlotEntry *entry;
-	bool       asked = false;
+	SlotEntry *entry = find_locked(worker_id);
+	bool       asked;
 
-	if (slots == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(lock, LW_SHARED);
-	entry = hash_search(slots, &key, HASH_FIND, NULL);
-	if (entry != NULL)
-		asked = clear ? pg_atomic_exchange_u32(&entry->asked, 0) != 0
-					  : pg_atomic_read_u32(&entry->asked) != 0;
+	asked = clear ? pg_atomic_exchange_u32(&entry->asked, 0) != 0
+				  : pg_atomic_read_u32(&entry->asked) != 0;
 	LWLockRelease(lock);
 	return asked;
 }
@@ -213,16 +198,12 @@ tq_heartbeat_asked_to_stop(int32 worker_id, bool clear)
 uint32
 tq_heartbeat_turn(int32 worker_id)
 {
-	SlotKey    key = key_of(worker_id);
-	SlotEntry *entry;
-	uint32     turn = 0;
+	SlotEntry *entry = find_locked(worker_id);
+	uint32     turn;
 
-	if (slots == NULL)
+	if (entry == NULL)
 		return 0;
-	LWLockAcquire(lock, LW_SHARED);
-	entry = hash_search(slots, &key, HASH_FIND, NULL);
-	if (entry != NULL)
-		turn = pg_atomic_fetch_add_u32(&entry->turn, 1);
+	turn = pg_atomic_fetch_add_u32(&entry->turn, 1);
 	LWLockRelease(lock);
 	return turn;
 }
@@ -273,4 +254,20 @@ key_of(int32 worker_id)
 	key.database = MyDatabaseId;
 	key.worker_id = worker_id;
 	return key;
+}
+
+/* With the lock held in shared mode; NULL, and no lock, if there is none. */
+static SlotEntry *
+find_locked(int32 worker_id)
+{
+	SlotKey    key = key_of(worker_id);
+	SlotEntry *entry;
+
+	if (slots == NULL)
+		return NULL;
+	LWLockAcquire(lock, LW_SHARED);
+	entry = hash_search(slots, &key, HASH_FIND, NULL);
+	if (entry == NULL)
+		LWLockRelease(lock);
+	return entry;
 }

@@ -80,7 +80,8 @@ static LWLock       *lock_of(uint32 hash);
 static EntryKey      key_of(int64 task_id);
 static uint32        hash_of(const EntryKey *key);
 static DatabaseFlag *find_flag(Oid database);
-static DatabaseFlag *flag_of_database(void);
+static DatabaseFlag *flag_begin(void);
+static void          flag_end(void);
 static void          lock_all(LWLockMode mode);
 static void          unlock_all(void);
 
@@ -259,15 +260,13 @@ tq_running_flag(void)
 bool
 tq_running_complete(void)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = flag_begin();
 	bool          complete;
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return false;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	complete = flag != NULL && flag->seen == flag->flagged;
-	SpinLockRelease(&registry->mutex);
+	complete = flag->seen == flag->flagged;
+	flag_end();
 	return complete;
 }
 
@@ -278,31 +277,25 @@ tq_running_complete(void)
 uint64
 tq_running_rebuild_begin(void)
 {
-	DatabaseFlag *flag;
-	uint64        begun = 0;
+	DatabaseFlag *flag = flag_begin();
+	uint64        begun;
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return 0;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	if (flag != NULL)
-		begun = flag->flagged;
-	SpinLockRelease(&registry->mutex);
+	begun = flag->flagged;
+	flag_end();
 	return begun;
 }
 
 void
 tq_running_rebuild_end(uint64 begun)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = flag_begin();
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	if (flag != NULL)
-		flag->seen = begun;
-	SpinLockRelease(&registry->mutex);
+	flag->seen = begun;
+	flag_end();
 }
 
 /*
@@ -392,34 +385,26 @@ tq_running_all(int *count)
 void
 tq_running_ask_duty(int duty)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = flag_begin();
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	if (flag != NULL)
-		flag->asked |= duty;
-	SpinLockRelease(&registry->mutex);
+	flag->asked |= duty;
+	flag_end();
 }
 
 /* Was it asked to, since the last call? */
 bool
 tq_running_asked_duty(int duty)
 {
-	DatabaseFlag *flag;
-	bool          asked = false;
+	DatabaseFlag *flag = flag_begin();
+	bool          asked;
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return false;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	if (flag != NULL)
-	{
-		asked = (flag->asked & duty) != 0;
-		flag->asked &= ~duty;
-	}
-	SpinLockRelease(&registry->mutex);
+	asked = (flag->asked & duty) != 0;
+	flag->asked &= ~duty;
+	flag_end();
 	return asked;
 }
 
@@ -427,28 +412,25 @@ tq_running_asked_duty(int duty)
 void
 tq_running_timer_fired(void)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = flag_begin();
 
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	if (flag != NULL)
-		flag->timers++;
-	SpinLockRelease(&registry->mutex);
+	if (flag == NULL)
+		return;
+	flag->timers++;
+	flag_end();
 }
 
 /* How often it has, in this database since the server's start. */
 uint64
 tq_running_timers(void)
 {
-	DatabaseFlag *flag;
+	DatabaseFlag *flag = flag_begin();
 	uint64        timers;
 
-	if (registry == NULL)
+	if (flag == NULL)
 		return 0;
-	SpinLockAcquire(&registry->mutex);
-	flag = flag_of_database();
-	timers = flag != NULL ? flag->timers : 0;
-	SpinLockRelease(&registry->mutex);
+	timers = flag->timers;
+	flag_end();
 	return timers;
 }
 
@@ -591,21 +573,35 @@ find_flag(Oid database)
 }
 
 /*
- * The flags of this database, under the spinlock; NULL: too many.  At first
- * it is not complete.
+ * The flags of this database, with the spinlock held until flag_end(); at
+ * first it is not complete.  NULL, and no lock: without preloading, or when
+ * there are too many databases.
  */
 static DatabaseFlag *
-flag_of_database(void)
+flag_begin(void)
 {
-	DatabaseFlag *flag = find_flag(MyDatabaseId);
+	DatabaseFlag *flag;
 
-	if (flag != NULL || registry->database_count >= DATABASES)
-		return flag;
-	flag = &registry->databases[registry->database_count++];
-	memset(flag, 0, sizeof(DatabaseFlag));
-	flag->database = MyDatabaseId;
-	flag->flagged = ++registry->last_flagged;
+	if (registry == NULL)
+		return NULL;
+	SpinLockAcquire(&registry->mutex);
+	flag = find_flag(MyDatabaseId);
+	if (flag == NULL && registry->database_count < DATABASES)
+	{
+		flag = &registry->databases[registry->database_count++];
+		memset(flag, 0, sizeof(DatabaseFlag));
+		flag->database = MyDatabaseId;
+		flag->flagged = ++registry->last_flagged;
+	}
+	if (flag == NULL)
+		flag_end();
 	return flag;
+}
+
+static void
+flag_end(void)
+{
+	SpinLockRelease(&registry->mutex);
 }
 
 /* In the order of their numbers, so that two sessions never wait in a ring. */

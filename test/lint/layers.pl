@@ -36,7 +36,7 @@ my %LIMIT = (
 	file     => 750,      # lines of a C file
 	function => 95,       # lines from brace to brace
 	median   => 15,       # lines of the median function
-	lines    => 67_750,   # of src, headers included
+	lines    => 67_250,   # of src, headers included
 );
 
 # Files whose functions are named after what they are about.
