@@ -83,21 +83,21 @@ static TqStmt stmt_find_roles = {
  * Numbers go on above those that are there: a dump brings its sequences, but
  * logical replication does not.
  */
-#define GO_ON(seq, column, relation)                                          \
+#define RAISE_SEQUENCE(seq, column, relation)                                 \
 	{                                                                         \
 		"SELECT setval('taskq." seq "', m) FROM taskq." seq                   \
 		" s, (SELECT max(" column ")::bigint AS m FROM taskq." relation       \
 		") t WHERE m >= s.last_value"                                         \
 	}
 
-static TqStmt stmt_go_on[] = {
-	GO_ON("queue_id_seq", "queue_id", "queue"),
-	GO_ON("role_id_seq", "role_id", "role"),
-	GO_ON("lane_row_seq", "lane_row", "lane"),
-	GO_ON("worker_id_seq", "worker_id", "worker"),
-	GO_ON("transition_id_seq", "transition_id", "transition")};
+static TqStmt stmt_raise[] = {
+	RAISE_SEQUENCE("queue_id_seq", "queue_id", "queue"),
+	RAISE_SEQUENCE("role_id_seq", "role_id", "role"),
+	RAISE_SEQUENCE("lane_row_seq", "lane_row", "lane"),
+	RAISE_SEQUENCE("worker_id_seq", "worker_id", "worker"),
+	RAISE_SEQUENCE("transition_id_seq", "transition_id", "transition")};
 
-static TqStmt stmt_task_ids_go_on = {
+static TqStmt stmt_raise_task_ids = {
 	"SELECT setval('taskq.task_id_seq', m - $1)"
 	"  FROM taskq.task_id_seq s,"
 	"       (SELECT greatest((SELECT max(task_id) FROM taskq.task"
@@ -108,7 +108,7 @@ static TqStmt stmt_task_ids_go_on = {
 	{INT8OID, INT8OID}};
 
 /* Above what the database that this one follows may have given out. */
-static TqStmt stmt_tokens_go_on = {
+static TqStmt stmt_raise_tokens = {
 	"SELECT setval('taskq.token_bound_seq',"
 	"              greatest(b.last_value, t.m, a.m) + $1)"
 	"  FROM taskq.token_bound_seq b,"
@@ -116,7 +116,7 @@ static TqStmt stmt_tokens_go_on = {
 	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
 	{INT8OID, INT8OID}};
 
-static void sequences_go_on(void);
+static void raise_sequences(void);
 
 Datum
 taskq_version(PG_FUNCTION_ARGS)
@@ -142,7 +142,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_new_instance, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_run(&stmt_forget_roles, NULL, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_run(&stmt_find_roles, NULL, NULL, SPI_OK_UPDATE, 0);
-	sequences_go_on();
+	raise_sequences();
 	tq_spi_leave(&spi);
 	tq_grant_execute_again();
 	tq_catalog_announce_queue();
@@ -155,17 +155,17 @@ taskq_activate(PG_FUNCTION_ARGS)
 }
 
 static void
-sequences_go_on(void)
+raise_sequences(void)
 {
 	Datum args[2];
 
-	for (int i = 0; i < lengthof(stmt_go_on); i++)
-		tq_spi_run(&stmt_go_on[i], NULL, NULL, SPI_OK_SELECT, 0);
+	for (int i = 0; i < lengthof(stmt_raise); i++)
+		tq_spi_run(&stmt_raise[i], NULL, NULL, SPI_OK_SELECT, 0);
 	tq_id_range(&args[0], &args[1]);
-	tq_spi_run(&stmt_task_ids_go_on, args, NULL, SPI_OK_SELECT, 0);
+	tq_spi_run(&stmt_raise_task_ids, args, NULL, SPI_OK_SELECT, 0);
 	args[0] = Int64GetDatum(TQ_TOKEN_JUMP);
 	args[1] = Int64GetDatum(TQ_TOKEN_LAST);
-	tq_spi_run(&stmt_tokens_go_on, args, NULL, SPI_OK_SELECT, 0);
+	tq_spi_run(&stmt_raise_tokens, args, NULL, SPI_OK_SELECT, 0);
 	tq_token_floor_renew();
 }
 

@@ -460,7 +460,7 @@ static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
 	/* whoever is asked to stop, and does not complete, fails */
-	static const TqInstanceLockKind gates[] = {
+	static const TqInstanceLockKind locks[] = {
 		[TQ_FINISH_COMPLETE] = TQ_FLOW_LOCK_END,
 		[TQ_FINISH_FAIL] = TQ_FLOW_LOCK_FAILURE,
 		[TQ_FINISH_FILTER] = TQ_FLOW_LOCK_FAILURE,
@@ -476,7 +476,7 @@ lock_ahead(TqCall *call, const EntryList *list)
 	{
 		ids[i] = list->items[i].task_id;
 		tokens[i] = list->items[i].token;
-		kinds[i] = gates[list->items[i].decision->outcome];
+		kinds[i] = locks[list->items[i].decision->outcome];
 	}
 	if (list->count > 1)
 		tq_step_hooks.moving_all(call, ids, tokens, kinds, list->count,

@@ -85,7 +85,8 @@ static int  claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 					   const char *queue_name, int max_tasks,
 					   ReturnSetInfo *result);
 static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
-					  const TqNoTask *vain, const TqTask *claimed, int count);
+					  const TqNoTask *no_task, const TqTask *claimed,
+					  int count);
 static void return_task(ReturnSetInfo *result, const TqQueue *queue,
 						TqTask *task);
 static void copy_column(Datum *values, bool *nulls, int out,
@@ -256,7 +257,7 @@ bool
 tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 {
 	TqWorker      worker = {0};
-	TqNoTask      vain = {0};
+	TqNoTask      no_task = {0};
 	const TqTags *tags;
 	int64         lane_id;
 
@@ -270,14 +271,14 @@ tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 	}
 	tags = tq_claim_tags(claim, &worker);
 	if (queue != NULL && tq_ready_task(call, queue, tags, &lane_id) &&
-		tq_ready_room(queue, &worker, &vain))
+		tq_ready_room(queue, &worker, &no_task))
 		return true;
 	if (claim->wait == NULL)
 		return false;
 	if (queue == NULL)
 		tq_wait_open(claim->wait);
 	else
-		tq_wait_queue(claim->wait, queue, tags, &vain);
+		tq_wait_queue(claim->wait, queue, tags, &no_task);
 	return false;
 }
 
@@ -326,7 +327,7 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	TqDispatch dispatch = {0};
 	TqTask    *claimed = NULL;
 	int        count = 0;
-	TqNoTask   vain = {0};
+	TqNoTask   no_task = {0};
 
 	dispatch.max_tasks = max_tasks;
 	dispatch.lease = claim->lease;
@@ -352,8 +353,8 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 			count = tq_dispatch_claim(call, &dispatch, &claimed);
 		}
 		tq_limit_end(&limit);
-		vain.full = dispatch.full;
-		vain.worker_full = limit.worker_full;
+		no_task.full = dispatch.full;
+		no_task.worker_full = limit.worker_full;
 		if (count > 0 || !dispatch.unknown)
 			break;
 		tq_limit_know(&limit);
@@ -369,8 +370,8 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 			return_task(result, dispatch.queue, &claimed[i]);
 	}
 	if (claim->wait != NULL)
-		tell_wait(claim->wait, queue_name, tq_claim_tags(claim, worker), &vain,
-				  claimed, count);
+		tell_wait(claim->wait, queue_name, tq_claim_tags(claim, worker),
+				  &no_task, claimed, count);
 	return count;
 }
 
@@ -385,7 +386,7 @@ tq_claim_tags(const TqClaim *claim, const TqWorker *worker)
 /* What a waiting claim has got from a queue, or why nothing. */
 static void
 tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
-		  const TqNoTask *vain, const TqTask *claimed, int count)
+		  const TqNoTask *no_task, const TqTask *claimed, int count)
 {
 	const TqQueue *queue = tq_queue_find(queue_name);
 
@@ -396,7 +397,7 @@ tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
 	if (queue == NULL)
 		tq_wait_open(wait);
 	else
-		tq_wait_queue(wait, queue, tags, vain);
+		tq_wait_queue(wait, queue, tags, no_task);
 }
 
 static TqOrder

@@ -105,7 +105,7 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
  * not known they are counted; a claim finds out what becomes unknown again.
  */
 bool
-tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *vain)
+tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *no_task)
 {
 	TqLimit       limit = {0};
 	TqReservation answer;
@@ -120,9 +120,9 @@ tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *vain)
 		tq_limit_know(&limit);
 		answer = tq_limit_look(&limit);
 	}
-	vain->full = answer == TQ_RESERVE_FULL;
-	vain->worker_full = limit.worker_full;
-	return !vain->full;
+	no_task->full = answer == TQ_RESERVE_FULL;
+	no_task->worker_full = limit.worker_full;
+	return !no_task->full;
 }
 
 static TqWaitResult
@@ -185,7 +185,7 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	const TqTags *tags = (ready->tags_given || !worker->registered)
 							 ? &ready->tags
 							 : &worker->tags;
-	TqNoTask      vain = {0};
+	TqNoTask      no_task = {0};
 	int64         lane_id;
 
 	CHECK_FOR_INTERRUPTS();
@@ -202,11 +202,11 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 		return false;
 	}
 	if (tq_ready_task(&ready->call, queue, tags, &lane_id) &&
-		tq_ready_room(queue, worker, &vain))
+		tq_ready_room(queue, worker, &no_task))
 	{
 		tq_waiter_took(queue->queue_id, lane_id);
 		return true;
 	}
-	tq_wait_queue(wait, queue, tags, &vain);
+	tq_wait_queue(wait, queue, tags, &no_task);
 	return false;
 }

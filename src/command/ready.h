@@ -13,6 +13,6 @@
 extern bool tq_ready_task(TqCall *call, const TqQueue *queue,
 						  const TqTags *tags, int64 *lane_id);
 extern bool tq_ready_room(const TqQueue *queue, const TqWorker *worker,
-						  TqNoTask *vain);
+						  TqNoTask *no_task);
 
 #endif /* TQ_READY_H */

@@ -19,15 +19,15 @@
 #include "engine/lane_priority.h"
 #include "shared/dead_range.h"
 
-#define VAIN_LANES 64
-#define VAIN_PAUSE 1000
+#define EMPTY_LANES 64
+#define EMPTY_PAUSE 1000
 
 /* Lanes with too many priorities to be known, and for how many more walks. */
 static struct
 {
 	int64 lane_id;
 	int   pause;
-} in_vain[VAIN_LANES];
+} empty_lanes[EMPTY_LANES];
 
 /*
  * The priorities that a lane may have, highest first; false when they are
@@ -38,7 +38,7 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 					  int16 *priorities, int *count)
 {
 	int16 priority;
-	int   slot = (int) ((uint64) lane_id % VAIN_LANES);
+	int   slot = (int) ((uint64) lane_id % EMPTY_LANES);
 
 	/* those of own tasks are not known to anybody */
 	if (!way->jumps || way->own)
@@ -47,9 +47,9 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 		return true;
 	if (!way->learns)
 		return false;
-	if (in_vain[slot].lane_id == lane_id && in_vain[slot].pause > 0)
+	if (empty_lanes[slot].lane_id == lane_id && empty_lanes[slot].pause > 0)
 	{
-		in_vain[slot].pause--;
+		empty_lanes[slot].pause--;
 		return false;
 	}
 	*count = 0;
@@ -57,8 +57,8 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 	{
 		if (*count == TQ_RANGE_PRIORITIES)
 		{
-			in_vain[slot].lane_id = lane_id;
-			in_vain[slot].pause = VAIN_PAUSE;
+			empty_lanes[slot].lane_id = lane_id;
+			empty_lanes[slot].pause = EMPTY_PAUSE;
 			return false;
 		}
 		priorities[(*count)++] = priority;

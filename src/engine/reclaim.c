@@ -46,9 +46,9 @@ static TqStmt stmt_held_by = {
 static int  held_by(List *workers, TqRunning **found);
 static void lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens,
 					   int count);
-static bool lose_alone(TqCall *call, void *arg);
-static bool lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-				 TimestampTz now, bool free_of_charge, bool *busy);
+static bool reclaim_one(TqCall *call, void *arg);
+static bool reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+					TimestampTz now, bool free_of_charge, bool *busy);
 static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
 
@@ -79,8 +79,8 @@ tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
 	lock_ahead(call, ids, tokens, count);
 	for (int i = 0; i < count; i++)
 	{
-		if (lose(call, ids[i], tokens[i], found[i].worker_id, now,
-				 free_of_charge, NULL))
+		if (reclaim(call, ids[i], tokens[i], found[i].worker_id, now,
+					free_of_charge, NULL))
 			returned++;
 	}
 	return returned;
@@ -153,17 +153,17 @@ tq_reclaim_try(TqCall *call, TqReclaim *loss)
 	TqTask task;
 
 	if (tq_row_find(call, loss->running->task_id, &task) && tq_step_is(&task))
-		return tq_step_savepoint_run(lose_alone, loss, &loss->busy);
-	return lose_alone(call, loss);
+		return tq_step_savepoint_run(reclaim_one, loss, &loss->busy);
+	return reclaim_one(call, loss);
 }
 
 static bool
-lose_alone(TqCall *call, void *arg)
+reclaim_one(TqCall *call, void *arg)
 {
 	TqReclaim *loss = arg;
 
-	return lose(call, loss->running->task_id, loss->running->token,
-				loss->worker_id, loss->now, false, &loss->busy);
+	return reclaim(call, loss->running->task_id, loss->running->token,
+				   loss->worker_id, loss->now, false, &loss->busy);
 }
 
 /*
@@ -175,8 +175,8 @@ lose_alone(TqCall *call, void *arg)
  * an open transaction must not hold up all others.  Then *busy is set.
  */
 static bool
-lose(TqCall *call, int64 task_id, int64 token, int32 worker_id,
-	 TimestampTz now, bool free_of_charge, bool *busy)
+reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
+		TimestampTz now, bool free_of_charge, bool *busy)
 {
 	for (;;)
 	{

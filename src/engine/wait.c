@@ -178,7 +178,7 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 /* A look at a queue found no task. */
 void
 tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
-			  const TqNoTask *vain)
+			  const TqNoTask *no_task)
 {
 	TqWaitFor    *wait_for = &wait->wait_for;
 	TimestampTz   resumed;
@@ -192,14 +192,14 @@ tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
 			look_by(wait, resumed - tq_clock_dispatch());
 		return;
 	}
-	if (!vain->full)
+	if (!no_task->full)
 		return;
-	if (vain->worker_full)
+	if (no_task->worker_full)
 	{
 		wait_for->worker_full = true;
 		return;
 	}
-	wait_for->hindered = wait_for->hindered == 0 ? queue->queue_id : -1;
+	wait_for->at_limit = wait_for->at_limit == 0 ? queue->queue_id : -1;
 	if (rate->count > 0)
 	{
 		int64 next = tq_rate_bucket_next(queue->queue_id, rate);

@@ -53,7 +53,7 @@ extern TqWaitResult tq_wait_run(TqWait *wait);
 extern void tq_wait_worker(TqWait *wait, const char *name,
 						   const TqWorker *worker);
 extern void tq_wait_queue(TqWait *wait, const TqQueue *queue,
-						  const TqTags *tags, const TqNoTask *vain);
+						  const TqTags *tags, const TqNoTask *no_task);
 extern void tq_wait_open(TqWait *wait);
 
 #endif /* TQ_WAIT_H */

@@ -72,7 +72,7 @@ static void     find_any(const TqQueue *queue, KeyGroup *group);
 static Datum    keys_datum(const KeyGroup *group);
 static void     note_keys(KeyGroup *group, uint64 rows, int column);
 static bool     is_complete(const KeyGroup *group);
-static bool     go_on(TqCall *call, TqQueue *queue, int64 task_id);
+static bool     resume(TqCall *call, TqQueue *queue, int64 task_id);
 static int      compare_keys(const void *a, const void *b);
 
 Datum
@@ -110,7 +110,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		if (go_on(&call, queue, found.ids[i]))
+		if (resume(&call, queue, found.ids[i]))
 			tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
@@ -258,7 +258,7 @@ is_complete(const KeyGroup *group)
 
 /* As taskq_retry does. */
 static bool
-go_on(TqCall *call, TqQueue *queue, int64 task_id)
+resume(TqCall *call, TqQueue *queue, int64 task_id)
 {
 	for (;; tq_snapshot_renew())
 	{

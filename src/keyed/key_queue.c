@@ -71,19 +71,20 @@ static void entering(TqCall *call, TqQueue *queue, TqTask *task,
 static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
 static void left(TqCall *call, TqQueue *queue, Datum key);
-static void go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id);
+static void release_next(TqCall *call, TqQueue *queue, Datum key,
+						 int64 stop_id);
 static void settle_all(TqCall *call);
 static void put_off(TqCall *call, TqKey *key);
 static void put_behind(TqKeyQueue *line, int64 task_id);
 static bool all_can_be_moved_back(TqKeyQueue *line, const TqTask *task);
 static bool has_place(TqKeyQueue *line, const TqTask *task, bool is_new);
 static void rearrange(TqCall *call, TqQueue *queue);
-static void let_go_all(TqCall *call, TqQueue *queue);
+static void release_all(TqCall *call, TqQueue *queue);
 static void arrange(TqKeyQueue *line);
 static bool may_be_open(TqKeyQueue *line, int64 task_id);
 static bool make_room(TqKeyQueue *line, int64 task_id);
 static void note_astray(TqKeyQueue *line, int64 blocked_id);
-static bool let_go(TqKeyQueue *line, int64 task_id);
+static bool release(TqKeyQueue *line, int64 task_id);
 static bool move_back(TqKeyQueue *line, int64 task_id, bool wait);
 static void settle(TqKeyQueue *line);
 
@@ -206,15 +207,15 @@ entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		task->isnull[TQ_COL_KEY])
 		return;
 	if ((was_open && !is_open) || was_stop || is_stop)
-		go_on(call, queue, task->value[TQ_COL_KEY],
-			  is_stop ? task->f.task_id : 0);
+		release_next(call, queue, task->value[TQ_COL_KEY],
+					 is_stop ? task->f.task_id : 0);
 }
 
 /* A task has left the queue of that key. */
 static void
 left(TqCall *call, TqQueue *queue, Datum key)
 {
-	go_on(call, queue, key, 0);
+	release_next(call, queue, key, 0);
 }
 
 /*
@@ -222,7 +223,7 @@ left(TqCall *call, TqQueue *queue, Datum key)
  * one does so already, in which case there is nobody to be moved back.
  */
 static void
-go_on(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
+release_next(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
 {
 	TqKeyQueue line;
 
@@ -310,7 +311,7 @@ rearrange(TqCall *call, TqQueue *queue)
 
 	if (!tq_key_is_ordered(queue))
 	{
-		let_go_all(call, queue);
+		release_all(call, queue);
 		return;
 	}
 	tq_row_flush(call);
@@ -345,7 +346,7 @@ rearrange(TqCall *call, TqQueue *queue)
 
 /* There are no key queues any more. */
 static void
-let_go_all(TqCall *call, TqQueue *queue)
+release_all(TqCall *call, TqQueue *queue)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one;
@@ -369,7 +370,7 @@ let_go_all(TqCall *call, TqQueue *queue)
 	{
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		(void) let_go(&line, ids[i]);
+		(void) release(&line, ids[i]);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
@@ -420,7 +421,7 @@ arrange(TqKeyQueue *line)
 		if (members[i].state != TQ_STATE_RUNNING && room-- > 0)
 		{
 			if (members[i].state == TQ_STATE_BLOCKED)
-				(void) let_go(line, members[i].task_id);
+				(void) release(line, members[i].task_id);
 		}
 		else if (members[i].state == TQ_STATE_BLOCKED)
 			blocked = true;
@@ -560,7 +561,7 @@ settle(TqKeyQueue *line)
 		for (int i = 0;
 			 i < line->blocked_count && line->count < line->rule.open; i++)
 		{
-			if (let_go(line, line->blocked[i]))
+			if (release(line, line->blocked[i]))
 				line->count++;
 			else
 				again = true;
@@ -575,7 +576,7 @@ settle(TqKeyQueue *line)
 
 /* From blocked to pending, due now if its time has come. */
 static bool
-let_go(TqKeyQueue *line, int64 task_id)
+release(TqKeyQueue *line, int64 task_id)
 {
 	TqTask      task;
 	TqMove      move = {0};

@@ -365,7 +365,7 @@ note_head(TqKeyQueue *line, int64 task_id)
 	if (line->head.task_id == task_id)
 		return;
 	line->head.task_id = task_id;
-	tq_xact_head(&line->head);
+	tq_xact_key_floor(&line->head);
 	own = &own_heads[line->head.of.hash & (OWN_HEADS - 1)];
 	own->epoch = tq_xact_epoch();
 	own->of = line->head.of;

@@ -65,12 +65,12 @@ static struct
 /* Tasks that were found, and when they can be judged (monotonic clock). */
 static Suspect suspects[SUSPECTS];
 static int     suspect_count = 0;
-static int64   judge_at = 0;
+static int64   check_at = 0;
 
 /* When the next slice is due; DT_NOEND: when claims are made. */
 static TimestampTz next_slice = DT_NOEND;
 
-static int64 judge(void);
+static int64 check(void);
 static void  look(int limit);
 static bool  next_range(TqDeadRange *range);
 static void  look_through(TqLaneScanDirection *way, const TqDeadRange *range);
@@ -112,15 +112,15 @@ tq_dead_range_audit_next(void)
 int64
 tq_dead_range_audit_slice(int limit)
 {
-	int64 left = judge_at - tq_clock_monotonic();
+	int64 left = check_at - tq_clock_monotonic();
 	int64 lost = 0;
 
 	if (suspect_count > 0 && left <= 0)
-		lost = judge();
+		lost = check();
 	if (suspect_count == 0)
 	{
 		look(limit);
-		left = judge_at - tq_clock_monotonic();
+		left = check_at - tq_clock_monotonic();
 	}
 	if (suspect_count > 0)
 		next_slice = tq_clock_dispatch() + Max(left, 0) + 1;
@@ -129,7 +129,7 @@ tq_dead_range_audit_slice(int limit)
 
 /* Which of the suspects are lost?  They can be claimed now. */
 static int64
-judge(void)
+check(void)
 {
 	int64 lost = 0;
 
@@ -246,7 +246,7 @@ suspect(TqLaneScanDirection *way, TqLaneScan *scan)
 	found->priority = pass.entry.priority;
 	found->position = position;
 	found->moment = pass.entry.moment;
-	judge_at = tq_clock_monotonic() + TELL_TIME;
+	check_at = tq_clock_monotonic() + TELL_TIME;
 	if (++suspect_count == SUSPECTS)
 		way->gave_up = true;
 }

@@ -99,7 +99,7 @@ tq_bgw_worker_main(Datum arg)
 	context.previous = error_context_stack;
 	error_context_stack = &context;
 
-	if (tq_worker_directory_attach(dboid) != TQ_STATION_ATTACHED)
+	if (tq_worker_directory_attach(dboid) != TQ_DIRECTORY_ATTACHED)
 		proc_exit(0);
 	work_begin();
 	connect_to(dboid);

@@ -17,7 +17,7 @@
 
 static TqCounter *lock_limited(TqOwner owner, int32 id);
 static void       unlock(TqCounter *counter);
-static void       unknow(TqCounter *counter);
+static void       invalidate(TqCounter *counter);
 
 /*
  * A limit is about to change.  While there is none, claims reserve nothing,
@@ -30,7 +30,7 @@ tq_reservation_invalidate(TqOwner owner, int32 id)
 
 	if (counter == NULL)
 		return;
-	unknow(counter);
+	invalidate(counter);
 	unlock(counter);
 }
 
@@ -82,13 +82,13 @@ tq_reservation_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 	if (counter == NULL)
 		return;
 	if (tq_counter_table->instance != instance)
-		unknow(counter);
+		invalidate(counter);
 	else if (!counter->recounting)
 		counter->used = Max(counter->used - 1, 0);
 	else if (counter->ended_count < TQ_COUNTER_ENDED)
 		counter->ended[counter->ended_count++] = task_id;
 	else
-		unknow(counter);
+		invalidate(counter);
 	unlock(counter);
 }
 
@@ -103,7 +103,7 @@ tq_reservation_undo(TqOwner owner, int32 id, uint64 epoch)
 	if (counter == NULL)
 		return;
 	if (counter->recounting || counter->epoch != epoch)
-		unknow(counter);
+		invalidate(counter);
 	else
 		counter->used = Max(counter->used - 1, 0);
 	unlock(counter);
@@ -251,7 +251,7 @@ unlock(TqCounter *counter)
 
 /* Under the entry's spinlock: a recount that is on its way begins again. */
 static void
-unknow(TqCounter *counter)
+invalidate(TqCounter *counter)
 {
 	counter->used_seen = 0;
 	counter->again = true;

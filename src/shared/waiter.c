@@ -24,7 +24,7 @@
  * - It has claimed something else, or ends without having looked: the wake is
  *	 passed on to another waiter.
  * - There is a task, but a limit of the queue lets it not be claimed: it
- *	 keeps the wake, and says that it is hindered.  Then it is woken when
+ *	 keeps the wake, and says that a limit blocks it.  Then it is woken when
  *	 there is room (which is a wake of its own kind), and no more for tasks of
  *	 that queue: for these others are woken, until each task that is held up
  *	 has a waiter.
@@ -110,7 +110,7 @@ tq_waiter_init(void)
 	pg_atomic_init_u64(&tq_waiter_table->wakes, 0);
 	pg_atomic_init_u64(&tq_waiter_table->passed_on, 0);
 	pg_atomic_init_u32(&tq_waiter_table->all, 0);
-	pg_atomic_init_u32(&tq_waiter_table->hindered, 0);
+	pg_atomic_init_u32(&tq_waiter_table->at_limit, 0);
 	pg_atomic_init_u32(&tq_waiter_table->broad, 0);
 	for (int i = 0; i < TQ_WAITER_BUCKETS; i++)
 		pg_atomic_init_u32(&tq_waiter_table->buckets[i], 0);
@@ -187,16 +187,16 @@ tq_waiter_looked(void)
 	for (int i = 0; i < count; i++)
 	{
 		TqWake *wake = &settled[i];
-		bool    hindered = my_wait_for.hindered == wake->id ||
-						my_wait_for.hindered == -1;
+		bool    at_limit = my_wait_for.at_limit == wake->id ||
+						my_wait_for.at_limit == -1;
 
-		if (!waits_for(wake) || (wake->kind == TQ_WAKE_ROOM && !hindered))
+		if (!waits_for(wake) || (wake->kind == TQ_WAKE_ROOM && !at_limit))
 			pass_on(wake, 0);
 		else if (wake->kind != TQ_WAKE_PLACE)
 			continue;
 		else if (my_wait_for.worker_full || my_wait_for.lane_count < 0)
 			pass_on(wake, my_ticket);
-		else if (hindered)
+		else if (at_limit)
 			held[held_count++] = *wake;
 	}
 }
@@ -261,8 +261,8 @@ tq_waiter_end(bool satisfied)
 	for (int i = 0; i < count; i++)
 		pass_on(&left[i], 0);
 	/* what this waiter counted on may be for the next one */
-	if (my_wait_for.hindered > 0 && !satisfied)
-		tq_wake_room(my_wait_for.hindered, 1);
+	if (my_wait_for.at_limit > 0 && !satisfied)
+		tq_wake_room(my_wait_for.at_limit, 1);
 }
 
 /* In which state did the awaited task end?  0: nobody has told. */
@@ -286,7 +286,7 @@ tq_waiter_ahead(int32 queue_id)
 {
 	int count = 0;
 
-	if (my_slot == NULL || pg_atomic_read_u32(&tq_waiter_table->hindered) == 0)
+	if (my_slot == NULL || pg_atomic_read_u32(&tq_waiter_table->at_limit) == 0)
 		return 0;
 	for (int i = 0; i < tq_waiter_table->slot_count; i++)
 	{
@@ -297,7 +297,7 @@ tq_waiter_ahead(int32 queue_id)
 			continue;
 		SpinLockAcquire(&slot->mutex);
 		if (slot->armed && slot->database == MyDatabaseId &&
-			slot->wait_for.hindered == queue_id)
+			slot->wait_for.at_limit == queue_id)
 			count++;
 		SpinLockRelease(&slot->mutex);
 	}
@@ -410,8 +410,8 @@ arm(TqWaiterSlot *slot)
 						slot->ticket);
 	pg_atomic_fetch_add_u32(&tq_waiter_table->all, 1);
 	pg_atomic_fetch_add_u32(tq_waiter_bucket_of(slot), 1);
-	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_add_u32(&tq_waiter_table->hindered, 1);
+	if (slot->wait_for.at_limit != 0 || slot->wait_for.worker_full)
+		pg_atomic_fetch_add_u32(&tq_waiter_table->at_limit, 1);
 }
 
 /* What the slot was woken for, if it is more than to look.  It is locked. */

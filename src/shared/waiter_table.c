@@ -29,8 +29,8 @@ tq_waiter_disarm(TqWaiterSlot *slot)
 	pg_atomic_write_u64(&tq_waiter_tickets[slot - tq_waiter_table->slot], 0);
 	pg_atomic_fetch_sub_u32(&tq_waiter_table->all, 1);
 	pg_atomic_fetch_sub_u32(tq_waiter_bucket_of(slot), 1);
-	if (slot->wait_for.hindered != 0 || slot->wait_for.worker_full)
-		pg_atomic_fetch_sub_u32(&tq_waiter_table->hindered, 1);
+	if (slot->wait_for.at_limit != 0 || slot->wait_for.worker_full)
+		pg_atomic_fetch_sub_u32(&tq_waiter_table->at_limit, 1);
 }
 
 /* Where those are counted who wait for one queue, or task. */

@@ -76,9 +76,9 @@ typedef struct TqWaiters
 	pg_atomic_uint64 wakes;
 	pg_atomic_uint64 passed_on;
 
-	/* armed slots: all, those hindered, by what they wait for */
+	/* armed slots: all, those at a limit, by what they wait for */
 	pg_atomic_uint32 all;
-	pg_atomic_uint32 hindered;
+	pg_atomic_uint32 at_limit;
 	pg_atomic_uint32 broad; /* not of one queue or task */
 	pg_atomic_uint32 buckets[TQ_WAITER_BUCKETS];
 

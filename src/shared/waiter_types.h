@@ -22,7 +22,7 @@ typedef struct TqWaitFor
 	int64 lanes[TQ_WAITER_LANES];
 	int32 worker_id;   /* who is told of its drain or end; 0: nobody */
 	bool  worker_full; /* the worker runs as many tasks as it may */
-	int32 hindered;    /* a queue that has tasks, but a limit of which lets
+	int32 at_limit;    /* a queue that has tasks, but a limit of which lets
 						* none be claimed; 0: none, -1: several */
 	bool  open; /* a queue or lane that is made later may belong to it */
 } TqWaitFor;

@@ -176,7 +176,7 @@ is_anybody(const TqWake *wake)
 		return false;
 	pg_memory_barrier();
 	if (wake->kind == TQ_WAKE_ROOM || wake->whose == TQ_OF_WORKER_ROOM)
-		return pg_atomic_read_u32(&tq_waiter_table->hindered) != 0;
+		return pg_atomic_read_u32(&tq_waiter_table->at_limit) != 0;
 	if (wake->whose == TQ_OF_TASK)
 		return pg_atomic_read_u32(
 				   tq_waiter_bucket(wake->database, 0, wake->key)) != 0;
@@ -263,12 +263,12 @@ is_wanted(const TqWaiterSlot *slot, const TqWake *wake)
 		return wake->whose == TQ_OF_DATABASE ||
 			   (wake->whose == TQ_OF_TASK && slot->task_id == wake->key);
 	if (wake->kind == TQ_WAKE_PLACE)
-		return !wait_for->worker_full && wait_for->hindered != wake->id &&
+		return !wait_for->worker_full && wait_for->at_limit != wake->id &&
 			   tq_waiter_has_queue(wait_for, wake->id) &&
 			   tq_waiter_has_lane(wait_for, wake->key);
 	if (wake->kind == TQ_WAKE_ROOM)
-		return wait_for->hindered == wake->id ||
-			   (wait_for->hindered == -1 &&
+		return wait_for->at_limit == wake->id ||
+			   (wait_for->at_limit == -1 &&
 				tq_waiter_has_queue(wait_for, wake->id));
 	switch (wake->whose)
 	{

@@ -72,7 +72,7 @@ typedef struct Entry
 	TqWorkerEnd end;
 } Entry;
 
-typedef struct Station
+typedef struct Directory
 {
 	LWLock           lock;
 	int              tranche;
@@ -86,9 +86,9 @@ typedef struct Station
 	bool refused; /* a database got no entry of its own */
 
 	Entry entry[FLEXIBLE_ARRAY_MEMBER];
-} Station;
+} Directory;
 
-static Station *station = NULL;
+static Directory *directory = NULL;
 
 /* In the worker: its own entry. */
 static Entry *attached = NULL;
@@ -108,7 +108,7 @@ Size
 tq_worker_directory_size(void)
 {
 	return MAXALIGN(add_size(
-		offsetof(Station, entry),
+		offsetof(Directory, entry),
 		mul_size(sizeof(Entry), tq_guc_max_databases + SPARE_ENTRIES)));
 }
 
@@ -118,20 +118,20 @@ tq_worker_directory_init(void)
 {
 	bool found;
 
-	station =
+	directory =
 		ShmemInitStruct("taskq station", tq_worker_directory_size(), &found);
 	if (!found)
 	{
-		memset(station, 0, tq_worker_directory_size());
-		station->tranche = LWLockNewTrancheId();
-		LWLockInitialize(&station->lock, station->tranche);
-		station->capacity = tq_guc_max_databases + SPARE_ENTRIES;
-		pg_atomic_init_u32(&station->launcher, 0);
-		pg_atomic_init_u32(&station->told, 0);
-		pg_atomic_init_u32(&station->lacks_slot, 0);
-		for (int i = 0; i < station->capacity; i++)
+		memset(directory, 0, tq_worker_directory_size());
+		directory->tranche = LWLockNewTrancheId();
+		LWLockInitialize(&directory->lock, directory->tranche);
+		directory->capacity = tq_guc_max_databases + SPARE_ENTRIES;
+		pg_atomic_init_u32(&directory->launcher, 0);
+		pg_atomic_init_u32(&directory->told, 0);
+		pg_atomic_init_u32(&directory->lacks_slot, 0);
+		for (int i = 0; i < directory->capacity; i++)
 		{
-			Entry *entry = &station->entry[i];
+			Entry *entry = &directory->entry[i];
 
 			pg_atomic_init_u32(&entry->dboid, InvalidOid);
 			pg_atomic_init_u32(&entry->proc, 0);
@@ -143,7 +143,7 @@ tq_worker_directory_init(void)
 			pg_atomic_init_u64(&entry->turn_at, 0);
 		}
 	}
-	LWLockRegisterTranche(station->tranche, "taskq_station");
+	LWLockRegisterTranche(directory->tranche, "taskq_station");
 }
 
 /*
@@ -192,12 +192,12 @@ tq_worker_directory_visit(Oid dboid)
 {
 	Entry *entry;
 
-	if (station == NULL || !OidIsValid(dboid))
+	if (directory == NULL || !OidIsValid(dboid))
 		return;
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find_or_make(dboid);
 	if (entry == NULL)
-		station->rescan = true;
+		directory->rescan = true;
 	else
 	{
 		entry->ask_count++;
@@ -205,7 +205,7 @@ tq_worker_directory_visit(Oid dboid)
 		pg_write_barrier();
 		wake_proc(&entry->proc);
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	wake_launcher();
 }
 
@@ -225,9 +225,9 @@ tq_worker_directory_look(Oid dboid, TqWorkerView *view)
 	Entry *entry;
 
 	memset(view, 0, sizeof(*view));
-	if (station == NULL)
+	if (directory == NULL)
 		return false;
-	LWLockAcquire(&station->lock, LW_SHARED);
+	LWLockAcquire(&directory->lock, LW_SHARED);
 	entry = find(dboid);
 	if (entry != NULL)
 	{
@@ -238,14 +238,14 @@ tq_worker_directory_look(Oid dboid, TqWorkerView *view)
 						(uint64) AWAKE;
 		view->keep_out = pg_atomic_read_u32(&entry->keep_out);
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	return entry != NULL;
 }
 
 bool
 tq_worker_directory_has_launcher(void)
 {
-	return station != NULL && pg_atomic_read_u32(&station->launcher) != 0;
+	return directory != NULL && pg_atomic_read_u32(&directory->launcher) != 0;
 }
 
 /* Databases that have one of the taskq.max_databases places. */
@@ -254,12 +254,12 @@ tq_worker_directory_places(void)
 {
 	int count = 0;
 
-	if (station == NULL)
+	if (directory == NULL)
 		return 0;
-	LWLockAcquire(&station->lock, LW_SHARED);
-	for (int i = 0; i < station->capacity; i++)
-		count += station->entry[i].established ? 1 : 0;
-	LWLockRelease(&station->lock);
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	for (int i = 0; i < directory->capacity; i++)
+		count += directory->entry[i].established ? 1 : 0;
+	LWLockRelease(&directory->lock);
 	return count;
 }
 
@@ -267,7 +267,8 @@ tq_worker_directory_places(void)
 bool
 tq_worker_directory_lacks_slot(void)
 {
-	return station != NULL && pg_atomic_read_u32(&station->lacks_slot) != 0;
+	return directory != NULL &&
+		   pg_atomic_read_u32(&directory->lacks_slot) != 0;
 }
 
 /* Does a database go without worker because of taskq.max_databases? */
@@ -276,11 +277,11 @@ tq_worker_directory_lacks_room(void)
 {
 	bool refused;
 
-	if (station == NULL)
+	if (directory == NULL)
 		return false;
-	LWLockAcquire(&station->lock, LW_SHARED);
-	refused = station->refused;
-	LWLockRelease(&station->lock);
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	refused = directory->refused;
+	LWLockRelease(&directory->lock);
 	return refused;
 }
 
@@ -294,16 +295,16 @@ tq_worker_directory_keep_out_begin(Oid dboid)
 {
 	Entry *entry;
 
-	if (station == NULL)
+	if (directory == NULL)
 		return false;
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find_or_make(dboid);
 	if (entry != NULL)
 	{
 		pg_atomic_fetch_add_u32(&entry->keep_out, 1);
 		wake_proc(&entry->proc);
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	return entry != NULL;
 }
 
@@ -313,14 +314,14 @@ tq_worker_directory_keep_out_end(Oid dboid)
 {
 	Entry *entry;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && pg_atomic_read_u32(&entry->keep_out) > 0)
 	{
 		pg_atomic_fetch_sub_u32(&entry->keep_out, 1);
 		free_if_idle(entry);
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	wake_launcher();
 }
 
@@ -333,17 +334,17 @@ tq_worker_directory_dropped(Oid dboid)
 {
 	Entry *entry;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && entry->pid == 0)
 		forget(entry);
 	/* it may be the one that got no place: see who lacks one now */
-	if (station->refused)
+	if (directory->refused)
 	{
-		station->refused = false;
-		station->rescan = true;
+		directory->refused = false;
+		directory->rescan = true;
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	wake_launcher();
 }
 
@@ -353,13 +354,13 @@ tq_worker_directory_interrupt(Oid dboid)
 {
 	Entry *entry;
 
-	LWLockAcquire(&station->lock, LW_SHARED);
+	LWLockAcquire(&directory->lock, LW_SHARED);
 	entry = find(dboid);
 
 	/* It cannot end, and its number be given away, while it is attached. */
 	if (entry != NULL && entry->pid != 0)
 		(void) kill(entry->pid, SIGINT);
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 }
 
 /* The calling process is that database's worker, if it may. */
@@ -367,13 +368,13 @@ TqWorkerAttach
 tq_worker_directory_attach(Oid dboid)
 {
 	Entry         *entry;
-	TqWorkerAttach result = TQ_STATION_CLOSED;
+	TqWorkerAttach result = TQ_DIRECTORY_CLOSED;
 
 	Assert(attached == NULL);
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && entry->pid != 0)
-		result = TQ_STATION_OCCUPIED;
+		result = TQ_DIRECTORY_OCCUPIED;
 	else if (entry != NULL && pg_atomic_read_u32(&entry->keep_out) != 0)
 		entry->end = TQ_WORKER_END_KEPT_OUT;
 	else if (entry != NULL)
@@ -384,9 +385,9 @@ tq_worker_directory_attach(Oid dboid)
 		pg_atomic_write_u64(&entry->turn_at, (uint64) tq_clock_dispatch());
 		pg_atomic_write_u32(&entry->proc, my_proc_number());
 		attached = entry;
-		result = TQ_STATION_ATTACHED;
+		result = TQ_DIRECTORY_ATTACHED;
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	return result;
 }
 
@@ -401,16 +402,17 @@ tq_worker_directory_establish(void)
 	bool established;
 	bool log;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < station->capacity; i++)
-		if (&station->entry[i] != attached && station->entry[i].established)
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < directory->capacity; i++)
+		if (&directory->entry[i] != attached &&
+			directory->entry[i].established)
 			count++;
 	established = count < tq_guc_max_databases;
-	log = !established && !station->refused;
+	log = !established && !directory->refused;
 	attached->established = established;
 	if (!established)
-		station->refused = true;
-	LWLockRelease(&station->lock);
+		directory->refused = true;
+	LWLockRelease(&directory->lock);
 	wake_launcher();
 
 	if (log)
@@ -494,11 +496,11 @@ tq_worker_directory_detach(TqWorkerEnd end)
 	if (entry == NULL)
 		return;
 	attached = NULL;
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	pg_atomic_write_u32(&entry->proc, 0);
 	entry->pid = 0;
 	entry->end = end;
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	wake_launcher();
 }
 
@@ -506,23 +508,23 @@ tq_worker_directory_detach(TqWorkerEnd end)
 void
 tq_worker_directory_launcher_attach(void)
 {
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
-	station->rescan = true;
-	pg_atomic_write_u32(&station->launcher, my_proc_number());
-	LWLockRelease(&station->lock);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	directory->rescan = true;
+	pg_atomic_write_u32(&directory->launcher, my_proc_number());
+	LWLockRelease(&directory->lock);
 }
 
 void
 tq_worker_directory_launcher_detach(void)
 {
-	pg_atomic_write_u32(&station->launcher, 0);
+	pg_atomic_write_u32(&directory->launcher, 0);
 }
 
 /* In the launcher: whoever tells it something from now on asks for a round. */
 void
 tq_worker_directory_round_begin(void)
 {
-	pg_atomic_exchange_u32(&station->told, 0);
+	pg_atomic_exchange_u32(&directory->told, 0);
 }
 
 /*
@@ -532,14 +534,14 @@ tq_worker_directory_round_begin(void)
 bool
 tq_worker_directory_told_launcher(void)
 {
-	return pg_atomic_read_u32(&station->told) != 0;
+	return pg_atomic_read_u32(&directory->told) != 0;
 }
 
 /* How many entries there can be. */
 int
 tq_worker_directory_capacity(void)
 {
-	return station->capacity;
+	return directory->capacity;
 }
 
 /* Copies of all entries; returns how many. */
@@ -548,10 +550,10 @@ tq_worker_directory_list(TqWorkerItem *items, int max)
 {
 	int count = 0;
 
-	LWLockAcquire(&station->lock, LW_SHARED);
-	for (int i = 0; i < station->capacity && count < max; i++)
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	for (int i = 0; i < directory->capacity && count < max; i++)
 	{
-		Entry *entry = &station->entry[i];
+		Entry *entry = &directory->entry[i];
 		Oid    dboid = pg_atomic_read_u32(&entry->dboid);
 
 		if (!OidIsValid(dboid))
@@ -565,7 +567,7 @@ tq_worker_directory_list(TqWorkerItem *items, int max)
 		items[count].end = entry->end;
 		count++;
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	return count;
 }
 
@@ -579,7 +581,7 @@ tq_worker_directory_take_end(Oid dboid)
 	Entry      *entry;
 	TqWorkerEnd end = TQ_WORKER_END_NONE;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL)
 	{
@@ -594,7 +596,7 @@ tq_worker_directory_take_end(Oid dboid)
 		}
 		free_if_idle(entry);
 	}
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 	return end;
 }
 
@@ -607,11 +609,11 @@ tq_worker_directory_forget(Oid dboid, uint32 ask_count)
 {
 	Entry *entry;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
 	entry = find(dboid);
 	if (entry != NULL && entry->pid == 0 && entry->ask_count == ask_count)
 		forget(entry);
-	LWLockRelease(&station->lock);
+	LWLockRelease(&directory->lock);
 }
 
 /* Is every database to be visited?  Says so once. */
@@ -620,26 +622,26 @@ tq_worker_directory_take_rescan(void)
 {
 	bool rescan;
 
-	LWLockAcquire(&station->lock, LW_EXCLUSIVE);
-	rescan = station->rescan;
-	station->rescan = false;
-	LWLockRelease(&station->lock);
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	rescan = directory->rescan;
+	directory->rescan = false;
+	LWLockRelease(&directory->lock);
 	return rescan;
 }
 
 void
 tq_worker_directory_set_lacks_slot(bool lacks)
 {
-	pg_atomic_write_u32(&station->lacks_slot, lacks ? 1 : 0);
+	pg_atomic_write_u32(&directory->lacks_slot, lacks ? 1 : 0);
 }
 
 /* The lock is held, or the answer is a hint. */
 static Entry *
 find(Oid dboid)
 {
-	for (int i = 0; i < station->capacity; i++)
-		if (pg_atomic_read_u32(&station->entry[i].dboid) == dboid)
-			return &station->entry[i];
+	for (int i = 0; i < directory->capacity; i++)
+		if (pg_atomic_read_u32(&directory->entry[i].dboid) == dboid)
+			return &directory->entry[i];
 	return NULL;
 }
 
@@ -649,7 +651,7 @@ find_mine(void)
 {
 	static Entry *last = NULL;
 
-	if (station == NULL || !OidIsValid(MyDatabaseId))
+	if (directory == NULL || !OidIsValid(MyDatabaseId))
 		return NULL;
 	if (last == NULL || pg_atomic_read_u32(&last->dboid) != MyDatabaseId)
 		last = find(MyDatabaseId);
@@ -662,7 +664,7 @@ find_or_make(Oid dboid)
 {
 	Entry *entry = find(dboid);
 
-	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(&directory->lock, LW_EXCLUSIVE));
 	if (entry != NULL)
 		return entry;
 	entry = find(InvalidOid);
@@ -695,11 +697,11 @@ forget(Entry *entry)
 static void
 give_up_place(Entry *entry)
 {
-	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
-	if (entry->established && station->refused)
+	Assert(LWLockHeldByMeInMode(&directory->lock, LW_EXCLUSIVE));
+	if (entry->established && directory->refused)
 	{
-		station->refused = false;
-		station->rescan = true;
+		directory->refused = false;
+		directory->rescan = true;
 	}
 	entry->established = false;
 }
@@ -707,7 +709,7 @@ give_up_place(Entry *entry)
 static void
 free_if_idle(Entry *entry)
 {
-	Assert(LWLockHeldByMeInMode(&station->lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(&directory->lock, LW_EXCLUSIVE));
 	if (entry->pid == 0 && !entry->established &&
 		entry->end == TQ_WORKER_END_NONE &&
 		pg_atomic_read_u32(&entry->asked) == 0 &&
@@ -725,8 +727,8 @@ wake(Entry *entry)
 static void
 wake_launcher(void)
 {
-	pg_atomic_exchange_u32(&station->told, 1);
-	wake_proc(&station->launcher);
+	pg_atomic_exchange_u32(&directory->told, 1);
+	wake_proc(&directory->launcher);
 }
 
 static void

@@ -22,9 +22,9 @@ typedef enum TqWorkerEnd
 
 typedef enum TqWorkerAttach
 {
-	TQ_STATION_ATTACHED,
-	TQ_STATION_OCCUPIED, /* another worker is there */
-	TQ_STATION_CLOSED    /* kept out, or forgotten */
+	TQ_DIRECTORY_ATTACHED,
+	TQ_DIRECTORY_OCCUPIED, /* another worker is there */
+	TQ_DIRECTORY_CLOSED    /* kept out, or forgotten */
 } TqWorkerAttach;
 
 /* A copy of one entry, for the launcher. */

@@ -61,13 +61,13 @@ typedef enum IntentKind
 	INTENT_RESCAN,
 	INTENT_WORKER_GONE,
 	INTENT_BOUND,
-	INTENT_UNKNOW_WORKER,
+	INTENT_WORKER_COUNT_UNKNOWN,
 	INTENT_VISIT,
 	INTENT_WAKE_QUEUE,
 	INTENT_WAKE_WORKER,
 	INTENT_WAKE_MADE,
-	INTENT_HEAD,
-	INTENT_RING
+	INTENT_KEY_FLOOR,
+	INTENT_NOTIFY
 } IntentKind;
 
 typedef struct Intent
@@ -115,7 +115,7 @@ static void    make_room(int more);
 static void    carry_out(const Intent *intent);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
-static void    unknow_workers(void);
+static void    forget_worker_counts(void);
 static void    wake_for_room(const TqRunning *claim);
 static void    forget_all(void);
 static void    at_end(XactEvent event, void *arg);
@@ -222,13 +222,13 @@ tq_xact_ended(int64 id, int state)
 
 /* Where the queue of a key begins, with what this transaction did. */
 void
-tq_xact_head(const TqKeyFloorFound *found)
+tq_xact_key_floor(const TqKeyFloorFound *found)
 {
-	Intent *last = last_intent(INTENT_HEAD);
+	Intent *last = last_intent(INTENT_KEY_FLOOR);
 
 	if (last == NULL || last->head.of.hash != found->of.hash ||
 		last->head.of.queue_id != found->of.queue_id)
-		last = add_intent(INTENT_HEAD);
+		last = add_intent(INTENT_KEY_FLOOR);
 	last->head = *found;
 }
 
@@ -308,9 +308,9 @@ tq_xact_wake_queue(int32 queue_id)
 
 /* What is known of a worker's running tasks is so no longer at the commit. */
 void
-tq_xact_unknow_worker(int32 worker_id)
+tq_xact_worker_count_unknown(int32 worker_id)
 {
-	add_intent(INTENT_UNKNOW_WORKER)->running.worker_id = worker_id;
+	add_intent(INTENT_WORKER_COUNT_UNKNOWN)->running.worker_id = worker_id;
 }
 
 /* A worker has changed: its waiting claims have to look. */
@@ -329,12 +329,12 @@ tq_xact_wake_made(void)
 
 /* A limit of a queue with option notify lets another task be claimed. */
 void
-tq_xact_ring(int32 queue_id)
+tq_xact_notify(int32 queue_id)
 {
-	Intent *last = last_intent(INTENT_RING);
+	Intent *last = last_intent(INTENT_NOTIFY);
 
 	if (last == NULL || last->running.queue_id != queue_id)
-		add_intent(INTENT_RING)->running.queue_id = queue_id;
+		add_intent(INTENT_NOTIFY)->running.queue_id = queue_id;
 }
 
 /* Who keeps what, said at load; called where nothing may fail. */
@@ -406,7 +406,7 @@ carry_out(const Intent *intent)
 	{
 		case INTENT_RESERVED:
 		case INTENT_BOUND:
-		case INTENT_UNKNOW_WORKER:
+		case INTENT_WORKER_COUNT_UNKNOWN:
 			break;
 		case INTENT_RUNNING:
 			tq_running_put(&intent->running);
@@ -481,10 +481,10 @@ carry_out(const Intent *intent)
 			/* it may be one with option notify */
 			tq_worker_directory_wake();
 			break;
-		case INTENT_HEAD:
+		case INTENT_KEY_FLOOR:
 			tq_key_floor_put(&intent->head);
 			break;
-		case INTENT_RING:
+		case INTENT_NOTIFY:
 			tq_notify_flag_raise(intent->running.queue_id);
 			break;
 	}
@@ -575,11 +575,11 @@ refuse_bound(void)
 
 /* Before the commit can be seen. */
 static void
-unknow_workers(void)
+forget_worker_counts(void)
 {
 	for (int i = 0; i < intent_count; i++)
 	{
-		if (intents[i].kind == INTENT_UNKNOW_WORKER)
+		if (intents[i].kind == INTENT_WORKER_COUNT_UNKNOWN)
 			tq_reservation_invalidate(TQ_OWNER_WORKER,
 									  intents[i].running.worker_id);
 	}
@@ -591,7 +591,7 @@ at_end(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			unknow_workers();
+			forget_worker_counts();
 			return;
 		case XACT_EVENT_COMMIT:
 			armed = true;

@@ -171,7 +171,7 @@ run_phases(TqAdvance *a, Progress *progress)
 		tq_edge_unlock(workflow_id);
 		tq_advance_wait(a, &progress->blocked, &progress->looks);
 		tq_edge_lock(workflow_id);
-		tq_edge_go_on(workflow_id);
+		tq_edge_wait_ended(workflow_id);
 		tq_advance_look_again(a, &progress->blocked, &progress->choices,
 							  &progress->outcome, &progress->looks);
 	}

@@ -165,7 +165,7 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
 	{
-		if (!plan.steps[i].free || plan.steps[i].judged)
+		if (!plan.steps[i].free || plan.steps[i].decides)
 			tq_move_queue_add_look(looks, plan.steps[i].step_id, 0);
 	}
 	return true;

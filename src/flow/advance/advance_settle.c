@@ -32,7 +32,7 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 	failed = a->flow.state == TQ_FLOW_LIVE &&
 			 tq_instance_end_has_failed(&a->flow, &a->edges);
 	if (failed && !outcome->left_to_others)
-		going = tq_instance_end_goes_on(a->call, &a->flow, &a->edges,
+		going = tq_instance_end_is_live(a->call, &a->flow, &a->edges,
 										outcome->last_step, blocked_by);
 	if (going == TQ_GOING_ON)
 		outcome->left_to_others = true;

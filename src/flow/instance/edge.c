@@ -126,7 +126,7 @@ tq_edge_wait(int64 workflow_id)
 
 /* Under the lock: it has waited, and looks. */
 void
-tq_edge_go_on(int64 workflow_id)
+tq_edge_wait_ended(int64 workflow_id)
 {
 	LOCKTAG tag;
 

@@ -45,7 +45,7 @@ extern void   tq_edge_lock(int64 workflow_id);
 extern void   tq_edge_unlock(int64 workflow_id);
 extern bool   tq_edge_is_locked(int64 workflow_id);
 extern void   tq_edge_wait(int64 workflow_id);
-extern void   tq_edge_go_on(int64 workflow_id);
+extern void   tq_edge_wait_ended(int64 workflow_id);
 extern bool   tq_edge_waits(int64 workflow_id, TransactionId xid);
 extern void   tq_edge_begin(TqEdges *edges);
 extern void   tq_edge_end(TqEdges *edges);

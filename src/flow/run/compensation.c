@@ -42,7 +42,7 @@ static TqStmt stmt_begin = {
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_LIVE,
 	{INT8OID, INT4ARRAYOID}};
 
-static TqStmt stmt_go_on = {
+static TqStmt stmt_resume = {
 	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_COMPENSATING ","
 	" reason = " TQ_SQL_REASON_NONE ","
 	" finished_at = NULL, expires_at = NULL"
@@ -87,7 +87,7 @@ static int  newest_first(const void *a, const void *b);
 static bool note_begin(TqFlow *flow, const Finished *finished, int count);
 static void make(TqCall *call, TqFlow *flow, int32 step_id);
 static void follow(TqCall *call, TqFlow *flow, const TqMoved *move);
-static void go_on(TqFlow *flow);
+static void resume(TqFlow *flow);
 static bool find_next(const TqFlow *flow, int32 *step_id);
 static void end(TqFlow *flow, TqReason reason);
 
@@ -247,7 +247,7 @@ follow(TqCall *call, TqFlow *flow, const TqMoved *move)
 
 	if (move->from != 0 && !TQ_STATE_IS_LIVE(move->from) &&
 		flow->state == TQ_FLOW_ERROR)
-		go_on(flow);
+		resume(flow);
 	if (flow->state != TQ_FLOW_COMPENSATING || TQ_STATE_IS_LIVE(move->to))
 		return;
 	if (move->to != TQ_STATE_DONE && move->to != TQ_STATE_FILTERED)
@@ -260,13 +260,13 @@ follow(TqCall *call, TqFlow *flow, const TqMoved *move)
 
 /* It does not take its identity again: that is free for another try. */
 static void
-go_on(TqFlow *flow)
+resume(TqFlow *flow)
 {
 	Datum arg = Int64GetDatum(flow->workflow_id);
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_go_on, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
+	if (tq_spi_run(&stmt_resume, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
 		tq_error_serialization();
 	tq_spi_leave(&spi);
 	flow->state = TQ_FLOW_COMPENSATING;

@@ -54,13 +54,13 @@ static TqGoing look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges,
 							  int32 near, bool all, TransactionId *other);
 static bool    any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot,
 						   bool all);
-static bool    goes_on(const TqFlow *flow, const TqTask *task, bool all);
+static bool    is_live(const TqFlow *flow, const TqTask *task, bool all);
 static void    walk_begin(Walk *walk, Relation tasks, Relation index,
 						  Snapshot snapshot, int64 workflow_id, int32 near,
 						  ScanDirection way);
 static bool    walk_on(Walk *walk, TupleTableSlot *slot);
 static bool    is_past(HeapTupleHeader version);
-static TqGoing judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
+static TqGoing check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqStepRow *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
@@ -180,7 +180,7 @@ tq_instance_end_in_error(TqFlow *flow)
 
 /* Does any step go on?  Most likely one that is near. */
 TqGoing
-tq_instance_end_goes_on(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
+tq_instance_end_is_live(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 						TransactionId *other)
 {
 	return look_at_rows(call, flow, edges, near, false, other);
@@ -248,7 +248,7 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 		if (TransactionIdIsValid(dirty.xmin) && is_past(tuple->t_data))
 			continue;
 		tq_row_read(tuple, RelationGetDescr(call->task.rel), &task);
-		one = judge_row(flow, edges, &task, all, writer, other);
+		one = check_row(flow, edges, &task, all, writer, other);
 		if (one != TQ_GOING_NOT)
 			going = one;
 	}
@@ -282,7 +282,7 @@ any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
 		CHECK_FOR_INTERRUPTS();
 		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
 					RelationGetDescr(call->task.rel), &task);
-		any = goes_on(flow, &task, all);
+		any = is_live(flow, &task, all);
 	}
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
@@ -340,7 +340,7 @@ is_past(HeapTupleHeader version)
 
 /* Or, with all, has not finished. */
 static bool
-goes_on(const TqFlow *flow, const TqTask *task, bool all)
+is_live(const TqFlow *flow, const TqTask *task, bool all)
 {
 	int place = TQ_STEP_INDEX(DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 
@@ -356,7 +356,7 @@ goes_on(const TqFlow *flow, const TqTask *task, bool all)
  * was read, nothing is known: neither the row nor the edges are there.
  */
 static TqGoing
-judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
+check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 		  TransactionId writer, TransactionId *other)
 {
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
@@ -364,7 +364,7 @@ judge_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	int32         child = TQ_EDGE_END;
 	TransactionId passing;
 
-	if (!goes_on(flow, task, all))
+	if (!is_live(flow, task, all))
 		return TQ_GOING_NOT;
 	if (!TransactionIdIsValid(writer) ||
 		tq_edge_waits(flow->workflow_id, writer))

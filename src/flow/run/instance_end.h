@@ -23,7 +23,7 @@ extern TqGoing tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
 								   TransactionId *other);
 extern bool    tq_instance_end_if_done(TqFlow *flow);
 extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges);
-extern TqGoing tq_instance_end_goes_on(TqCall *call, TqFlow *flow,
+extern TqGoing tq_instance_end_is_live(TqCall *call, TqFlow *flow,
 									   TqEdges *edges, int32 near,
 									   TransactionId *other);
 extern void    tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,

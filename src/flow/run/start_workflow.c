@@ -407,7 +407,7 @@ begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan)
 {
 	for (int i = 0; i < plan->count; i++)
 	{
-		if (plan->steps[i].judged)
+		if (plan->steps[i].decides)
 			tq_move_queue_note(call, flow->workflow_id, 0,
 							   plan->steps[i].step_id, TQ_STATE_BLOCKED,
 							   TQ_STATE_BLOCKED, false);

@@ -68,7 +68,7 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 		describe(flow, step, &sub);
 		begins = new[i].free &&begins_at_once(flow, step, &new[i], sub.queue,
 											  &payload);
-		new[i].judged = new[i].free && !begins;
+		new[i].decides = new[i].free && !begins;
 		if (begins)
 			sub.run_at = flow->start.run_at;
 		else

@@ -385,7 +385,7 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 	new = &plan->steps[plan->count++];
 	new->step_id = step_id;
 	new->payload = payload;
-	new->judged = false;
+	new->decides = false;
 	/* the one whose choice it is has ended, and no other parent is there */
 	new->free = true;
 	for (int i = 0; i < step->parents.count; i++)

@@ -19,7 +19,7 @@ typedef struct TqNewStep
 	int32  step_id;
 	Jsonb *payload; /* of a member of a batch; NULL: as the step says */
 	bool   free;    /* it waits for nothing */
-	bool   judged;  /* and has to be let go all the same */
+	bool   decides; /* and has to be let go all the same */
 } TqNewStep;
 
 /* What is to be made at once. */

@@ -102,7 +102,7 @@ tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 const char *
 tq_tally_state(const TqFlow *flow, const TqTally *tally)
 {
-	bool goes_on = tally->ready + tally->running + tally->backoff +
+	bool is_live = tally->ready + tally->running + tally->backoff +
 					   tally->suspended + tally->waiting + tally->awaiting +
 					   tally->in_line >
 				   0;
@@ -123,7 +123,7 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 			break;
 	}
 	if (tally->dead + tally->cancelled > 0)
-		return goes_on ? "blocked_by_failures" : "error";
+		return is_live ? "blocked_by_failures" : "error";
 	if (tally->done == tally->total)
 		return tally->resolved ? "resolved" : "done";
 	if (tally->ready + tally->running > 0)

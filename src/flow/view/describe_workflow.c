@@ -27,7 +27,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_workflow);
 
-#define MAX_OBSTACLES 20 /* that are told one by one */
+#define MAX_BLOCKERS 20 /* that are told one by one */
 
 static TqStmt stmt_document = {
 	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
@@ -62,9 +62,9 @@ typedef struct Writing
 	JsonbValue      *whole;
 } Writing;
 
-static Jsonb *outlook(TqFlow *flow);
+static Jsonb *description(TqFlow *flow);
 static char  *origin(int64 workflow_id);
-static Jsonb *read_document(int64 workflow_id, Jsonb *outlook);
+static Jsonb *read_document(int64 workflow_id, Jsonb *description);
 static void   open_part(Writing *w, const char *name, bool array);
 static void   close_part(Writing *w, bool array);
 static void   put_key(Writing *w, const char *name);
@@ -75,8 +75,8 @@ static const char *verdict(const TqFlowView *sight, const TqTally *tally);
 static const char *verdict_undone(const TqFlowView *sight, const char *steps);
 static int         count_failed(const TqFlowView *sight);
 static int         count_undone(const TqFlowView *sight);
-static void        put_obstacles(Writing *w, const TqFlowView *sight);
-static void put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step);
+static void        put_blockers(Writing *w, const TqFlowView *sight);
+static void put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step);
 static void put_next(Writing *w, const TqFlowView *sight);
 static bool put_advice(Writing *w, TqFlow *flow, const TqStepRow *step);
 static const TqStepRow *step_at(const TqFlowView *sight, int i);
@@ -94,7 +94,7 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_see(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	(void) tq_flow_require_sight(&flow);
-	document = read_document(workflow_id, outlook(&flow));
+	document = read_document(workflow_id, description(&flow));
 	PopActiveSnapshot();
 	if (document == NULL)
 		tq_flow_missing(workflow_id);
@@ -103,9 +103,9 @@ taskq_workflow(PG_FUNCTION_ARGS)
 
 /* The views are the caller's to see, the functions pg_catalog's. */
 static Jsonb *
-read_document(int64 workflow_id, Jsonb *outlook)
+read_document(int64 workflow_id, Jsonb *description)
 {
-	Datum  args[2] = {Int64GetDatum(workflow_id), JsonbPGetDatum(outlook)};
+	Datum  args[2] = {Int64GetDatum(workflow_id), JsonbPGetDatum(description)};
 	Jsonb *document = NULL;
 	int    path = tq_compat_path_enter();
 
@@ -132,7 +132,7 @@ read_document(int64 workflow_id, Jsonb *outlook)
  * "blocked_by", "blocked_by_more", "next"}
  */
 static Jsonb *
-outlook(TqFlow *flow)
+description(TqFlow *flow)
 {
 	Writing    w = {0};
 	TqFlowView sight;
@@ -148,7 +148,7 @@ outlook(TqFlow *flow)
 	put_counts(&w, &sight);
 	put_key(&w, "verdict");
 	put_words(&w, WJB_VALUE, verdict(&sight, &tally));
-	put_obstacles(&w, &sight);
+	put_blockers(&w, &sight);
 	put_next(&w, &sight);
 	close_part(&w, false);
 	return JsonbValueToJsonb(w.whole);
@@ -336,7 +336,7 @@ count_failed(const TqFlowView *sight)
 
 /* The first ones with their reasons, and how many more there are. */
 static void
-put_obstacles(Writing *w, const TqFlowView *sight)
+put_blockers(Writing *w, const TqFlowView *sight)
 {
 	int told = 0;
 	int more = 0;
@@ -348,22 +348,21 @@ put_obstacles(Writing *w, const TqFlowView *sight)
 
 		if (!is_in_the_way(sight->flow, step))
 			continue;
-		if (told == MAX_OBSTACLES ||
-			!tq_flow_sees(
-				tq_template_at(sight->flow->template, step->step_id)))
+		if (told == MAX_BLOCKERS || !tq_flow_sees(tq_template_at(
+										sight->flow->template, step->step_id)))
 		{
 			more++;
 			continue;
 		}
 		told++;
-		put_obstacle(w, sight->flow, step);
+		put_blocker(w, sight->flow, step);
 	}
 	close_part(w, true);
 	put_number(w, "blocked_by_more", more);
 }
 
 static void
-put_obstacle(Writing *w, TqFlow *flow, const TqStepRow *step)
+put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step)
 {
 	StringInfoData text;
 
@@ -394,7 +393,7 @@ put_next(Writing *w, const TqFlowView *sight)
 
 	open_part(w, "next", true);
 	for (int i = 0;
-		 i < sight->count + sight->undone_count && told < MAX_OBSTACLES; i++)
+		 i < sight->count + sight->undone_count && told < MAX_BLOCKERS; i++)
 	{
 		const TqStepRow *step = step_at(sight, i);
 
