@@ -1,7 +1,7 @@
 /*
  * step_reference.c
- *		Steps of a definition name each other: in depends_on, in the branches of
- *		decisions and in paths.
+ *		Steps of a definition that name each other: in depends_on, in the
+ *		branches of decisions and in paths.
  *
  * Copyright (c) 2026, the taskq developers
  */
