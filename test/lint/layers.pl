@@ -37,7 +37,12 @@ my %LIMIT = (
 	function => 95,       # lines from brace to brace
 	median   => 15,       # lines of the median function
 	lines    => 67_250,   # of src, headers included
+	fields   => 10,       # of a struct that phases or steps share
+	sharing  => 2,        # C files that may share a larger one
 );
+
+# Folders whose files tell by their signatures what they share.
+my %SHARES_LITTLE = map { $_ => 1 } qw(flow/run flow/advance);
 
 # Files whose functions are named after what they are about.
 my %FREE_NAMES = ('base/types' => 1);
@@ -60,6 +65,7 @@ check_file_names();
 check_externs();
 check_headers();
 check_sizes();
+check_structs();
 
 sub found { print join("\t", @_), "\n"; }
 
@@ -391,4 +397,22 @@ sub check_sizes
 	found('median', $median) if $median > $LIMIT{median};
 	found('lines', $lines) if $lines > $LIMIT{lines};
 	found('nothing_read', 'no function') if !@lengths;
+}
+
+sub check_structs
+{
+	my @mine = grep { $SHARES_LITTLE{ $file{$_}{folder} } } sort keys %file;
+	for my $name (grep { /\.h$/ } @mine)
+	{
+		my $code = $file{$name}{code};
+		while ($code =~ /^typedef struct (\w+)\s*\{(.*?)^\} \1;/msg)
+		{
+			my ($struct, $body) = ($1, $2);
+			my $fields = () = $body =~ /[,;]/g;
+			my @users =
+			  grep { /\.c$/ && $file{$_}{uses}{$struct} } @mine;
+			found('struct', "$name: $struct: $fields fields, " . @users . ' files')
+			  if $fields > $LIMIT{fields} && @users > $LIMIT{sharing};
+		}
+	}
 }

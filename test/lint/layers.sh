@@ -23,6 +23,7 @@ many_files    no folder has more than 50 files
 long_file     no C file has more than 750 lines
 long_function no function has more than 95 lines
 median        the median function has no more than 15 lines
+struct        no struct of more than 10 fields is shared by more than 2 files of flow/run
 lines         src has no more than 67,250 lines
 '
 
@@ -173,6 +174,13 @@ for i in $(seq 4); do
 	echo '}'
 done | put_c base/long.c
 noticed median
+
+{ echo 'typedef struct TqWide'; echo '{'; lines 11 | sed 's/.*/	int f;/'; echo '} TqWide;'; } |
+	put src/flow/run/wide.h
+for i in 1 2 3; do
+	put_c "flow/run/file$i.c" flow/run/wide.h <<<'static TqWide x;'
+done
+noticed struct
 
 for i in $(seq 92); do
 	lines 749 | put_c "$([ "$i" -gt 46 ] && echo xact || echo base)/file$i.c"
