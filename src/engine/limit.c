@@ -402,6 +402,8 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	int           count = 0;
 	int           room = 0;
 
+	/* callers free it, also if there is none */
+	TQ_ARRAY_RESERVE(ids, 0, room, CurrentMemoryContext);
 	/* with all that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
 	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
