@@ -36,6 +36,7 @@
 
 #include "base/arg.h"
 #include "base/clock.h"
+#include "base/code.h"
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
@@ -47,7 +48,6 @@
 #include "engine/call.h"
 #include "engine/state.h"
 #include "engine/step.h"
-#include "base/code.h"
 #include "shared/waiter.h"
 #include "store/archive.h"
 #include "store/tuple_lock.h"

@@ -18,11 +18,11 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/code.h"
 #include "base/spi.h"
 #include "diag/explain_facts.h"
 #include "diag/explain_text.h"
 #include "engine/step.h"
-#include "base/code.h"
 #include "shared/counter.h"
 #include "shared/rate_bucket.h"
 #include "shared/reservation.h"

@@ -74,7 +74,7 @@ tq_call_begin_look(TqCall *call)
 	tq_snapshot_push();
 }
 
-/* The same for a call that may learn what is dead. */
+/* A new snapshot within a call, and new moments for what it may record. */
 void
 tq_call_renew(TqCall *call)
 {

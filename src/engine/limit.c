@@ -31,9 +31,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "lib/qunique.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "lib/qunique.h"
 #include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 

@@ -58,10 +58,10 @@ typedef struct TqMoveAnswer
 	TqState  to;
 	TqReason reason;
 	TqEnd    end;
-	bool     refused; /* another transaction would have to be waited for */
-	bool     revived; /* the step's workflow had ended, and goes on */
-	bool     waits;   /* to blocked, by others of its key */
-	bool     cleared; /* others of its key were moved back for it */
+	bool refused; /* not moved: a wait was, or would be, needed; read again */
+	bool revived; /* the step's workflow had ended, and goes on */
+	bool waits;   /* to blocked, by others of its key */
+	bool cleared; /* others of its key were moved back for it */
 } TqMoveAnswer;
 
 #endif /* TQ_MOVE_H */

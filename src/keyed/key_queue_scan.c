@@ -455,15 +455,9 @@ add_open(TqKeyQueue *line, int64 task_id, TqState state)
 static void
 add_blocked(TqKeyQueue *line, int64 task_id)
 {
-	int count = line->blocked_count++;
-
-	/* powers of two */
-	if (line->blocked == NULL)
-		line->blocked = palloc(sizeof(int64));
-	else if (count > 0 && (count & (count - 1)) == 0)
-		line->blocked =
-			repalloc_huge(line->blocked, sizeof(int64) * (Size) count * 2);
-	line->blocked[count] = task_id;
+	TQ_ARRAY_RESERVE(line->blocked, line->blocked_count, line->blocked_room,
+					 CurrentMemoryContext);
+	line->blocked[line->blocked_count++] = task_id;
 }
 
 bool

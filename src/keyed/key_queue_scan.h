@@ -37,6 +37,7 @@ typedef struct TqKeyQueue
 	int               room;
 	int64            *blocked; /* those that come next, if there is room */
 	int               blocked_count;
+	int               blocked_room;
 	int               places; /* what the key told of its room */
 	TqKeyFloorFound   head;   /* where the look begins */
 	bool              head_noted;

@@ -32,6 +32,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/code.h"
 #include "base/debug.h"
 #include "base/guc.h"
 #include "base/spi.h"
@@ -46,7 +47,6 @@
 #include "engine/step.h"
 #include "engine/step_savepoint.h"
 #include "engine/sweep.h"
-#include "base/code.h"
 #include "flow/run/expire.h"
 #include "flow/run/step_timer.h"
 #include "maintenance/batch_run.h"

@@ -26,11 +26,11 @@
 
 #include "base/array.h"
 #include "base/compare.h"
+#include "shared/claim_ring.h"
+#include "shared/dead_range.h"
+#include "shared/notify_flag.h"
 #include "shared/wake.h"
 #include "xact/position_note.h"
-#include "shared/notify_flag.h"
-#include "shared/dead_range.h"
-#include "shared/claim_ring.h"
 
 #define TELL_AT_ONCE 64
 

@@ -76,8 +76,9 @@ typedef struct Intent
 	SubTransactionId subid;
 	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; task_id of
 								 * ENDED; due_at of DUE; worker_id of ASK,
-								 * WORKER_GONE, WAKE_WORKER; queue_id of
-								 * QUEUE_GONE, WAKE_QUEUE, RING */
+								 * WORKER_GONE, WORKER_COUNT_UNKNOWN,
+								 * WAKE_WORKER; queue_id of QUEUE_GONE,
+								 * WAKE_QUEUE, NOTIFY */
 	Oid              database; /* of VISIT */
 	int              ended;    /* state, of STOPPED, ENDED: 0: it goes on, or
 								* nobody knows */
@@ -89,7 +90,7 @@ typedef struct Intent
 			uint64 queue_epoch;
 			uint64 worker_epoch;
 		};
-		TqKeyFloorFound head; /* of HEAD */
+		TqKeyFloorFound head; /* of KEY_FLOOR */
 	};
 } Intent;
 

@@ -21,8 +21,8 @@
  * signal has come or its time is over.  choose, pass on, begin and decide run
  * under the edge lock of the instance (edge.c), and wait for nothing.  What
  * has to wait is noted; then the lock is released for the wait, and everything
- * that this transaction is responsible for is looked at again.  collect and
- * settle do not hold the lock.
+ * that this transaction is responsible for is looked at again.  settle does
+ * not hold the lock; the first collect comes before it.
  *
  * Locks are taken in the order instance locks, keys, rows, edge lock.  The
  * instance locks that the moves need are held when a call comes here

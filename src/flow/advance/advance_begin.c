@@ -164,9 +164,12 @@ begin_child(TqAdvance *a, int32 step_id, TqAdvanceBlocked *blocked,
 {
 	const TqStep *step = &a->flow.template->steps[TQ_STEP_INDEX(step_id)];
 	TqTask        task;
-	ChildResult   found = find_child(a, step_id, &task, &blocked->xid);
+	TransactionId maker = InvalidTransactionId;
+	ChildResult   found = find_child(a, step_id, &task, &maker);
 	TqQueue      *queue;
 
+	if (found == CHILD_BUSY)
+		blocked->xid = maker;
 	if (found != CHILD_SETTLED)
 		return found;
 	queue = tq_queue_by_id(task.f.queue_id);

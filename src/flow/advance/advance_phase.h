@@ -3,7 +3,7 @@
  *		What the phases of an advance share; see advance.c for their order.
  *
  * No phase clears one of these structs as a whole: most of what they hold
- * outlives a wait.  What does not is reset by tq_advance_look_again.
+ * outlives a wait.  tq_advance_wait and tq_advance_look_again reset the rest.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -52,8 +52,8 @@ typedef struct TqAdvanceBlocked
 } TqAdvanceBlocked;
 
 /*
- * What becomes of the instance: pass_on, begin and decide write it, settle
- * acts on it.
+ * What becomes of the instance: pass_on, begin, decide and look_again write
+ * it, settle acts on it.
  */
 typedef struct TqAdvanceOutcome
 {

@@ -44,7 +44,7 @@ tq_advance_wait(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
 		XactLockTableWait(blocked->xid, NULL, NULL, XLTW_None);
 }
 
-/* Or for its key. */
+/* Wait for the row that was busy, or for its key, and lock it. */
 static void
 wait_for_row(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
 {

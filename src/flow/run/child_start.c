@@ -28,12 +28,12 @@
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 #include "flow/instance/waiting_step.h"
+#include "flow/run/child.h"
 #include "flow/run/child_start.h"
 #include "flow/run/key_preview.h"
 #include "flow/run/start_workflow.h"
 #include "flow/run/step_fill.h"
 #include "flow/run/wait_step.h"
-#include "flow/run/child.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 

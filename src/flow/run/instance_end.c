@@ -464,7 +464,8 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 	UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
-	qsort(ids, *count, sizeof(int64), tq_order_int64);
+	if (*count > 1)
+		qsort(ids, *count, sizeof(int64), tq_order_int64);
 	return ids;
 }
 
