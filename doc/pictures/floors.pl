@@ -37,9 +37,9 @@ my @floors = (
 	[ 'engine', 'states, keys, limits, claims',
 		{ 0 => 'call.c key.c id.c state.c limit.c',
 			1 => 'worker.c limit.c dispatch.c lane_scan.c state.c',
-			2 => 'worker.c cancel_request.c liveness.c',
+			2 => 'worker.c liveness.c cancel_request.c',
 			3 => 'failure.c state.c history.c',
-			4 => 'call.c state.c', 6 => 'reclaim.c state.c' } ],
+			4 => 'state.c call.c', 6 => 'reclaim.c state.c' } ],
 	[ 'cache', 'queues, options, roles',
 		{ 0 => 'queue.c role.c', 1 => 'queue.c role.c',
 			3 => 'role.c' } ],
@@ -53,11 +53,11 @@ my @floors = (
 	[ 'shared', 'hints in shared memory',
 		{ 1 => 'claim_ring.c dead_range.c reservation.c',
 			2 => 'heartbeat.c', 3 => 'running.c',
-			5 => 'counter.c running.c wake.c dead_range.c',
+			5 => 'counter.c metric.c running.c dead_range.c claim_ring.c wake.c notify_flag.c',
 			6 => 'running.c' } ],
 	[ 'base', 'tools without state', {} ]);
 
-my ($left, $width, $gutter, $top, $line) = (216, 132, 18, 58, 15);
+my ($left, $width, $gutter, $top, $line) = (222, 146, 32, 58, 15);
 my $right = $left + $width * @columns;
 my (@boxes, @lines, @rows);
 my %ways = map { $_ => [] } 0 .. $#columns;    # boxes, from above
@@ -93,7 +93,8 @@ for my $n (0 .. $#floors)
 		}
 		push @{ $ways{$column} },
 			{ hook => $hook, top => $y + 5, bottom => $y + 5 + $high,
-				caller => $folder eq ($column == 1 ? 'command' : 'engine') };
+				caller => $folder eq ($column == 1 ? 'command' : 'engine'),
+				row => $files[1] && $files[1] eq 'call.c' ? $line : 0 };
 	}
 	$y += $height;
 }
@@ -114,14 +115,14 @@ for my $column (sort keys %ways)
 		}
 		push @lines, $passed
 			? sprintf('<path class="way" d="M%d %d H%d V%d H%d"/>', $x, $above->{bottom} - 8,
-				$x - 6, $box->{top} + 11, $x)
+				$x - 10, $box->{top} + 11, $x)
 			: sprintf('<path class="way" d="M%d %d V%d"/>', $middle, $above->{bottom}, $box->{top})
 			if $above && !($above->{hook} && $column != 4);
 		($above, $passed) = ($box, 0);
 	}
 	my ($caller) = grep { $_->{caller} } @{ $ways{$column} };
 	push @lines, map { sprintf '<path class="up" d="M%d %d H%d V%d H%d"/>', $edge,
-			$caller->{top} + 11, $side, $_->{top} + 11, $edge }
+			$caller->{top} + $caller->{row} + 11, $side, $_->{top} + 11, $edge }
 		grep { $_->{hook} } @{ $ways{$column} };
 }
 my $bottom = $y + 44;
