@@ -1,4 +1,4 @@
-# door: one place changes the state of a task: src/engine/state.c.  What writes
+# state: one place changes the state of a task: src/engine/state.c.  What writes
 # rows of tasks below it is called by nobody else; statements that take
 # finished or dropped tasks away are listed here, and none writes a state.
 . test/run/tap.sh
