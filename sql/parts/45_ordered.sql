@@ -79,7 +79,7 @@ CREATE FUNCTION taskq_sequence_at(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_sequence_at';
 COMMENT ON FUNCTION taskq_sequence_at(timestamp with time zone, boolean) IS
-    'The first task made at the moment or later, or (preceding) the last one made then or before; null when there is none';
+    'The first task made at the moment or later, or (preceding) the last one made then or before; 2^63 - 1, or 0, when there is none';
 
 CREATE FUNCTION taskq_recreate_all(
     queue text,

@@ -79,7 +79,11 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_srf_begin(fcinfo);
 	tq_change_begin(&change, &call, tq_arg_name(fcinfo, 0, "worker", NULL));
 	for (int part = 0; part < TQ_PARTS; part++)
+	{
 		lists[part] = tq_arg_jsonb(fcinfo, 1 + part);
+		if (lists[part] == NULL)
+			tq_error_required(tq_change_part_name((TqPart) part));
+	}
 	tq_change_read(&change, lists);
 	tq_call_begin(&call, "taskq_change()");
 	tq_queue_lock_insertions();

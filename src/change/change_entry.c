@@ -56,7 +56,7 @@ tq_change_begin(TqChange *change, TqCall *call, char *worker)
 		initStringInfo(&change->problems[i]);
 }
 
-/* All lists; NULL is an empty one. */
+/* All lists; a null pointer is a list that the function does not have. */
 void
 tq_change_read(TqChange *change, Jsonb *const *lists)
 {

@@ -95,6 +95,8 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	one.leaves = one.claim.lease == 0;
 	tq_change_begin(&one.depends, &call, worker);
 	lists[TQ_PART_DEPENDS] = tq_arg_jsonb(fcinfo, 3);
+	if (lists[TQ_PART_DEPENDS] == NULL)
+		tq_error_required("depends");
 	tq_change_read(&one.depends, lists);
 	tq_change_sort(&one.depends);
 	span = tq_wait_span(fcinfo, 4, "wait", 0);

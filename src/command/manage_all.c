@@ -192,6 +192,12 @@ taskq_reassign(PG_FUNCTION_ARGS)
 				 "Tasks that do not run can become pending, suspended, done, dead, filtered, cancelled or redundant, where their state allows it; taskq_recreate_all() runs them again as new ones.")));
 	read_range(fcinfo, 3, &choice);
 	choice.some = !PG_ARGISNULL(5);
+	if (!choice.some && PG_ARGISNULL(3) && PG_ARGISNULL(4))
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("task_ids must not be null without from_id or to_id"),
+			 errhint("Pass from_id => 0 to move all tasks in that state.")));
 	if (choice.some)
 	{
 		choice.ids =

@@ -158,7 +158,9 @@ taskq_count(PG_FUNCTION_ARGS)
 /*
  * The first id that was made at the moment or later, or the last one that was
  * made then or before.  Ids rise as tasks are made, up to what two sessions
- * do at the same instant: so a search by halves finds it.
+ * do at the same instant: so a search by halves finds it.  If there is none,
+ * the answer is beyond all ids: as a bound of taskq_purge() NULL would mean
+ * every task.
  */
 Datum
 taskq_sequence_at(PG_FUNCTION_ARGS)
@@ -182,7 +184,7 @@ taskq_sequence_at(PG_FUNCTION_ARGS)
 		found = find_task(&stmt_to, PG_INT64_MAX, &task_id, &created_at);
 	tq_call_end(&call);
 	if (!found)
-		PG_RETURN_NULL();
+		task_id = preceding ? 0 : PG_INT64_MAX;
 	PG_RETURN_INT64(task_id);
 }
 

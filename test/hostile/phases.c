@@ -30,12 +30,18 @@ outcome_of(Session *session, const Item *item)
 	return outcome;
 }
 
-/* All queues of a registered worker: the contract's one exception. */
+/*
+ * Optional arguments that must not be NULL: it means all queues of a
+ * registered worker, or would make a change do more than was meant.
+ */
 static bool
-null_is_a_value(const Function *f, const Arg *arg)
+null_is_refused(const Function *f, const Arg *arg)
 {
-	return strcmp(arg->name, "queue") == 0 &&
-		strcmp(f->bare, "taskq_claim") == 0;
+	return (strcmp(arg->name, "queue") == 0 &&
+			strcmp(f->bare, "taskq_claim") == 0) ||
+		strcmp(f->bare, "taskq_change") == 0 ||
+		(strcmp(arg->name, "depends") == 0 &&
+		 strcmp(f->bare, "taskq_claim_one") == 0);
 }
 
 void
@@ -63,7 +69,7 @@ phase_nulls(void)
 
 			if (arg->inout)
 				continue;
-			if (!arg->optional || null_is_a_value(f, arg))
+			if (!arg->optional || null_is_refused(f, arg))
 				wanted = "22004";
 			outcome = outcome_of(&session, &item);
 			if (strcmp(outcome.code, wanted) != 0)

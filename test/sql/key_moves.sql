@@ -49,7 +49,7 @@ SELECT * FROM pg_temp.line('many');
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'many' AND payload IN ('2', '3');
 SELECT * FROM pg_temp.line('many');
 -- By hand a task that waits for others is not let go.
-SELECT taskq_reassign('many', 'blocked', 'pending');
+SELECT taskq_reassign('many', 'blocked', 'pending', 0);
 -- What is noted of a key ends with its tasks.
 SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;
 SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;

@@ -113,20 +113,31 @@ SELECT taskq_count('no such queue');
 SELECT taskq_count('past', 'latest');
 SELECT taskq_count('past', state => 'lost');
 SELECT taskq_sequence_at(min(created_at)) = min(task_id), taskq_sequence_at(max(created_at), true) = max(task_id),
-       taskq_sequence_at(max(created_at) + interval '1 s') IS NULL, taskq_sequence_at('infinity', true) = max(task_id)
+       taskq_sequence_at(max(created_at) + interval '1 s') AS after_all, taskq_sequence_at('infinity', true) = max(task_id)
   FROM taskq.tasks WHERE queue IN (SELECT queue FROM taskq.queues);
 SELECT new_id > old_id AS newer FROM taskq_recreate_all('past', 'dead', max_tasks => 1);
 SELECT count(*) FROM taskq_recreate_all('past', 'dead', insertion => 'supersede');
 SELECT state, tasks FROM taskq_count('past');
 SELECT * FROM taskq_recreate_all('past', 'running');
-SELECT taskq_reassign('past', 'done', 'dead');
+SELECT taskq_reassign('past', 'done', 'dead', from_id => 0);
 SELECT taskq_reassign('past', 'dead', 'suspended', task_ids => (SELECT array_agg(task_id) FROM taskq.dead WHERE queue = 'past' AND key = 'k0'));
 SELECT state, tasks FROM taskq_count('past');
 SELECT payload, state, descent FROM taskq.tasks WHERE queue = 'past' AND state = 'suspended';
-SELECT taskq_reassign('past', 'suspended', 'pending'), taskq_reassign('past', 'pending', 'filtered'), taskq_reassign('past', 'filtered', 'redundant');
+SELECT taskq_reassign('past', 'suspended', 'pending', 0), taskq_reassign('past', 'pending', 'filtered', 0), taskq_reassign('past', 'filtered', 'redundant', 0);
 SELECT state, tasks FROM taskq_count('past');
 SELECT taskq_reassign('past', 'redundant', 'done');
 SELECT taskq_reassign('past', 'running', 'done');
+-- A bound that finds no task, and a list that is NULL, choose none.
+SELECT taskq_sequence_at('2000-01-01', true) AS before_all, taskq_sequence_at('-infinity', true) AS before_time;
+SELECT taskq_purge('past', to_id => taskq_sequence_at('2000-01-01', true)) AS purged_old,
+       taskq_purge('past', from_id => taskq_sequence_at('infinity')) AS purged_new,
+       taskq_retry_all('past', to_id => taskq_sequence_at('2000-01-01', true)) AS retried_old,
+       taskq_retry_all('past', from_id => taskq_sequence_at('infinity')) AS retried_new,
+       taskq_reassign('past', 'dead', 'done', from_id => taskq_sequence_at('infinity')) AS moved;
+SELECT count(*) FROM taskq_recreate_all('past', 'dead', from_id => taskq_sequence_at('infinity'));
+SELECT taskq_reassign('past', 'dead', 'done', task_ids => (SELECT array_agg(task_id) FROM taskq.tasks WHERE false));
+SELECT taskq_reassign('past', 'dead', 'done', task_ids => '{}');
+SELECT state, tasks FROM taskq_count('past');
 SELECT taskq_reassign('past', 'done', 'finished');
 
 -- Retention and purge leave a dead task that holds its key, and no other one.

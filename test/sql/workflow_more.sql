@@ -37,7 +37,7 @@ SELECT taskq_purge('wm', '{pending,blocked}');
 SELECT wm.seen(:w);
 SELECT wm.work();
 SELECT taskq_purge('wm'), taskq_retry_all('wm', 'done');
-SELECT taskq_reassign('wm', 'done', 'pending');
+SELECT taskq_reassign('wm', 'done', 'pending', 0);
 SELECT c, t.said(format(c, :a)) FROM unnest(ARRAY['SELECT taskq_recreate(%s)', 'SELECT error_code FROM taskq_manage_many(''delete'', ARRAY[%s]::bigint[])']) c;
 SELECT wm.work();
 -- results: of parents, in pages, and of all before
