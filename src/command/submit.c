@@ -61,9 +61,9 @@ PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 static TqStmt stmt_window = {
 	"SELECT task_id, state::integer, finished_at, options"
 	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
-	"   AND state <> " TQ_SQL_STATE_RECREATED
+	"   AND state <> " TQ_SQL_STATE_RECREATED " AND task_id > $3"
 	" ORDER BY finished_at DESC, task_id DESC",
-	{INT4OID, TEXTOID}};
+	{INT4OID, TEXTOID, INT8OID}};
 
 static TqStmt stmt_holder = {
 	"SELECT task_id, state::integer, key FROM taskq.task"
@@ -305,7 +305,7 @@ tq_submit_is_held(const TqQueue *queue, const char *reference, int64 *task_id,
 		*state = holder.state;
 	}
 	return held ||
-		   tq_submit_is_held_by_finished(queue, reference, task_id, state);
+		   tq_submit_is_held_by_finished(queue, reference, 0, task_id, state);
 }
 
 /* Insert the task, unless another one has its reference. */
@@ -314,13 +314,18 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			Holder *holder)
 {
 	TqTask task = {{0}};
+	int64  replaced = 0;
 
 	lock_key(call, sub);
-	if (sub->insertion != TQ_INSERTION_APPEND && !make_way(call, sub, holder))
-		return false;
+	if (sub->insertion != TQ_INSERTION_APPEND)
+	{
+		if (!make_way(call, sub, holder))
+			return false;
+		replaced = holder->task_id;
+	}
 	/* looked up first, so that the usual conflict leaves no dead row */
 	if (sub->reference != NULL && sub->likely_taken &&
-		tq_submit_is_held_by_finished(sub->queue, sub->reference,
+		tq_submit_is_held_by_finished(sub->queue, sub->reference, replaced,
 									  &holder->task_id, &holder->state))
 		return false;
 	tq_submit_fill(sub, payload, &task);
@@ -340,7 +345,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 	{
 		TQ_DEBUG_POINT("submit_after_insert");
 		CommandCounterIncrement();
-		if (tq_submit_is_held_by_finished(sub->queue, sub->reference,
+		if (tq_submit_is_held_by_finished(sub->queue, sub->reference, replaced,
 										  &holder->task_id, &holder->state))
 		{
 			refuse_late(sub);
@@ -442,8 +447,9 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * Move earlier tasks of the key out of the new one's way.  False, and nothing
- * is moved: another task has the reference.
+ * Move earlier tasks of the key out of the new one's way; holder->task_id is
+ * then the one whose reference the new task takes over, or 0.  False, and
+ * nothing is moved: another task has the reference.
  */
 static bool
 make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
@@ -456,7 +462,7 @@ make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
 	{
 		reference = CStringGetTextDatum(sub->reference);
 		if (keeps_out &&
-			tq_submit_is_held_by_finished(sub->queue, sub->reference,
+			tq_submit_is_held_by_finished(sub->queue, sub->reference, 0,
 										  &holder->task_id, &holder->state))
 			return false;
 	}
@@ -572,19 +578,24 @@ change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 	return tq_state_rewrite(call, sub->queue, &task, sub->run_at);
 }
 
-/* Does a finished task have the reference, within its window? */
+/*
+ * Does a finished task that is newer than the one with the id replaced have
+ * the reference, within its window?  A task that has been replaced has handed
+ * its reference on, and so have those before it.
+ */
 bool
 tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
-							  int64 *task_id, TqState *state)
+							  int64 replaced, int64 *task_id, TqState *state)
 {
 	TimestampTz now = tq_clock_wall();
-	Datum       args[2];
+	Datum       args[3];
 	bool        held = false;
 	uint64      rows;
 	TqSpi       spi;
 
 	args[0] = Int32GetDatum(queue->queue_id);
 	args[1] = CStringGetTextDatum(reference);
+	args[2] = Int64GetDatum(replaced);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_window, args, NULL, 0);
 	for (uint64 i = 0; i < rows && !held; i++)

@@ -25,6 +25,7 @@ extern void tq_submit_fill(const TqSubmission *sub, Jsonb *payload,
 extern void tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload);
 extern bool tq_submit_is_held_by_finished(const TqQueue *queue,
 										  const char    *reference,
-										  int64 *task_id, TqState *state);
+										  int64 replaced, int64 *task_id,
+										  TqState *state);
 
 #endif /* TQ_SUBMIT_H */

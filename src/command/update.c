@@ -317,7 +317,8 @@ tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
 	{
 		reference = TextDatumGetCString(task->value[TQ_COL_REFERENCE]);
 		CommandCounterIncrement();
-		if (tq_submit_is_held_by_finished(queue, reference, &holder, &state))
+		if (tq_submit_is_held_by_finished(queue, reference, 0, &holder,
+										  &state))
 			tq_error_reference_exists(reference, holder, state);
 	}
 	if (moves)

@@ -30,6 +30,7 @@
 #include "catalog/pg_collation_d.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
 
 #include "base/array.h"
@@ -108,7 +109,7 @@ static TransactionId find_live(TqCall *call, const TqQueue *queue, Datum key,
 static TransactionId find_holder(TqCall *call, const TqQueue *queue,
 								 Datum reference, TqInsertion insertion,
 								 const TaskIds *found, int64 *holder,
-								 TqState *holder_state);
+								 TqState *holder_state, int64 *replaced);
 static void          begin_scan(TqCall *call, const TqQueue *queue, Oid index,
 								Datum value, OpenScan *scan);
 static const TqTaskFixed *next_row(OpenScan *scan, ScanDirection direction,
@@ -119,7 +120,9 @@ static void               add_id(TaskIds *found, int64 task_id);
 static void touch_live(TqCall *call, TqQueue *queue, int64 task_id,
 					   TqInsertion insertion);
 static void require_all_seen(const TqQueue *queue, Datum key);
-static void replace_finished(TqCall *call, TqQueue *queue, Datum key);
+static void replace_finished(TqCall *call, TqQueue *queue, Datum key,
+							 Datum reference, int64 *replaced);
+static bool has_reference(const TqTask *task, Datum reference);
 static void delete_finished(TqCall *call, TqQueue *queue, Datum key);
 
 void
@@ -129,6 +132,8 @@ tq_key_insertion_init(void)
 }
 
 /*
+ * True: *holder is the newest task with the reference that has made way, or 0.
+ *
  * What is waited for comes before what is moved: who has moved a task, and
  * with it freed a reference, and then waits for another reference, could be
  * waited for by who frees that one.
@@ -142,6 +147,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 	TaskIds       found = {0};
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one;
+	int64         replaced = 0;
 
 	(void) tq_key_rule(queue, &rule);
 	tq_row_flush(call);
@@ -149,11 +155,11 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 	{
 		TransactionId other = find_live(call, queue, key, rule.lifo, &found);
 
-		*holder = 0;
+		*holder = replaced = 0;
 		if (!TransactionIdIsValid(other) && reference != (Datum) 0)
 			other = find_holder(call, queue, reference,
 								keeps_out ? TQ_INSERTION_APPEND : insertion,
-								&found, holder, holder_state);
+								&found, holder, holder_state, &replaced);
 		if (!TransactionIdIsValid(other))
 			break;
 		XactLockTableWait(other, NULL, NULL, XLTW_None);
@@ -175,11 +181,12 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 	if (touched[insertion].finished != 0 && IsolationUsesXactSnapshot())
 		require_all_seen(queue, key);
 	if (insertion == TQ_INSERTION_REPLACE)
-		replace_finished(call, queue, key);
+		replace_finished(call, queue, key, reference, &replaced);
 	if (insertion == TQ_INSERTION_DELETE)
 		delete_finished(call, queue, key);
 	tq_snapshot_pop();
 	MemoryContextDelete(one);
+	*holder = replaced;
 	return true;
 }
 
@@ -206,13 +213,14 @@ find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
 }
 
 /*
- * The task that has the reference and stays with such an insertion, *holder;
- * or the transaction that is giving it to one, or taking it away.
+ * The task that has the reference: *holder if it stays with such an insertion,
+ * *replaced if it makes way; or the transaction that is giving the reference
+ * to one, or taking it away.
  */
 static TransactionId
 find_holder(TqCall *call, const TqQueue *queue, Datum reference,
 			TqInsertion insertion, const TaskIds *found, int64 *holder,
-			TqState *holder_state)
+			TqState *holder_state, int64 *replaced)
 {
 	TransactionId      other = InvalidTransactionId;
 	const TqTaskFixed *row;
@@ -223,7 +231,10 @@ find_holder(TqCall *call, const TqQueue *queue, Datum reference,
 	{
 		if ((touched[insertion].live & IN(row->state)) != 0 &&
 			is_among(found, row->task_id))
+		{
+			*replaced = row->task_id;
 			continue;
+		}
 		if (IsolationUsesXactSnapshot() &&
 			!table_tuple_satisfies_snapshot(call->task.rel, scan.slot,
 											GetActiveSnapshot()))
@@ -345,8 +356,10 @@ require_all_seen(const TqQueue *queue, Datum key)
 	tq_spi_leave(&spi);
 }
 
+/* *replaced: the newest with the reference, if it is newer. */
 static void
-replace_finished(TqCall *call, TqQueue *queue, Datum key)
+replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
+				 int64 *replaced)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one = AllocSetContextCreate(caller, "taskq insertion",
@@ -376,6 +389,8 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key)
 			CHECK_FOR_INTERRUPTS();
 			move.to = TQ_STATE_REDUNDANT;
 			move.wanted = "replaced";
+			if (has_reference(&task, reference))
+				*replaced = Max(*replaced, ids[i]);
 			if (tq_archive_take(&task) &&
 				tq_state_enter(call, queue, &task, &move))
 				break;
@@ -385,6 +400,15 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key)
 	}
 	MemoryContextDelete(one);
 	pfree(ids);
+}
+
+static bool
+has_reference(const TqTask *task, Datum reference)
+{
+	return reference != (Datum) 0 && !task->isnull[TQ_COL_REFERENCE] &&
+		   DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID,
+												task->value[TQ_COL_REFERENCE],
+												reference));
 }
 
 static void

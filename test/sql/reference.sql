@@ -162,6 +162,30 @@ SELECT taskq_submit('own window', reference => 'short', options => '{"reference_
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('own window', max_tasks => 2);
 SELECT taskq_alter_queue('own window', '{"reference_window": null}');
 SELECT taskq_submit('own window', reference => 'short') > 0 AS over, left(t.try($$SELECT taskq_submit('own window', reference => 'for ever')$$), 5) AS kept;
+-- an insertion that replaces the holder takes its reference over
+SELECT taskq_create_queue('handed on', '{"reference_window": "1 h"}');
+CREATE FUNCTION t.handed_on(key text, how text) RETURNS text LANGUAGE sql AS $$
+    SELECT left(t.try(format('SELECT taskq_submit(''handed on'', key => %L, reference => ''r '' || %L, insertion => %L) > 0', key, key, how)), 5) $$;
+SELECT t.handed_on('waits', how) FROM unnest('{append,supersede,supersede,replace,delete,supersede,append}'::text[]) how;
+SELECT state, count(*) FROM taskq.tasks WHERE key = 'waits' GROUP BY state ORDER BY state;
+-- also from a finished task; supersede leaves that one alone
+SELECT t.handed_on('ends', 'append');
+SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('handed on', max_tasks => 2);
+SELECT t.handed_on('ends', how) FROM unnest('{supersede,replace,replace,append}'::text[]) how;
+SELECT state, count(*) FROM taskq.tasks WHERE key = 'ends' GROUP BY state ORDER BY state;
+SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('handed on', max_tasks => 2);
+SELECT t.handed_on('ends', how) FROM unnest('{delete,append}'::text[]) how;
+SELECT state FROM taskq.tasks WHERE key = 'ends';
+-- a task that made way for one with another reference, or of another key, keeps its own
+SELECT taskq_submit('handed on', key => 'a', reference => 'a1') > 0 AS submitted, taskq_submit('handed on', key => 'a', reference => 'a2', insertion => 'supersede') > 0 AS superseded;
+SELECT left(t.try($$SELECT taskq_submit('handed on', key => 'a', reference => 'a1', insertion => 'supersede')$$), 5) AS late,
+       left(t.try($$SELECT taskq_submit('handed on', key => 'b', reference => 'a1', insertion => 'replace')$$), 5) AS another_key,
+       t.try($$SELECT taskq_submit('handed on', key => 'a', reference => 'a2', insertion => 'supersede', on_conflict => 'skip')$$) AS skipped;
+SELECT key, reference, state FROM taskq.tasks WHERE key = 'a' ORDER BY task_id;
+-- in a list, and in a change
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "handed on", "key": "l", "reference": "l"}, {"queue": "handed on", "key": "l", "reference": "l", "insertion": "supersede"}, {"queue": "handed on", "key": "l", "reference": "l", "insertion": "supersede"}]');
+SELECT count(*) FROM taskq_change('w', '[{"queue": "handed on", "key": "l", "reference": "l", "insertion": "replace"}]');
+SELECT key, reference, state FROM taskq.tasks WHERE key = 'l' ORDER BY task_id;
 -- retention none with a window keeps the row that long
 SELECT taskq_create_queue('window none', '{"reference_window": "1 h", "retention": "none"}');
 SELECT taskq_submit('window none', reference => 'w') > 0 AS submitted, taskq_submit('window none') > 0 AS without;
