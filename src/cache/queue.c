@@ -262,7 +262,7 @@ make(const char *name)
 	tq_spi_run(&stmt_add_queue, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_made();
+	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	tq_queue_refresh();
 	queue = tq_queue_find(name);
 	if (queue == NULL)
@@ -415,7 +415,7 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_made();
+	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	return lane_id;
 }
 

@@ -149,8 +149,8 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_catalog_announce_worker();
 
 	/* Running tasks have been loaded, and have no entries. */
-	tq_xact_rescan();
-	tq_xact_visit(MyDatabaseId);
+	tq_xact_note(TQ_NOTE_RESCAN, 0);
+	tq_xact_note(TQ_NOTE_VISIT, 0);
 	PG_RETURN_VOID();
 }
 
@@ -185,7 +185,7 @@ tq_activate_rows_loaded(void)
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
-	tq_xact_rescan();
+	tq_xact_note(TQ_NOTE_RESCAN, 0);
 	if (marked)
 		ereport(
 			NOTICE,

@@ -133,7 +133,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 		change_execute(role, rights, left, grant);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_made();
+	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	tq_call_end(&call);
 }
 

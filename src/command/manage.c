@@ -401,7 +401,7 @@ request_stop(TqCall *call, TqQueue *queue, TqTask *task)
 					TimestampTzGetDatum(tq_clock_wall()));
 	if (!tq_state_touch(call, queue, task))
 		return false;
-	tq_xact_ask(task->f.worker_id);
+	tq_xact_note(TQ_NOTE_STOP_TASKS, task->f.worker_id);
 	return true;
 }
 

@@ -156,7 +156,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	if (created)
 	{
 		tq_catalog_announce_queue();
-		tq_xact_wake_made();
+		tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	}
 	tq_call_end(&call);
 	PG_RETURN_BOOL(created);
@@ -201,8 +201,8 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	else
 		tq_reservation_invalidate(TQ_OWNER_QUEUE, DatumGetInt32(args[0]));
 	tq_catalog_announce_queue();
-	tq_xact_wake_queue(DatumGetInt32(args[0]));
-	tq_xact_rescan();
+	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
+	tq_xact_note(TQ_NOTE_RESCAN, 0);
 	if (moves_lines)
 		rearrange(&call, DatumGetInt32(args[0]));
 	tq_call_end(&call);
@@ -266,7 +266,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	tq_spi_leave(&spi);
 	/* what others have done with it must not be told after its end */
 	tq_counter_wait_for_ended();
-	tq_xact_queue_gone(DatumGetInt32(arg));
+	tq_xact_note(TQ_NOTE_QUEUE_GONE, DatumGetInt32(arg));
 	tq_catalog_announce_queue();
 	tq_call_end(&call);
 	PG_RETURN_INT64(removed);
@@ -297,7 +297,7 @@ taskq_pause(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
 	if (has_until)
 		tq_xact_due(until);
 	tq_call_end(&call);
@@ -320,7 +320,7 @@ taskq_resume(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
-	tq_xact_wake_queue(DatumGetInt32(args[0]));
+	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }

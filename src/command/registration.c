@@ -168,7 +168,7 @@ taskq_register(PG_FUNCTION_ARGS)
 					tq_reservation_invalidate(TQ_OWNER_WORKER, worker_id);
 				if (former.max_running == 0 && registration.max_running > 0)
 					tq_limit_of_worker_is_new(worker_id);
-				tq_xact_wake_worker(worker_id);
+				tq_xact_note(TQ_NOTE_WAKE_WORKER, worker_id);
 				break;
 			}
 			end_registration(former.worker_id, TQ_WORKER_GONE);
@@ -259,7 +259,7 @@ taskq_drain(PG_FUNCTION_ARGS)
 		tq_error_no_such_worker(name, true);
 	tq_spi_leave(&spi);
 	tq_catalog_announce_worker();
-	tq_xact_wake_worker(DatumGetInt32(arg));
+	tq_xact_note(TQ_NOTE_WAKE_WORKER, DatumGetInt32(arg));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -314,7 +314,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 			expired++;
 	}
 	if (expired > 0)
-		tq_xact_orphans();
+		tq_xact_note(TQ_NOTE_ORPHANS, 0);
 	tq_call_end(&call);
 	PG_RETURN_INT64(expired);
 }
@@ -368,7 +368,7 @@ end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
 	tq_spi_leave(&spi);
 	if (ended)
 	{
-		tq_xact_worker_gone(worker_id);
+		tq_xact_note(TQ_NOTE_WORKER_GONE, worker_id);
 		if (how == TQ_WORKER_DEAD)
 			tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
@@ -459,5 +459,5 @@ bind_session(int64 *instance, int64 *session)
 {
 	*session = tq_session_end_session();
 	*instance = tq_session_end_instance();
-	tq_xact_bound();
+	tq_xact_note(TQ_NOTE_BOUND, 0);
 }

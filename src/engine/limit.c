@@ -331,7 +331,7 @@ tq_limit_of_worker_is_new(int32 worker_id)
 {
 	LockDatabaseObject(tq_catalog()->task, worker_id, NEW_LIMIT,
 					   ExclusiveLock);
-	tq_xact_worker_count_unknown(worker_id);
+	tq_xact_note(TQ_NOTE_WORKER_COUNT_UNKNOWN, worker_id);
 }
 
 static bool

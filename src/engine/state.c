@@ -697,7 +697,7 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 						held_by);
 	if (from == TQ_STATE_RUNNING && queue->options.notify &&
 		queue->options.max_running > 0)
-		tq_xact_notify(queue->queue_id);
+		tq_xact_note(TQ_NOTE_NOTIFY, queue->queue_id);
 	if (!TQ_STATE_IS_LIVE(task->f.state))
 		tq_xact_ended(task->f.task_id, (TqState) task->f.state);
 	if (task->f.state == TQ_STATE_PENDING && !task->isnull[TQ_COL_WAKE_AT])

@@ -174,7 +174,7 @@ end_bound(const Bound *bound)
 	tq_spi_leave(&spi);
 	if (ended)
 	{
-		tq_xact_worker_gone(bound->worker_id);
+		tq_xact_note(TQ_NOTE_WORKER_GONE, bound->worker_id);
 		tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
 		tq_catalog_announce_worker();
 	}

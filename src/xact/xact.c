@@ -54,34 +54,19 @@ typedef enum IntentKind
 	INTENT_RUNNING,
 	INTENT_STOPPED,
 	INTENT_ENDED,
-	INTENT_QUEUE_GONE,
 	INTENT_DUE,
-	INTENT_ASK,
-	INTENT_ORPHANS,
-	INTENT_RESCAN,
-	INTENT_WORKER_GONE,
-	INTENT_BOUND,
-	INTENT_WORKER_COUNT_UNKNOWN,
-	INTENT_VISIT,
-	INTENT_WAKE_QUEUE,
-	INTENT_WAKE_WORKER,
-	INTENT_WAKE_MADE,
 	INTENT_KEY_FLOOR,
-	INTENT_NOTIFY
+	INTENT_NOTE
 } IntentKind;
 
 typedef struct Intent
 {
 	IntentKind       kind;
 	SubTransactionId subid;
-	TqRunning        running;  /* of RESERVED, RUNNING, STOPPED; task_id of
-								 * ENDED; due_at of DUE; worker_id of ASK,
-								 * WORKER_GONE, WORKER_COUNT_UNKNOWN,
-								 * WAKE_WORKER; queue_id of QUEUE_GONE,
-								 * WAKE_QUEUE, NOTIFY */
-	Oid              database; /* of VISIT */
-	int              ended;    /* state, of STOPPED, ENDED: 0: it goes on, or
-								* nobody knows */
+	TqRunning        running; /* of RESERVED, RUNNING, STOPPED; task_id of
+							   * ENDED; due_at of DUE */
+	int              ended;   /* state, of STOPPED, ENDED: 0: it goes on, or
+							   * nobody knows */
 	union
 	{
 		struct /* of RESERVED */
@@ -91,6 +76,11 @@ typedef struct Intent
 			uint64 worker_epoch;
 		};
 		TqKeyFloorFound head; /* of KEY_FLOOR */
+		struct                /* of NOTE */
+		{
+			TqXactNote note;
+			int32      id;
+		};
 	};
 } Intent;
 
@@ -114,6 +104,7 @@ static Intent *add_intent(IntentKind kind);
 static Intent *last_intent(IntentKind kind);
 static void    make_room(int more);
 static void    carry_out(const Intent *intent);
+static void    carry_out_note(TqXactNote note, int32 id);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
 static void    forget_worker_counts(void);
@@ -244,13 +235,6 @@ tq_xact_epoch(void)
 	return epoch;
 }
 
-/* A queue was dropped. */
-void
-tq_xact_queue_gone(int32 queue_id)
-{
-	add_intent(INTENT_QUEUE_GONE)->running.queue_id = queue_id;
-}
-
 /* Something becomes due at that time of the dispatch clock. */
 void
 tq_xact_due(TimestampTz at)
@@ -258,84 +242,17 @@ tq_xact_due(TimestampTz at)
 	add_intent(INTENT_DUE)->running.due_at = at;
 }
 
-/* A worker's next heartbeat has tasks to stop. */
+/* The same note twice in a row is kept once: many tasks of a queue make it. */
 void
-tq_xact_ask(int32 worker_id)
+tq_xact_note(TqXactNote note, int32 id)
 {
-	add_intent(INTENT_ASK)->running.worker_id = worker_id;
-}
+	Intent *last = last_intent(INTENT_NOTE);
 
-/* Workers were declared dead: their tasks are to be taken back now. */
-void
-tq_xact_orphans(void)
-{
-	add_intent(INTENT_ORPHANS);
-}
-
-/* Running tasks may now end at other times than was noted. */
-void
-tq_xact_rescan(void)
-{
-	add_intent(INTENT_RESCAN);
-}
-
-/* A worker was declared dead or has left. */
-void
-tq_xact_worker_gone(int32 worker_id)
-{
-	add_intent(INTENT_WORKER_GONE)->running.worker_id = worker_id;
-}
-
-/* A worker is being bound to this session, which no other may commit. */
-void
-tq_xact_bound(void)
-{
-	add_intent(INTENT_BOUND);
-}
-
-/* The launcher should see whether a database wants a background worker. */
-void
-tq_xact_visit(Oid database)
-{
-	add_intent(INTENT_VISIT)->database = database;
-}
-
-/* A queue has changed, or with 0 all: its waiters have to look. */
-void
-tq_xact_wake_queue(int32 queue_id)
-{
-	add_intent(INTENT_WAKE_QUEUE)->running.queue_id = queue_id;
-}
-
-/* What is known of a worker's running tasks is so no longer at the commit. */
-void
-tq_xact_worker_count_unknown(int32 worker_id)
-{
-	add_intent(INTENT_WORKER_COUNT_UNKNOWN)->running.worker_id = worker_id;
-}
-
-/* A worker has changed: its waiting claims have to look. */
-void
-tq_xact_wake_worker(int32 worker_id)
-{
-	add_intent(INTENT_WAKE_WORKER)->running.worker_id = worker_id;
-}
-
-/* A queue or lane was made: some may have waited for it. */
-void
-tq_xact_wake_made(void)
-{
-	add_intent(INTENT_WAKE_MADE);
-}
-
-/* A limit of a queue with option notify lets another task be claimed. */
-void
-tq_xact_notify(int32 queue_id)
-{
-	Intent *last = last_intent(INTENT_NOTIFY);
-
-	if (last == NULL || last->running.queue_id != queue_id)
-		add_intent(INTENT_NOTIFY)->running.queue_id = queue_id;
+	if (last != NULL && last->note == note && last->id == id)
+		return;
+	last = add_intent(INTENT_NOTE);
+	last->note = note;
+	last->id = id;
 }
 
 /* Who keeps what, said at load; called where nothing may fail. */
@@ -406,8 +323,6 @@ carry_out(const Intent *intent)
 	switch (intent->kind)
 	{
 		case INTENT_RESERVED:
-		case INTENT_BOUND:
-		case INTENT_WORKER_COUNT_UNKNOWN:
 			break;
 		case INTENT_RUNNING:
 			tq_running_put(&intent->running);
@@ -434,59 +349,73 @@ carry_out(const Intent *intent)
 		case INTENT_ENDED:
 			tq_wake_task_ended(intent->running.task_id, intent->ended);
 			break;
-		case INTENT_QUEUE_GONE:
-			tq_counter_forget(TQ_OWNER_QUEUE, intent->running.queue_id);
-			tq_metric_forget(intent->running.queue_id);
-			/* those that await one of its tasks, too */
-			tq_wake_database();
-			break;
 		case INTENT_DUE:
 			tq_worker_directory_due(intent->running.due_at);
 			break;
-		case INTENT_ASK:
-			tq_heartbeat_ask_to_stop(intent->running.worker_id);
+		case INTENT_KEY_FLOOR:
+			tq_key_floor_put(&intent->head);
 			break;
-		case INTENT_ORPHANS:
+		case INTENT_NOTE:
+			carry_out_note(intent->note, intent->id);
+			break;
+	}
+}
+
+static void
+carry_out_note(TqXactNote note, int32 id)
+{
+	switch (note)
+	{
+		case TQ_NOTE_BOUND:
+		case TQ_NOTE_WORKER_COUNT_UNKNOWN:
+			break;
+		case TQ_NOTE_QUEUE_GONE:
+			tq_counter_forget(TQ_OWNER_QUEUE, id);
+			tq_metric_forget(id);
+			/* those that await one of its tasks, too */
+			tq_wake_database();
+			break;
+		case TQ_NOTE_STOP_TASKS:
+			tq_heartbeat_ask_to_stop(id);
+			break;
+		case TQ_NOTE_ORPHANS:
 			tq_running_ask_duty(TQ_ASK_WORKERS);
 			tq_worker_directory_wake();
 			break;
-		case INTENT_RESCAN:
+		case TQ_NOTE_RESCAN:
 			tq_running_flag();
 			tq_worker_directory_wake();
 			break;
-		case INTENT_WORKER_GONE:
-			tq_heartbeat_remove(intent->running.worker_id);
-			tq_counter_forget(TQ_OWNER_WORKER, intent->running.worker_id);
-			tq_wake_worker(intent->running.worker_id, false);
+		case TQ_NOTE_WORKER_GONE:
+			tq_heartbeat_remove(id);
+			tq_counter_forget(TQ_OWNER_WORKER, id);
+			tq_wake_worker(id, false);
 			break;
-		case INTENT_VISIT:
-			tq_worker_directory_visit(intent->database);
+		case TQ_NOTE_VISIT:
+			tq_worker_directory_visit(MyDatabaseId);
 			break;
-		case INTENT_WAKE_QUEUE:
-			if (intent->running.queue_id == 0)
+		case TQ_NOTE_WAKE_QUEUE:
+			if (id == 0)
 			{
 				tq_wake_database();
 				tq_notify_flag_raise_all();
 			}
 			else
 			{
-				tq_wake_queue(intent->running.queue_id);
-				tq_notify_flag_raise(intent->running.queue_id);
+				tq_wake_queue(id);
+				tq_notify_flag_raise(id);
 			}
 			break;
-		case INTENT_WAKE_WORKER:
-			tq_wake_worker(intent->running.worker_id, false);
+		case TQ_NOTE_WAKE_WORKER:
+			tq_wake_worker(id, false);
 			break;
-		case INTENT_WAKE_MADE:
+		case TQ_NOTE_WAKE_MADE:
 			tq_wake_made();
 			/* it may be one with option notify */
 			tq_worker_directory_wake();
 			break;
-		case INTENT_KEY_FLOOR:
-			tq_key_floor_put(&intent->head);
-			break;
-		case INTENT_NOTIFY:
-			tq_notify_flag_raise(intent->running.queue_id);
+		case TQ_NOTE_NOTIFY:
+			tq_notify_flag_raise(id);
 			break;
 	}
 }
@@ -564,7 +493,7 @@ refuse_bound(void)
 {
 	for (int i = 0; i < intent_count; i++)
 	{
-		if (intents[i].kind == INTENT_BOUND)
+		if (intents[i].kind == INTENT_NOTE && intents[i].note == TQ_NOTE_BOUND)
 			ereport(
 				ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -580,9 +509,9 @@ forget_worker_counts(void)
 {
 	for (int i = 0; i < intent_count; i++)
 	{
-		if (intents[i].kind == INTENT_WORKER_COUNT_UNKNOWN)
-			tq_reservation_invalidate(TQ_OWNER_WORKER,
-									  intents[i].running.worker_id);
+		if (intents[i].kind == INTENT_NOTE &&
+			intents[i].note == TQ_NOTE_WORKER_COUNT_UNKNOWN)
+			tq_reservation_invalidate(TQ_OWNER_WORKER, intents[i].id);
 	}
 }
 

@@ -13,6 +13,30 @@
 #include "shared/key_floor.h"
 #include "shared/running.h"
 
+/* What a commit tells that needs no more than the id of a queue or worker. */
+typedef enum TqXactNote
+{
+	/* with the id of a queue */
+	TQ_NOTE_QUEUE_GONE, /* it was dropped */
+	TQ_NOTE_WAKE_QUEUE, /* it has changed, or with 0 all have: waiters look */
+	TQ_NOTE_NOTIFY, /* with option notify: a limit lets another be claimed */
+
+	/* with the id of a worker */
+	TQ_NOTE_STOP_TASKS,           /* its next heartbeat has tasks to stop */
+	TQ_NOTE_WORKER_GONE,          /* it was declared dead or has left */
+	TQ_NOTE_WAKE_WORKER,          /* it has changed: its waiting claims look */
+	TQ_NOTE_WORKER_COUNT_UNKNOWN, /* its running tasks are to be counted anew,
+								   * from before the commit can be seen */
+
+	/* with 0 */
+	TQ_NOTE_ORPHANS,   /* workers were declared dead: take back their tasks */
+	TQ_NOTE_RESCAN,    /* running tasks may end at other times than noted */
+	TQ_NOTE_WAKE_MADE, /* a queue or lane was made: some may wait for it */
+	TQ_NOTE_BOUND,     /* a worker is bound to this session: no PREPARE */
+	TQ_NOTE_VISIT      /* the launcher sees whether this database wants a
+						* background worker */
+} TqXactNote;
+
 extern void   tq_xact_begin(void);
 extern int    tq_xact_stopped_of(TqOwner owner, int32 id);
 extern void   tq_xact_reserved(const TqRunning *claim, int64 taken_at,
@@ -23,22 +47,11 @@ extern void   tq_xact_stopped(int64 task_id, int64 version, int32 queue_id,
 							  int32 worker_id);
 extern void   tq_xact_ended(int64 id, int state);
 extern void   tq_xact_key_floor(const TqKeyFloorFound *found);
+extern void   tq_xact_note(TqXactNote note, int32 id);
 extern uint64 tq_xact_epoch(void);
-extern void   tq_xact_queue_gone(int32 queue_id);
 extern void   tq_xact_due(TimestampTz at);
-extern void   tq_xact_ask(int32 worker_id);
-extern void   tq_xact_orphans(void);
-extern void   tq_xact_rescan(void);
-extern void   tq_xact_worker_gone(int32 worker_id);
-extern void   tq_xact_bound(void);
-extern void   tq_xact_wake_queue(int32 queue_id);
-extern void   tq_xact_worker_count_unknown(int32 worker_id);
-extern void   tq_xact_wake_worker(int32 worker_id);
-extern void   tq_xact_wake_made(void);
-extern void   tq_xact_notify(int32 queue_id);
 extern void   tq_xact_session_cache_changed(void);
 extern void   tq_xact_on_rollback(void (*forget)(void));
-extern void   tq_xact_visit(Oid database);
 extern void   tq_xact_prepared_ended(void);
 extern void   tq_xact_init(void);
 
