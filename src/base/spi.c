@@ -105,6 +105,61 @@ tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 						SPI_OK_SELECT);
 }
 
+/* Run one statement that may write, when its number of rows is all to know. */
+uint64
+tq_spi_execute(TqStmt *stmt, const Datum *args, const bool *nulls,
+			   int expected)
+{
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_run(stmt, args, nulls, expected, 0);
+	tq_spi_leave(&spi);
+	return rows;
+}
+
+/* Does what is committed now have such a row? */
+bool
+tq_spi_exists(TqStmt *stmt, const Datum *args)
+{
+	bool  exists;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	exists = tq_spi_look(stmt, args, NULL, 1) > 0;
+	tq_spi_leave(&spi);
+	return exists;
+}
+
+/* The id in the first column of the first row committed now; 0: no row. */
+int64
+tq_spi_find_id(TqStmt *stmt, const Datum *args)
+{
+	int64 id = 0;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(stmt, args, NULL, 1) > 0)
+		id = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	return id;
+}
+
+/* The ids in the first column of all rows committed now. */
+int64 *
+tq_spi_list(TqStmt *stmt, const Datum *args, uint64 *rows)
+{
+	int64 *ids;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	*rows = tq_spi_look(stmt, args, NULL, 0);
+	ids = tq_spi_ids(&spi, *rows, 1);
+	tq_spi_leave(&spi);
+	return ids;
+}
+
 /*
  * Run a SELECT planned for these very arguments: for statements whose
  * conditions are switched by arguments.

@@ -43,6 +43,11 @@ extern uint64 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
 extern uint64 tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
+extern uint64 tq_spi_execute(TqStmt *stmt, const Datum *args,
+							 const bool *nulls, int expected);
+extern bool   tq_spi_exists(TqStmt *stmt, const Datum *args);
+extern int64  tq_spi_find_id(TqStmt *stmt, const Datum *args);
+extern int64 *tq_spi_list(TqStmt *stmt, const Datum *args, uint64 *rows);
 extern int    tq_spi_arg_count(const TqStmt *stmt);
 extern uint64 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  bool read_only);

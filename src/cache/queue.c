@@ -252,15 +252,12 @@ static TqQueue *
 make(const char *name)
 {
 	TqQueue *queue;
-	TqSpi    spi;
 	Datum    args[3];
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_add_queue, args, NULL, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_add_queue, args, NULL, SPI_OK_INSERT);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	tq_queue_refresh();
@@ -343,14 +340,8 @@ tq_queue_options_now(const TqQueue *queue)
 bool
 tq_queue_any_ordered(void)
 {
-	TqSpi spi;
-
 	if (any_ordered < 0)
-	{
-		tq_spi_enter(&spi);
-		any_ordered = tq_spi_look(&stmt_ordered, NULL, NULL, 1) > 0;
-		tq_spi_leave(&spi);
-	}
+		any_ordered = tq_spi_exists(&stmt_ordered, NULL);
 	return any_ordered > 0;
 }
 
@@ -397,7 +388,6 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 {
 	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
 	Datum args[3];
-	TqSpi spi;
 
 	if (bsearch(&lane_id, queue->lanes, queue->lane_count, sizeof(TqLane),
 				tq_order_int64) != NULL)
@@ -411,9 +401,7 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	args[2] = tags->count > 0
 				  ? tq_arg_tags_datum(tags)
 				  : PointerGetDatum(construct_empty_array(TEXTOID));
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_add_lane, args, NULL, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_add_lane, args, NULL, SPI_OK_INSERT);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	return lane_id;

@@ -448,12 +448,8 @@ static void
 run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
 	uint64 rows)
 {
-	TqSpi spi;
-
-	tq_spi_enter(&spi);
-	if (tq_spi_run(stmt, args, nulls, expected, 0) != rows)
+	if (tq_spi_execute(stmt, args, nulls, expected) != rows)
 		tq_error_serialization();
-	tq_spi_leave(&spi);
 }
 
 static void
@@ -476,8 +472,6 @@ add(const TqChange *change, TqEntry *entry)
 {
 	Datum args[7];
 	bool  nulls[7] = {false};
-	bool  added;
-	TqSpi spi;
 
 	args[0] = CStringGetTextDatum(entry->doc->space);
 	args[1] = CStringGetTextDatum(entry->doc->key);
@@ -486,10 +480,7 @@ add(const TqChange *change, TqEntry *entry)
 	args[4] = PointerGetDatum(entry->doc->content);
 	nulls[4] = entry->doc->content == NULL;
 	hold(change, entry, &args[5], &nulls[5]);
-	tq_spi_enter(&spi);
-	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) > 0;
-	tq_spi_leave(&spi);
-	return added;
+	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) > 0;
 }
 
 /* With a lease it is the caller's, without nobody's: worker, lease_until. */
@@ -533,12 +524,9 @@ static bool
 are_more(Datum space, Datum key, Datum ids)
 {
 	Datum args[3] = {space, key, ids};
-	TqSpi spi;
 	bool  more;
 
-	tq_spi_enter(&spi);
-	more = tq_spi_look(&stmt_more, args, NULL, 1) > 0;
-	tq_spi_leave(&spi);
+	more = tq_spi_exists(&stmt_more, args);
 	if (more && IsolationUsesXactSnapshot())
 		tq_error_serialization();
 	return more;
@@ -571,12 +559,9 @@ take(Datum ids, Datum worker, int64 lease)
 {
 	Datum args[3] = {ids, worker,
 					 TimestampTzGetDatum(tq_clock_dispatch() + lease)};
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(lease > 0 ? &stmt_take : &stmt_give_back, args, NULL,
-					  SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(lease > 0 ? &stmt_take : &stmt_give_back, args, NULL,
+				   SPI_OK_UPDATE);
 }
 
 static void

@@ -178,11 +178,8 @@ tq_activate_rows_loaded(void)
 {
 	Datum arg = ObjectIdGetDatum(MyDatabaseId);
 	bool  marked;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	marked = tq_spi_run(&stmt_mark, &arg, NULL, SPI_OK_UPDATE, 0) > 0;
-	tq_spi_leave(&spi);
+	marked = tq_spi_execute(&stmt_mark, &arg, NULL, SPI_OK_UPDATE) > 0;
 	tq_catalog_announce_queue();
 	tq_catalog_announce_worker();
 	tq_xact_note(TQ_NOTE_RESCAN, 0);

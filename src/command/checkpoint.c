@@ -72,14 +72,11 @@ tq_checkpoint_note(const TqTask *task, Jsonb *checkpoint)
 					 TimestampTzGetDatum(tq_clock_wall()),
 					 Int32GetDatum(task->f.attempt)};
 	bool  nulls[6] = {false};
-	TqSpi spi;
 
 	nulls[3] = !small_member(checkpoint, "cursor", &args[3]);
 	nulls[4] = !small_member(checkpoint, "items", &args[4]);
 	args[5] = Int32GetDatum((int32) VARSIZE(checkpoint));
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_note, args, nulls, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_note, args, nulls, SPI_OK_INSERT);
 }
 
 static bool

@@ -43,12 +43,8 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	int64              *ids;
 	TqInstanceLockKind *kinds;
 	uint64              rows;
-	TqSpi               spi;
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
+	ids = tq_spi_list(&stmt_steps, &arg, &rows);
 	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1),
 							MCXT_ALLOC_HUGE);
 	for (uint64 i = 0; i < rows; i++)

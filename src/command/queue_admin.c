@@ -131,7 +131,6 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	Jsonb *empty =
 		DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	TqCall call;
-	TqSpi  spi;
 	Datum  args[4];
 	bool   created;
 
@@ -148,9 +147,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[2] = JsonbPGetDatum(options);
 	args[3] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	created = tq_spi_run(&stmt_create, args, NULL, SPI_OK_INSERT, 0) > 0;
-	tq_spi_leave(&spi);
+	created = tq_spi_execute(&stmt_create, args, NULL, SPI_OK_INSERT) > 0;
 	if (!created && !if_not_exists)
 		tq_error_queue_exists(name);
 	if (created)
@@ -280,7 +277,6 @@ taskq_pause(PG_FUNCTION_ARGS)
 	TimestampTz until = 0;
 	bool        has_until = tq_arg_time(fcinfo, 2, "until", &until);
 	TqCall      call;
-	TqSpi       spi;
 	Datum       args[4];
 	bool        nulls[4] = {false};
 
@@ -293,9 +289,7 @@ taskq_pause(PG_FUNCTION_ARGS)
 	args[2] = nulls[2] ? (Datum) 0 : CStringGetTextDatum(reason);
 	args[3] = TimestampTzGetDatum(until);
 	nulls[3] = !has_until;
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_pause, args, nulls, SPI_OK_UPDATE);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
 	if (has_until)
@@ -309,16 +303,13 @@ taskq_resume(PG_FUNCTION_ARGS)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	TqCall call;
-	TqSpi  spi;
 	Datum  args[4];
 	bool   nulls[4] = {false, true, true, true};
 
 	tq_call_begin(&call, "taskq_resume()");
 	args[0] = Int32GetDatum(tq_queue_admin_to_change(name, TQ_RIGHT_MANAGE));
 	args[1] = args[2] = args[3] = (Datum) 0;
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_pause, args, nulls, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_pause, args, nulls, SPI_OK_UPDATE);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
 	tq_call_end(&call);
@@ -408,14 +399,11 @@ rearrange(TqCall *call, int32 queue_id)
 static int32
 row_of_all_queues(void)
 {
-	TqSpi spi;
 	Datum args[2];
 
 	args[0] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
 	args[1] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_create_all, args, NULL, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_create_all, args, NULL, SPI_OK_INSERT);
 	return 0;
 }
 

@@ -250,14 +250,11 @@ taskq_drain(PG_FUNCTION_ARGS)
 	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	TqCall call;
 	Datum  arg;
-	TqSpi  spi;
 
 	tq_call_begin(&call, "taskq_drain()");
 	arg = Int32GetDatum(tq_worker_active(name));
-	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_drain, &arg, NULL, SPI_OK_UPDATE, 0) == 0)
+	if (tq_spi_execute(&stmt_drain, &arg, NULL, SPI_OK_UPDATE) == 0)
 		tq_error_no_such_worker(name, true);
-	tq_spi_leave(&spi);
 	tq_catalog_announce_worker();
 	tq_xact_note(TQ_NOTE_WAKE_WORKER, DatumGetInt32(arg));
 	tq_call_end(&call);
@@ -356,16 +353,13 @@ tq_registration_end_if_free(int32 worker_id, TqWorkerState how)
 static bool
 end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
 {
-	TqSpi spi;
 	Datum args[3];
 	bool  ended;
 
 	args[0] = Int32GetDatum(worker_id);
 	args[1] = Int32GetDatum(how);
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	ended = tq_spi_run(stmt, args, NULL, SPI_OK_UPDATE, 0) > 0;
-	tq_spi_leave(&spi);
+	ended = tq_spi_execute(stmt, args, NULL, SPI_OK_UPDATE) > 0;
 	if (ended)
 	{
 		tq_xact_note(TQ_NOTE_WORKER_GONE, worker_id);
@@ -416,10 +410,8 @@ add_row(const char *name, const Registration *registration)
 static bool
 keep_row(int32 worker_id, const Registration *registration)
 {
-	TqSpi spi;
 	Datum args[7];
 	bool  nulls[7] = {false};
-	bool  kept;
 
 	args[0] = Int32GetDatum(worker_id);
 	args[1] = registration->queues;
@@ -432,10 +424,7 @@ keep_row(int32 worker_id, const Registration *registration)
 	args[5] = Int64GetDatum(registration->bound_instance);
 	args[6] = Int64GetDatum(registration->bound_session);
 	nulls[5] = nulls[6] = registration->bound_session == 0;
-	tq_spi_enter(&spi);
-	kept = tq_spi_run(&stmt_keep, args, nulls, SPI_OK_UPDATE, 0) > 0;
-	tq_spi_leave(&spi);
-	return kept;
+	return tq_spi_execute(&stmt_keep, args, nulls, SPI_OK_UPDATE) > 0;
 }
 
 static void

@@ -114,14 +114,10 @@ tq_check_registry(ReturnSetInfo *result)
 {
 	int64 *ids;
 	uint64 rows;
-	TqSpi  spi;
 
 	if (!tq_running_complete())
 		return;
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_running, NULL, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
+	ids = tq_spi_list(&stmt_running, NULL, &rows);
 
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -370,15 +366,10 @@ lacks_slot(int32 worker_id)
 {
 	Datum arg = Int32GetDatum(worker_id);
 	int64 last_seen;
-	bool  lacks;
-	TqSpi spi;
 
 	if (tq_heartbeat_find(worker_id, &last_seen))
 		return false;
-	tq_spi_enter(&spi);
-	lacks = tq_spi_look(&stmt_is_active, &arg, NULL, 1) > 0;
-	tq_spi_leave(&spi);
-	return lacks;
+	return tq_spi_exists(&stmt_is_active, &arg);
 }
 
 /*

@@ -497,13 +497,8 @@ add_row(const TqKeyName *name)
 {
 	Datum args[2] = {Int32GetDatum(name->queue_id),
 					 PointerGetDatum(name->key)};
-	TqSpi spi;
-	bool  added;
 
-	tq_spi_enter(&spi);
-	added = tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0) == 1;
-	tq_spi_leave(&spi);
-	return added;
+	return tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT) == 1;
 }
 
 /*

@@ -212,13 +212,8 @@ bool
 tq_liveness_is_registered(int32 worker_id)
 {
 	Datum arg = Int32GetDatum(worker_id);
-	bool  is_registered;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	is_registered = tq_spi_look(&stmt_registered, &arg, NULL, 1) > 0;
-	tq_spi_leave(&spi);
-	return is_registered;
+	return tq_spi_exists(&stmt_registered, &arg);
 }
 
 /* The worker holds a task: a heartbeat, if it is registered. */

@@ -436,16 +436,11 @@ use_label(KnownWorker *worker, const char *name)
 static bool
 write_label(TqStmt *stmt, Datum which, TimestampTz now, int expected)
 {
-	Datum  args[2];
-	uint64 rows;
-	TqSpi  spi;
+	Datum args[2];
 
 	args[0] = which;
 	args[1] = TimestampTzGetDatum(now);
-	tq_spi_enter(&spi);
-	rows = tq_spi_run(stmt, args, NULL, expected, 0);
-	tq_spi_leave(&spi);
-	return rows > 0;
+	return tq_spi_execute(stmt, args, NULL, expected) > 0;
 }
 
 /* The strings of a text[]. */

@@ -367,13 +367,9 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 	Datum         args[2] = {Int32GetDatum(queue->queue_id), key};
 	int64        *ids;
 	uint64        rows;
-	TqSpi         spi;
 
 	tq_row_flush(call);
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_replaced, args, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
+	ids = tq_spi_list(&stmt_replaced, args, &rows);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		TqTask task;
@@ -415,10 +411,7 @@ static void
 delete_finished(TqCall *call, TqQueue *queue, Datum key)
 {
 	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
-	TqSpi spi;
 
 	tq_row_flush(call);
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_SELECT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_SELECT);
 }

@@ -163,15 +163,12 @@ end_bound(const Bound *bound)
 {
 	Datum args[4];
 	bool  ended;
-	TqSpi spi;
 
 	args[0] = Int32GetDatum(bound->worker_id);
 	args[1] = Int64GetDatum(bound->instance);
 	args[2] = Int64GetDatum(bound->session);
 	args[3] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	ended = tq_spi_run(&stmt_end, args, NULL, SPI_OK_UPDATE, 0) > 0;
-	tq_spi_leave(&spi);
+	ended = tq_spi_execute(&stmt_end, args, NULL, SPI_OK_UPDATE) > 0;
 	if (ended)
 	{
 		tq_xact_note(TQ_NOTE_WORKER_GONE, bound->worker_id);

@@ -508,7 +508,6 @@ duty_ends(int limit)
 static int64
 duty_deadline(int limit)
 {
-	TqSpi  spi;
 	TqCall call;
 	Datum  args[3];
 	int64 *ids;
@@ -520,10 +519,7 @@ duty_deadline(int limit)
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
 	args[1] = Int32GetDatum(limit);
 	args[2] = Int32GetDatum(sweep_deadlines.passed);
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_deadline, args, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
+	ids = tq_spi_list(&stmt_deadline, args, &rows);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		Overdue one = {ids[i]};

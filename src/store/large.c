@@ -188,12 +188,9 @@ tq_large_write(TqTask *task)
 void
 tq_large_remove_all(int64 task_id)
 {
-	TqSpi spi;
 	Datum arg = Int64GetDatum(task_id);
 
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_drop_all, &arg, NULL, SPI_OK_DELETE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_drop_all, &arg, NULL, SPI_OK_DELETE);
 }
 
 /* bytea and text go into the column raw, the rest is jsonb. */
@@ -226,7 +223,6 @@ move_out(TqTask *task, TqColumn col)
 static void
 write_part(const TqTask *task, TqColumn col)
 {
-	TqSpi spi;
 	Datum args[4];
 	bool  nulls[4] = {false, false, true, true};
 	int   arg = is_raw(col) ? 3 : 2;
@@ -236,20 +232,15 @@ write_part(const TqTask *task, TqColumn col)
 	args[2] = args[3] = (Datum) 0;
 	args[arg] = task->moved[col - TQ_FIRST_LARGE];
 	nulls[arg] = false;
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_store, args, nulls, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_store, args, nulls, SPI_OK_INSERT);
 }
 
 static void
 remove_part(const TqTask *task, TqColumn col)
 {
-	TqSpi spi;
 	Datum args[2];
 
 	args[0] = Int64GetDatum(task->f.task_id);
 	args[1] = Int32GetDatum(col - TQ_FIRST_LARGE);
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_drop, args, NULL, SPI_OK_DELETE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_drop, args, NULL, SPI_OK_DELETE);
 }

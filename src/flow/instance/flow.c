@@ -191,7 +191,6 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	TimestampTz now = tq_clock_wall();
 	Datum       args[8];
 	bool        nulls[8] = {false};
-	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
 	args[1] = Int32GetDatum(state);
@@ -202,10 +201,8 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 	args[5] = BoolGetDatum(template->identity_window > 0);
 	args[6] = Int32GetDatum(flow->end.reason);
 	args[7] = Int32GetDatum(flow->state);
-	tq_spi_enter(&spi);
-	flow->end.ended = tq_spi_run(&stmt_end, args, nulls, SPI_OK_UPDATE, 0) ==
+	flow->end.ended = tq_spi_execute(&stmt_end, args, nulls, SPI_OK_UPDATE) ==
 					  1;
-	tq_spi_leave(&spi);
 	if (flow->end.ended)
 		tq_xact_ended(flow->workflow_id, (int) state);
 	flow->state = state;
@@ -221,13 +218,8 @@ bool
 tq_flow_keep(int64 workflow_id)
 {
 	Datum arg = Int64GetDatum(workflow_id);
-	bool  stays;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	stays = tq_spi_run(&stmt_keep, &arg, NULL, SPI_OK_SELECT, 0) == 1;
-	tq_spi_leave(&spi);
-	return stays;
+	return tq_spi_execute(&stmt_keep, &arg, NULL, SPI_OK_SELECT) == 1;
 }
 
 /*
@@ -270,14 +262,11 @@ revive(void *arg)
 	Revival *revival = arg;
 	Datum    args[2] = {Int64GetDatum(revival->workflow_id)};
 	bool     nulls[2] = {false, revival->identity == NULL};
-	TqSpi    spi;
 
 	if (revival->identity != NULL)
 		args[1] = JsonbPGetDatum(revival->identity);
-	tq_spi_enter(&spi);
-	revival->done = tq_spi_run(&stmt_revive, args, nulls, SPI_OK_UPDATE, 0) ==
+	revival->done = tq_spi_execute(&stmt_revive, args, nulls, SPI_OK_UPDATE) ==
 					1;
-	tq_spi_leave(&spi);
 }
 
 /* As long as its template says, else as long as finished tasks. */
@@ -499,12 +488,7 @@ bool
 tq_flow_find_child(int64 task_id, TqFlow *child)
 {
 	Datum arg = Int64GetDatum(task_id);
-	int64 workflow_id = 0;
-	TqSpi spi;
+	int64 workflow_id = tq_spi_find_id(&stmt_newest, &arg);
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_newest, &arg, NULL, 1) > 0)
-		workflow_id = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
 	return workflow_id != 0 && tq_flow_read(workflow_id, child);
 }

@@ -147,9 +147,7 @@ tq_identity_holder(Jsonb *identity, int64 but)
 	if (window == TQ_FOREVER || finished_at + window > tq_clock_wall())
 		return holder;
 	arg = Int64GetDatum(holder);
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_give_up, &arg, NULL, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_give_up, &arg, NULL, SPI_OK_UPDATE);
 	return 0;
 }
 

@@ -351,13 +351,8 @@ static bool
 has_ended(int64 workflow_id, int place)
 {
 	Datum args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
-	bool  found;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	found = tq_spi_look(&stmt_has_ended, args, NULL, 1) > 0;
-	tq_spi_leave(&spi);
-	return found;
+	return tq_spi_exists(&stmt_has_ended, args);
 }
 
 /* NULL: it has none. */

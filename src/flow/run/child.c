@@ -183,7 +183,6 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	bool   requested = false;
 	bool   locked = tq_call_steps_are_locked(call);
 	Datum  args[2] = {Int64GetDatum(workflow_id)};
-	TqSpi  spi;
 
 	tq_call_steps(call)->locked = true;
 	/* also those that others have made meanwhile */
@@ -202,9 +201,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	else if (message != NULL)
 	{
 		args[1] = CStringGetTextDatum(message);
-		tq_spi_enter(&spi);
-		(void) tq_spi_run(&stmt_message, args, NULL, SPI_OK_UPDATE, 0);
-		tq_spi_leave(&spi);
+		tq_spi_execute(&stmt_message, args, NULL, SPI_OK_UPDATE);
 	}
 	return requested;
 }
@@ -217,12 +214,8 @@ find_steps(int64 workflow_id, int64 after, int *count)
 	int64 *ids;
 	uint64 rows;
 	int    kept = 0;
-	TqSpi  spi;
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_steps, &arg, NULL, 0);
-	ids = tq_spi_ids(&spi, rows, 1);
-	tq_spi_leave(&spi);
+	ids = tq_spi_list(&stmt_steps, &arg, &rows);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		if (ids[i] > after)

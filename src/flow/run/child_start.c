@@ -91,11 +91,8 @@ static void
 leave(int64 task_id)
 {
 	Datum arg = Int64GetDatum(task_id);
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_leave, &arg, NULL, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_leave, &arg, NULL, SPI_OK_UPDATE);
 }
 
 static void

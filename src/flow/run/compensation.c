@@ -177,15 +177,12 @@ note_begin(TqFlow *flow, const Finished *finished, int count)
 											 sizeof(Datum) * (count + 1));
 	Datum  args[2] = {Int64GetDatum(flow->workflow_id)};
 	bool   begun;
-	TqSpi  spi;
 
 	for (int i = 0; i < count; i++)
 		step_ids[i] = Int32GetDatum(finished[i].step_id);
 	args[1] = PointerGetDatum(construct_array(
 		step_ids, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
-	tq_spi_enter(&spi);
-	begun = tq_spi_run(&stmt_begin, args, NULL, SPI_OK_UPDATE, 0) == 1;
-	tq_spi_leave(&spi);
+	begun = tq_spi_execute(&stmt_begin, args, NULL, SPI_OK_UPDATE) == 1;
 	if (begun)
 		flow->state = TQ_FLOW_COMPENSATING;
 	return begun;
@@ -196,15 +193,10 @@ static void
 make(TqCall *call, TqFlow *flow, int32 step_id)
 {
 	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(step_id)};
-	int64 task_id = 0;
+	int64 task_id = tq_spi_find_id(&stmt_task, args);
 	TqNewStep new = {0};
 	TqNewEdges edges = {0};
-	TqSpi      spi;
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_task, args, NULL, 1) > 0)
-		task_id = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
 	new.step_id = TQ_STEP_COMPENSATION(step_id);
 	new.payload = tq_results_of_step(task_id);
 	new.free = true;
@@ -263,12 +255,9 @@ static void
 resume(TqFlow *flow)
 {
 	Datum arg = Int64GetDatum(flow->workflow_id);
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_resume, &arg, NULL, SPI_OK_UPDATE, 0) != 1)
+	if (tq_spi_execute(&stmt_resume, &arg, NULL, SPI_OK_UPDATE) != 1)
 		tq_error_serialization();
-	tq_spi_leave(&spi);
 	flow->state = TQ_FLOW_COMPENSATING;
 	flow->end.reason = TQ_REASON_NONE;
 }

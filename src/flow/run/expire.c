@@ -141,14 +141,9 @@ mark(int limit)
 {
 	Datum args[2] = {TimestampTzGetDatum(tq_clock_wall()),
 					 Int32GetDatum(limit)};
-	int64 marked;
-	TqSpi spi;
 
 	tq_snapshot_renew();
-	tq_spi_enter(&spi);
-	marked = (int64) tq_spi_run(&stmt_mark, args, NULL, SPI_OK_UPDATE, 0);
-	tq_spi_leave(&spi);
-	return marked;
+	return (int64) tq_spi_execute(&stmt_mark, args, NULL, SPI_OK_UPDATE);
 }
 
 /* Their steps, their edges, then themselves; no more rows than that. */
@@ -215,7 +210,6 @@ remove_timers(const int64 *ids, uint64 count)
 	Datum *datums =
 		palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
 	Datum arg;
-	TqSpi spi;
 
 	if (count == 0)
 		return;
@@ -224,9 +218,7 @@ remove_timers(const int64 *ids, uint64 count)
 	arg = PointerGetDatum(construct_array(datums, (int) count, INT8OID,
 										  sizeof(int64), FLOAT8PASSBYVAL,
 										  TYPALIGN_DOUBLE));
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_timers, &arg, NULL, SPI_OK_DELETE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_timers, &arg, NULL, SPI_OK_DELETE);
 }
 
 /* How many. */

@@ -390,14 +390,8 @@ static int64
 around(int64 workflow_id)
 {
 	Datum arg = Int64GetDatum(workflow_id);
-	int64 outer = 0;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_around, &arg, NULL, 1) > 0)
-		outer = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
-	return outer;
+	return tq_spi_find_id(&stmt_around, &arg);
 }
 
 /* One that has failed, or is about to: it goes on again, as what it was. */

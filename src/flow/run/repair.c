@@ -240,7 +240,6 @@ begin_again(const TqStep *step, TqTask *task, const TqMove *move,
 {
 	TqState from = (TqState) task->f.state;
 	Datum   arg = Int64GetDatum(task->f.task_id);
-	TqSpi   spi;
 
 	if (from == TQ_STATE_DONE)
 		tq_large_drop(task, TQ_COL_RESULT);
@@ -260,11 +259,7 @@ begin_again(const TqStep *step, TqTask *task, const TqMove *move,
 		tq_signal_forget(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
 						 step->wait->signal);
 	if (from == TQ_STATE_DONE && step->type == TQ_STEP_WORKFLOW)
-	{
-		tq_spi_enter(&spi);
-		(void) tq_spi_run(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE, 0);
-		tq_spi_leave(&spi);
-	}
+		tq_spi_execute(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE);
 }
 
 /* What depends on the step waits for it again; TQ005 when that has begun. */
@@ -381,16 +376,11 @@ send_back(Return *r, int32 child)
 					  Int32GetDatum(child)};
 	int64  task_id;
 	TqTask task;
-	TqSpi  spi;
 
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		task_id = 0;
-		tq_spi_enter(&spi);
-		if (tq_spi_look(&stmt_row, args, NULL, 1) > 0)
-			task_id = tq_spi_int8(0, 1, 0);
-		tq_spi_leave(&spi);
+		task_id = tq_spi_find_id(&stmt_row, args);
 		if (task_id == 0)
 			return;
 		tq_snapshot_renew();

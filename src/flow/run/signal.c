@@ -432,18 +432,13 @@ add_signal(const TqFlow *flow, const char *name, Jsonb *payload)
 {
 	Datum args[5];
 	bool  nulls[5] = {false, false, payload == NULL};
-	bool  added;
-	TqSpi spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
 	args[1] = CStringGetTextDatum(name);
 	args[2] = payload == NULL ? (Datum) 0 : JsonbPGetDatum(payload);
 	args[3] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[4] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
-	tq_spi_leave(&spi);
-	return added;
+	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) == 1;
 }
 
 /* It is gone, so that a step that failed can wait for another one. */
@@ -451,11 +446,8 @@ void
 tq_signal_forget(int64 workflow_id, const char *name)
 {
 	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 }
 
 /* Those that have been reached end; false: none has. */

@@ -368,8 +368,6 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 	const char *correlation = beginning->parent_correlation_id;
 	Datum       args[15];
 	bool        nulls[15] = {false};
-	bool        added;
-	TqSpi       spi;
 
 	args[0] = Int64GetDatum(flow->workflow_id);
 	args[1] = Int32GetDatum(flow->template->template_id);
@@ -395,10 +393,7 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 	args[12] = Int64GetDatum(beginning->parent_id);
 	args[13] = Int64GetDatum(flow->parent_task_id);
 	args[14] = Int32GetDatum(flow->depth);
-	tq_spi_enter(&spi);
-	added = tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT, 0) == 1;
-	tq_spi_leave(&spi);
-	return added;
+	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) == 1;
 }
 
 /* An instance begins: those of its steps that have to be judged first. */

@@ -104,9 +104,7 @@ tq_step_timer_run(int limit)
 		args[0] = TimestampTzGetDatum(ats[i]);
 		args[1] = Int64GetDatum(ids[i]);
 		args[2] = TimestampTzGetDatum(since[i]);
-		tq_spi_enter(&spi);
-		(void) tq_spi_run(&stmt_delete, args, NULL, SPI_OK_DELETE, 0);
-		tq_spi_leave(&spi);
+		tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 		acted++;
 		/* who waits for one of two instances could have begun the other */
 		if (timer.tried)

@@ -84,16 +84,13 @@ void
 tq_wait_step_begun(const TqTask *task, const TqMove *move)
 {
 	Datum args[3];
-	TqSpi spi;
 
 	if (move->due_at == 0)
 		return;
 	args[0] = TimestampTzGetDatum(move->due_at);
 	args[1] = Int64GetDatum(task->f.task_id);
 	args[2] = task->value[TQ_COL_SUSPENDED_AT];
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
-	tq_spi_leave(&spi);
+	tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT);
 	tq_xact_due(move->due_at);
 }
 
