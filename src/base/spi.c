@@ -146,18 +146,48 @@ tq_spi_find_id(TqStmt *stmt, const Datum *args)
 	return id;
 }
 
-/* The ids in the first column of all rows committed now. */
-int64 *
-tq_spi_list(TqStmt *stmt, const Datum *args, uint64 *rows)
+/* The same with a time. */
+TimestampTz
+tq_spi_find_time(TqStmt *stmt, const Datum *args, TimestampTz if_none)
 {
-	int64 *ids;
+	TimestampTz at = if_none;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_look(stmt, args, NULL, 1) > 0)
+		at = tq_spi_time(0, 1, if_none);
+	tq_spi_leave(&spi);
+	return at;
+}
+
+/* The ids in the first column of all rows committed now; how many. */
+uint64
+tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids)
+{
+	uint64 rows;
 	TqSpi  spi;
 
 	tq_spi_enter(&spi);
-	*rows = tq_spi_look(stmt, args, NULL, 0);
-	ids = tq_spi_ids(&spi, *rows, 1);
+	rows = tq_spi_look(stmt, args, NULL, 0);
+	*ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
-	return ids;
+	return rows;
+}
+
+/* The same, if the column is an integer. */
+uint64
+tq_spi_list_int4(TqStmt *stmt, const Datum *args, int32 **ids)
+{
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(stmt, args, NULL, 0);
+	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+		(*ids)[i] = tq_spi_int4(i, 1, 0);
+	tq_spi_leave(&spi);
+	return rows;
 }
 
 /*

@@ -48,11 +48,9 @@ PG_FUNCTION_INFO_V1(taskq_reason_name);
 Datum
 taskq_state_name(PG_FUNCTION_ARGS)
 {
-	const char *name;
+	const char *name =
+		PG_ARGISNULL(0) ? NULL : tq_state_name((TqState) PG_GETARG_INT16(0));
 
-	if (PG_ARGISNULL(0))
-		PG_RETURN_NULL();
-	name = tq_state_name((TqState) PG_GETARG_INT16(0));
 	if (name == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(name));
@@ -62,11 +60,9 @@ taskq_state_name(PG_FUNCTION_ARGS)
 Datum
 taskq_reason_name(PG_FUNCTION_ARGS)
 {
-	const char *name;
+	const char *name =
+		PG_ARGISNULL(0) ? NULL : tq_reason_name((TqReason) PG_GETARG_INT16(0));
 
-	if (PG_ARGISNULL(0))
-		PG_RETURN_NULL();
-	name = tq_reason_name((TqReason) PG_GETARG_INT16(0));
 	if (name == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(name));

@@ -33,7 +33,7 @@ typedef void OptionReader(TqOptions *options, const char *name,
 typedef struct OptionDef
 {
 	const char   *name;
-	const char   *allowed; /* for the hint */
+	const char   *allowed; /* for the hint; words in the order of their enum */
 	OptionReader *read;    /* NULL: not built yet */
 	int           of;      /* whose option it is */
 } OptionDef;
@@ -109,6 +109,7 @@ static void   read_one(TqOptions *options, const char *name, JsonbValue *value,
 					   int of);
 static void   bad_value(const char *name) pg_attribute_noreturn();
 static char  *option_string(const char *name, JsonbValue *value);
+static int    option_word(const char *name, JsonbValue *value);
 static double option_number(const char *name, JsonbValue *value, double min,
 							double max, bool whole);
 static int64  option_span(const char *name, JsonbValue *value, int64 min);
@@ -288,6 +289,23 @@ option_string(const char *name, JsonbValue *value)
 	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
+/* The place of the word among those that are allowed. */
+static int
+option_word(const char *name, JsonbValue *value)
+{
+	char *word = option_string(name, value);
+	char *all = pstrdup(find_option(name)->allowed);
+	int   place = 0;
+
+	for (char *one = strtok(all, ", "); one != NULL; one = strtok(NULL, ", "))
+	{
+		if (strcmp(word, one) == 0)
+			return place;
+		place++;
+	}
+	bad_value(name);
+}
+
 static double
 option_number(const char *name, JsonbValue *value, double min, double max,
 			  bool whole)
@@ -376,18 +394,7 @@ read_max_attempts(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_retry(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char *word = option_string(name, value);
-
-	if (strcmp(word, "exponential") == 0)
-		options->backoff.retry = TQ_RETRY_EXPONENTIAL;
-	else if (strcmp(word, "linear") == 0)
-		options->backoff.retry = TQ_RETRY_LINEAR;
-	else if (strcmp(word, "fixed") == 0)
-		options->backoff.retry = TQ_RETRY_FIXED;
-	else if (strcmp(word, "list") == 0)
-		options->backoff.retry = TQ_RETRY_LIST;
-	else
-		bad_value(name);
+	options->backoff.retry = (TqRetry) option_word(name, value);
 }
 
 static void
@@ -449,33 +456,13 @@ read_time_limit(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_order(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char *word = option_string(name, value);
-
-	if (strcmp(word, "fifo") == 0)
-		options->order = TQ_ORDER_FIFO;
-	else if (strcmp(word, "lifo") == 0)
-		options->order = TQ_ORDER_LIFO;
-	else if (strcmp(word, "random") == 0)
-		options->order = TQ_ORDER_RANDOM;
-	else
-		bad_value(name);
+	options->order = (TqOrder) option_word(name, value);
 }
 
 static void
 read_key_policy(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char *word = option_string(name, value);
-
-	if (strcmp(word, "none") == 0)
-		options->key_policy = TQ_KEY_NONE;
-	else if (strcmp(word, "serial") == 0)
-		options->key_policy = TQ_KEY_SERIAL;
-	else if (strcmp(word, "serial_hold_on_failure") == 0)
-		options->key_policy = TQ_KEY_HOLD_ON_FAILURE;
-	else if (strcmp(word, "serial_until_success") == 0)
-		options->key_policy = TQ_KEY_UNTIL_SUCCESS;
-	else
-		bad_value(name);
+	options->key_policy = (TqKeyPolicy) option_word(name, value);
 }
 
 static void
@@ -578,16 +565,7 @@ read_reference_window(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_on_worker_death(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char *word = option_string(name, value);
-
-	if (strcmp(word, "requeue") == 0)
-		options->on_death = TQ_ON_DEATH_REQUEUE;
-	else if (strcmp(word, "hold") == 0)
-		options->on_death = TQ_ON_DEATH_HOLD;
-	else if (strcmp(word, "kill") == 0)
-		options->on_death = TQ_ON_DEATH_KILL;
-	else
-		bad_value(name);
+	options->on_death = (TqOnDeath) option_word(name, value);
 }
 
 static void
@@ -611,14 +589,7 @@ read_notify(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_history(TqOptions *options, const char *name, JsonbValue *value)
 {
-	char *word = option_string(name, value);
-
-	if (strcmp(word, "none") == 0)
-		options->history = false;
-	else if (strcmp(word, "transitions") == 0)
-		options->history = true;
-	else
-		bad_value(name);
+	options->history = option_word(name, value) == 1;
 }
 
 static void

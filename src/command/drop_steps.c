@@ -44,7 +44,7 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	TqInstanceLockKind *kinds;
 	uint64              rows;
 
-	ids = tq_spi_list(&stmt_steps, &arg, &rows);
+	rows = tq_spi_list(&stmt_steps, &arg, &ids);
 	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (rows + 1),
 							MCXT_ALLOC_HUGE);
 	for (uint64 i = 0; i < rows; i++)

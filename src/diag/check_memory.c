@@ -97,7 +97,6 @@ typedef struct Numbers
 	bool   differed; /* when they were looked at before */
 } Numbers;
 
-static uint64      read_ids(TqStmt *stmt, int32 **ids);
 static const char *suspicion(int64 task_id);
 static void        count_rows(Numbers *numbers, int count);
 static bool        compare_numbers(ReturnSetInfo *result, Numbers *numbers);
@@ -117,7 +116,7 @@ tq_check_registry(ReturnSetInfo *result)
 
 	if (!tq_running_complete())
 		return;
-	ids = tq_spi_list(&stmt_running, NULL, &rows);
+	rows = tq_spi_list(&stmt_running, NULL, &ids);
 
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -180,7 +179,7 @@ void
 tq_check_numbers(ReturnSetInfo *result)
 {
 	int32   *ids;
-	int      count = (int) read_ids(&stmt_queues, &ids);
+	int      count = (int) tq_spi_list_int4(&stmt_queues, NULL, &ids);
 	Numbers *numbers = palloc(sizeof(Numbers) * (count + 1));
 	bool    *differed = palloc0(sizeof(bool) * (count + 1));
 
@@ -286,11 +285,11 @@ void
 tq_check_reserved(ReturnSetInfo *result)
 {
 	int32 *ids;
-	uint64 rows = read_ids(&stmt_queues, &ids);
+	uint64 rows = tq_spi_list_int4(&stmt_queues, NULL, &ids);
 
 	for (uint64 i = 0; i < rows; i++)
 		check_reserved_of(result, TQ_OWNER_QUEUE, ids[i]);
-	rows = read_ids(&stmt_limited_workers, &ids);
+	rows = tq_spi_list_int4(&stmt_limited_workers, NULL, &ids);
 	for (uint64 i = 0; i < rows; i++)
 		check_reserved_of(result, TQ_OWNER_WORKER, ids[i]);
 }
@@ -323,7 +322,7 @@ void
 tq_check_slots(ReturnSetInfo *result)
 {
 	int32 *ids;
-	uint64 rows = read_ids(&stmt_workers, &ids);
+	uint64 rows = tq_spi_list_int4(&stmt_workers, NULL, &ids);
 	uint64 lacking = 0;
 
 	for (int attempt = 0; attempt < SLOT_TRIES; attempt++)
@@ -432,20 +431,4 @@ keep_common(int32 *ids, int count, const int32 *others, int other_count)
 			ids[kept++] = ids[i];
 	}
 	return kept;
-}
-
-/* The numbers that a statement gives. */
-static uint64
-read_ids(TqStmt *stmt, int32 **ids)
-{
-	TqSpi  spi;
-	uint64 rows;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(stmt, NULL, NULL, 0);
-	*ids = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		(*ids)[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
-	return rows;
 }

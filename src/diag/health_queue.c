@@ -250,7 +250,6 @@ tq_health_silent_workers(TqHealth *health)
 	int          count;
 	int          silent = 0;
 	uint64       rows;
-	TqSpi        spi;
 
 	if (duties_are_elsewhere(health))
 		return;
@@ -263,12 +262,7 @@ tq_health_silent_workers(TqHealth *health)
 	count = tq_heartbeat_list(slots, tq_guc_max_workers);
 	for (int i = 0; i < count; i++)
 		silent += now - slots[i].last_seen > threshold ? 1 : 0;
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_ended, &arg, NULL, 0);
-	ended = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ended[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
+	rows = tq_spi_list_int4(&stmt_ended, &arg, &ended);
 	held = palloc(sizeof(TqRunning) * MAX_COUNTED);
 	count = rows > 0
 				? tq_running_of_workers(ended, (int) rows, held, MAX_COUNTED)

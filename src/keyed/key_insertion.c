@@ -369,7 +369,7 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 	uint64        rows;
 
 	tq_row_flush(call);
-	ids = tq_spi_list(&stmt_replaced, args, &rows);
+	rows = tq_spi_list(&stmt_replaced, args, &ids);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		TqTask task;

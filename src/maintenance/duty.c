@@ -364,17 +364,11 @@ duty_silent(int limit)
 	uint64       rows;
 	int32       *active;
 	int64        acted = 0;
-	TqSpi        spi;
 
 	if (!tq_shmem_ready())
 		return duty_silent_by_rows(limit);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_active, NULL, NULL, 0);
-	active = MemoryContextAlloc(spi.caller, sizeof(int32) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		active[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
+	rows = tq_spi_list_int4(&stmt_active, NULL, &active);
 
 	/* After a start or a wipe: a full threshold of time for everybody. */
 	for (uint64 i = 0; i < rows; i++)
@@ -519,7 +513,7 @@ duty_deadline(int limit)
 	args[0] = TimestampTzGetDatum(tq_clock_wall());
 	args[1] = Int32GetDatum(limit);
 	args[2] = Int32GetDatum(sweep_deadlines.passed);
-	ids = tq_spi_list(&stmt_deadline, args, &rows);
+	rows = tq_spi_list(&stmt_deadline, args, &ids);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		Overdue one = {ids[i]};

@@ -166,15 +166,9 @@ tell_tasks(TimestampTz from, TimestampTz now)
 static TimestampTz
 first_task(TimestampTz now)
 {
-	TimestampTz first = DT_NOEND;
-	Datum       arg = TimestampTzGetDatum(now);
-	TqSpi       spi;
+	Datum arg = TimestampTzGetDatum(now);
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_next, &arg, NULL, 1) > 0)
-		first = tq_spi_time(0, 1, DT_NOEND);
-	tq_spi_leave(&spi);
-	return first;
+	return tq_spi_find_time(&stmt_next, &arg, DT_NOEND);
 }
 
 /*

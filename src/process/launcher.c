@@ -223,11 +223,9 @@ take_round(void *arg)
 static void
 notice_ends(void)
 {
-	TqWorkerItem *items =
-		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int count =
-		tq_worker_directory_list(items, tq_worker_directory_capacity());
-	ListCell *cell;
+	int           count;
+	TqWorkerItem *items = tq_worker_directory_list(&count);
+	ListCell     *cell;
 
 	for (int i = 0; i < count; i++)
 		if (items[i].end != TQ_WORKER_END_NONE)
@@ -284,10 +282,9 @@ note_end(Watch *watch, TqWorkerEnd end)
 static void
 choose_visits(void)
 {
-	TqWorkerItem *items =
-		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int count;
-	int visits = 0;
+	TqWorkerItem *items;
+	int           count;
+	int           visits = 0;
 
 	if (tq_worker_directory_take_rescan())
 	{
@@ -304,7 +301,7 @@ choose_visits(void)
 	if (to_visit == NIL)
 		return;
 
-	count = tq_worker_directory_list(items, tq_worker_directory_capacity());
+	items = tq_worker_directory_list(&count);
 	for (int i = 0; i < count; i++)
 		if (!items[i].established)
 			visits++;
@@ -322,15 +319,13 @@ choose_visits(void)
 static void
 start_wanted(int64 *next)
 {
-	TqWorkerItem *items =
-		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int count =
-		tq_worker_directory_list(items, tq_worker_directory_capacity());
-	int64 now = tq_clock_monotonic();
-	List *databases = NIL;
-	bool  databases_read = false;
-	bool  waiting = false; /* a database, for a slot */
-	int   visits = 0;
+	int           count;
+	TqWorkerItem *items = tq_worker_directory_list(&count);
+	int64         now = tq_clock_monotonic();
+	List         *databases = NIL;
+	bool          databases_read = false;
+	bool          waiting = false; /* a database, for a slot */
+	int           visits = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -523,11 +518,9 @@ make_watch(Oid dboid)
 static void
 drop_idle_watches(void)
 {
-	TqWorkerItem *items =
-		palloc(sizeof(TqWorkerItem) * tq_worker_directory_capacity());
-	int count =
-		tq_worker_directory_list(items, tq_worker_directory_capacity());
-	ListCell *cell;
+	int           count;
+	TqWorkerItem *items = tq_worker_directory_list(&count);
+	ListCell     *cell;
 
 	foreach (cell, watches)
 	{

@@ -48,7 +48,6 @@ typedef struct Lineage
 	int            letter_count;
 } Lineage;
 
-static bool  find_task(Lineage *lineage, int64 task_id, TqTask *task);
 static bool  find_origin(Lineage *lineage, int64 task_id, TqTask *task);
 static void  tell(Lineage *lineage, const TqTask *task, const char *relation,
 				  TimestampTz at);
@@ -80,7 +79,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	lineage.find = tq_task_page_begin(GetActiveSnapshot());
 	lineage.row_context = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq row", ALLOCSET_DEFAULT_SIZES);
-	if (!find_task(&lineage, task_id, &task))
+	if (!tq_task_page_find_one(lineage.find, task_id, &task))
 		tq_error_no_such_task(task_id);
 	if (!lineage.sight.all)
 		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
@@ -88,28 +87,14 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	tell_recreated_from(&lineage, &task);
 	tell_recreated_as(&lineage, &task);
 	origin_id = origin_of(&task);
-	if (origin_id != 0 && find_task(&lineage, origin_id, &origin))
+	if (origin_id != 0 &&
+		tq_task_page_find_one(lineage.find, origin_id, &origin))
 		tell(&lineage, &origin, "dead_letter_of", task.f.created_at);
 	tell_letters(&lineage, &task);
 	tell_correlated(&lineage, &task);
 	tq_task_page_end(lineage.find);
 	PopActiveSnapshot();
 	return (Datum) 0;
-}
-
-static bool
-find_task(Lineage *lineage, int64 task_id, TqTask *task)
-{
-	TqTaskFilter filter;
-	TqFound     *found;
-
-	tq_task_filter_init(&filter);
-	filter.ids = &task_id;
-	filter.id_count = 1;
-	if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
-		return false;
-	tq_task_page_read(lineage->find, found, task);
-	return true;
 }
 
 /* The task that was recreated as this one. */
@@ -169,9 +154,9 @@ tell_recreated_as(Lineage *lineage, const TqTask *task)
 	for (int i = 0; i < MAX_ROWS; i++)
 	{
 		if (!older.archived || older.isnull[TQ_COL_RECREATED_AS] ||
-			!find_task(lineage,
-					   DatumGetInt64(older.value[TQ_COL_RECREATED_AS]),
-					   &newer))
+			!tq_task_page_find_one(
+				lineage->find, DatumGetInt64(older.value[TQ_COL_RECREATED_AS]),
+				&newer))
 			return;
 		tell(lineage, &newer, "recreated_as", newer.f.created_at);
 		older = newer;

@@ -56,16 +56,15 @@ static TqStmt stmt_role_of_worker = {
 	" WHERE w.worker_id = $1",
 	{INT4OID}};
 
-static void     look_begin(Look *look);
-static void     look_end(Look *look);
-static TqFound *find_one(Look *look, int64 task_id, TqTask *task);
-static bool     may_see(Look *look, const TqTask *task);
-static bool     has_submitted(const TqTask *task);
-static bool     may_see_progress(int64 task_id, bool *words);
-static bool     sees_workers(void);
-static bool     reads(int32 queue_id);
-static void     read_list_filter(FunctionCallInfo fcinfo, Look *look,
-								 TqTaskFilter *filter);
+static void look_begin(Look *look);
+static void look_end(Look *look);
+static bool may_see(Look *look, const TqTask *task);
+static bool has_submitted(const TqTask *task);
+static bool may_see_progress(int64 task_id, bool *words);
+static bool sees_workers(void);
+static bool reads(int32 queue_id);
+static void read_list_filter(FunctionCallInfo fcinfo, Look *look,
+							 TqTaskFilter *filter);
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
@@ -81,7 +80,8 @@ taskq_get(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	look_begin(&look);
-	if (find_one(&look, task_id, &task) == NULL || !may_see(&look, &task))
+	if (!tq_task_page_find_one(look.find, task_id, &task) ||
+		!may_see(&look, &task))
 		tq_error_no_such_task(task_id);
 	tq_task_info_row(&look.info, &task, values, nulls);
 	tuple = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
@@ -106,7 +106,7 @@ tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome)
 
 	memset(outcome, 0, sizeof(*outcome));
 	look_begin(&look);
-	found = find_one(&look, task_id, &task) != NULL;
+	found = tq_task_page_find_one(look.find, task_id, &task);
 	if (found)
 	{
 		if (has_submitted(&task))
@@ -160,7 +160,7 @@ taskq_get_many(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		memset(nulls, true, sizeof(nulls));
-		if (find_one(&look, DatumGetInt64(ids[i]), &task) != NULL &&
+		if (tq_task_page_find_one(look.find, DatumGetInt64(ids[i]), &task) &&
 			may_see(&look, &task))
 			tq_task_info_row(&look.info, &task, values, nulls);
 		tq_srf_add(result, values, nulls);
@@ -368,7 +368,7 @@ may_see_progress(int64 task_id, bool *words)
 	bool   may = false;
 
 	look_begin(&look);
-	if (find_one(&look, task_id, &task) != NULL)
+	if (tq_task_page_find_one(look.find, task_id, &task))
 	{
 		*words = tq_visibility_reads(&look.info.sight, task.f.queue_id);
 		may = *words || look.info.sight.all;
@@ -393,22 +393,6 @@ look_end(Look *look)
 {
 	tq_task_page_end(look->find);
 	PopActiveSnapshot();
-}
-
-/* Read a task, live or finished; NULL when there is none. */
-static TqFound *
-find_one(Look *look, int64 task_id, TqTask *task)
-{
-	TqTaskFilter filter;
-	TqFound     *found;
-
-	tq_task_filter_init(&filter);
-	filter.ids = &task_id;
-	filter.id_count = 1;
-	if (tq_task_page_find(look->find, &filter, 1, &found) == 0)
-		return NULL;
-	tq_task_page_read(look->find, found, task);
-	return found;
 }
 
 /* May current_user?  42501 for a role with another right on the queue. */

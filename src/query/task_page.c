@@ -249,6 +249,22 @@ tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
 	return count;
 }
 
+/* Find a task, live or finished, and read it. */
+bool
+tq_task_page_find_one(TqTaskPage *find, int64 task_id, TqTask *task)
+{
+	TqTaskFilter filter;
+	TqFound     *found;
+
+	tq_task_filter_init(&filter);
+	filter.ids = &task_id;
+	filter.id_count = 1;
+	if (tq_task_page_find(find, &filter, 1, &found) == 0)
+		return false;
+	tq_task_page_read(find, found, task);
+	return true;
+}
+
 /* Read a task that was found; in the current memory context. */
 void
 tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task)

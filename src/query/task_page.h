@@ -20,6 +20,8 @@ extern TqTaskPage *tq_task_page_begin(Snapshot snapshot);
 extern void        tq_task_page_end(TqTaskPage *find);
 extern int      tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter,
 								  int max, TqFound **found);
+extern bool     tq_task_page_find_one(TqTaskPage *find, int64 task_id,
+									  TqTask *task);
 extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id,
 								   TqState state, int64 max);
 extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found,

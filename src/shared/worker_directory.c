@@ -537,38 +537,33 @@ tq_worker_directory_told_launcher(void)
 	return pg_atomic_read_u32(&directory->told) != 0;
 }
 
-/* How many entries there can be. */
-int
-tq_worker_directory_capacity(void)
+/* Copies of all entries. */
+TqWorkerItem *
+tq_worker_directory_list(int *count)
 {
-	return directory->capacity;
-}
+	TqWorkerItem *items = palloc(sizeof(TqWorkerItem) * directory->capacity);
 
-/* Copies of all entries; returns how many. */
-int
-tq_worker_directory_list(TqWorkerItem *items, int max)
-{
-	int count = 0;
-
+	*count = 0;
 	LWLockAcquire(&directory->lock, LW_SHARED);
-	for (int i = 0; i < directory->capacity && count < max; i++)
+	for (int i = 0; i < directory->capacity; i++)
 	{
-		Entry *entry = &directory->entry[i];
-		Oid    dboid = pg_atomic_read_u32(&entry->dboid);
+		TqWorkerItem *item;
+		Entry        *entry = &directory->entry[i];
+		Oid           dboid = pg_atomic_read_u32(&entry->dboid);
 
 		if (!OidIsValid(dboid))
 			continue;
-		items[count].dboid = dboid;
-		items[count].pid = entry->pid;
-		items[count].established = entry->established;
-		items[count].asked = pg_atomic_read_u32(&entry->asked) != 0;
-		items[count].ask_count = entry->ask_count;
-		items[count].keep_out = pg_atomic_read_u32(&entry->keep_out);
-		items[count].end = entry->end;
-		count++;
+		item = &items[(*count)++];
+		item->dboid = dboid;
+		item->pid = entry->pid;
+		item->established = entry->established;
+		item->asked = pg_atomic_read_u32(&entry->asked) != 0;
+		item->ask_count = entry->ask_count;
+		item->keep_out = pg_atomic_read_u32(&entry->keep_out);
+		item->end = entry->end;
 	}
 	LWLockRelease(&directory->lock);
-	return count;
+	return items;
 }
 
 /*

@@ -80,15 +80,14 @@ extern TimestampTz    tq_worker_directory_turn_end(TimestampTz next);
 extern void           tq_worker_directory_detach(TqWorkerEnd end);
 
 /* for the launcher */
-extern void        tq_worker_directory_launcher_attach(void);
-extern void        tq_worker_directory_launcher_detach(void);
-extern void        tq_worker_directory_round_begin(void);
-extern bool        tq_worker_directory_told_launcher(void);
-extern int         tq_worker_directory_capacity(void);
-extern int         tq_worker_directory_list(TqWorkerItem *items, int max);
-extern TqWorkerEnd tq_worker_directory_take_end(Oid dboid);
-extern void        tq_worker_directory_forget(Oid dboid, uint32 ask_count);
-extern bool        tq_worker_directory_take_rescan(void);
-extern void        tq_worker_directory_set_lacks_slot(bool lacks);
+extern void          tq_worker_directory_launcher_attach(void);
+extern void          tq_worker_directory_launcher_detach(void);
+extern void          tq_worker_directory_round_begin(void);
+extern bool          tq_worker_directory_told_launcher(void);
+extern TqWorkerItem *tq_worker_directory_list(int *count);
+extern TqWorkerEnd   tq_worker_directory_take_end(Oid dboid);
+extern void          tq_worker_directory_forget(Oid dboid, uint32 ask_count);
+extern bool          tq_worker_directory_take_rescan(void);
+extern void          tq_worker_directory_set_lacks_slot(bool lacks);
 
 #endif /* TQ_WORKER_DIRECTORY_H */

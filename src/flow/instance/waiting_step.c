@@ -43,13 +43,7 @@ tq_waiting_step_is(const TqTask *task)
 TimestampTz
 tq_waiting_step_until(int64 task_id, TimestampTz since)
 {
-	Datum       args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
-	TimestampTz at = 0;
-	TqSpi       spi;
+	Datum args[2] = {Int64GetDatum(task_id), TimestampTzGetDatum(since)};
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_of_step, args, NULL, 1) > 0)
-		at = tq_spi_time(0, 1, 0);
-	tq_spi_leave(&spi);
-	return at;
+	return tq_spi_find_time(&stmt_of_step, args, 0);
 }

@@ -215,7 +215,7 @@ find_steps(int64 workflow_id, int64 after, int *count)
 	uint64 rows;
 	int    kept = 0;
 
-	ids = tq_spi_list(&stmt_steps, &arg, &rows);
+	rows = tq_spi_list(&stmt_steps, &arg, &ids);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		if (ids[i] > after)

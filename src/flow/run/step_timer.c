@@ -114,11 +114,7 @@ tq_step_timer_run(int limit)
 		}
 	}
 	tq_snapshot_renew();
-	tq_spi_enter(&spi);
-	next_due = tq_spi_look(&stmt_next, NULL, NULL, 1) > 0
-				   ? tq_spi_time(0, 1, DT_NOEND)
-				   : DT_NOEND;
-	tq_spi_leave(&spi);
+	next_due = tq_spi_find_time(&stmt_next, NULL, DT_NOEND);
 	tq_call_end(&call);
 	if (tq_sweep_on(&sweep, full, left, left > 0))
 		next_due = Max(next_due, now + TQ_WAIT_STEP_BUSY_PAUSE);

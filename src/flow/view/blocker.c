@@ -260,15 +260,9 @@ say_call(StringInfo text, const TqFlow *flow, int place, int64 task_id)
 static TimestampTz
 since_when(int64 task_id)
 {
-	Datum       arg = Int64GetDatum(task_id);
-	TimestampTz since = 0;
-	TqSpi       spi;
+	Datum arg = Int64GetDatum(task_id);
 
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_since, &arg, NULL, 1) > 0)
-		since = tq_spi_time(0, 1, 0);
-	tq_spi_leave(&spi);
-	return since;
+	return tq_spi_find_time(&stmt_since, &arg, 0);
 }
 
 /* Which signal, and who may give it. */

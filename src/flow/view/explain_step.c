@@ -102,16 +102,8 @@ static int
 read_missing(const TqFlow *flow, int32 step_id, int32 **missing)
 {
 	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(step_id)};
-	uint64 rows;
-	TqSpi  spi;
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_missing, args, NULL, 0);
-	*missing = MemoryContextAllocHuge(spi.caller, sizeof(int32) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		(*missing)[i] = tq_spi_int4(i, 1, 0);
-	tq_spi_leave(&spi);
-	return (int) rows;
+	return (int) tq_spi_list_int4(&stmt_missing, args, missing);
 }
 
 /* A few by name, those that have failed before the others. */

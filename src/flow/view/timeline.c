@@ -199,17 +199,9 @@ tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 static bool
 find_task(int64 task_id, TqTask *task)
 {
-	TqTaskPage  *find = tq_task_page_begin(GetActiveSnapshot());
-	TqTaskFilter filter;
-	TqFound     *found;
-	bool         there;
+	TqTaskPage *find = tq_task_page_begin(GetActiveSnapshot());
+	bool        there = tq_task_page_find_one(find, task_id, task);
 
-	tq_task_filter_init(&filter);
-	filter.ids = &task_id;
-	filter.id_count = 1;
-	there = tq_task_page_find(find, &filter, 1, &found) > 0;
-	if (there)
-		tq_task_page_read(find, found, task);
 	tq_task_page_end(find);
 	return there;
 }
