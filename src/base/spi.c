@@ -17,6 +17,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -103,6 +104,33 @@ tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 						SPI_execute_plan(stmt->plan, (Datum *) args,
 										 null_map(stmt, nulls), true, limit),
 						SPI_OK_SELECT);
+}
+
+/* An argument that is a bigint[]. */
+Datum
+tq_spi_int8_array(const int64 *values, int count)
+{
+	Datum *datums =
+		palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < count; i++)
+		datums[i] = Int64GetDatum(values[i]);
+	return PointerGetDatum(construct_array(datums, count, INT8OID,
+										   sizeof(int64), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
+}
+
+/* An argument that is an integer[]. */
+Datum
+tq_spi_int4_array(const int32 *values, int count)
+{
+	Datum *datums =
+		palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < count; i++)
+		datums[i] = Int32GetDatum(values[i]);
+	return PointerGetDatum(construct_array(datums, count, INT4OID,
+										   sizeof(int32), true, TYPALIGN_INT));
 }
 
 /* Run one statement that may write, when its number of rows is all to know. */

@@ -43,6 +43,8 @@ extern uint64 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
 extern uint64 tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls,
 						  long limit);
+extern Datum  tq_spi_int8_array(const int64 *values, int count);
+extern Datum  tq_spi_int4_array(const int32 *values, int count);
 extern uint64 tq_spi_execute(TqStmt *stmt, const Datum *args,
 							 const bool *nulls, int expected);
 extern bool   tq_spi_exists(TqStmt *stmt, const Datum *args);

@@ -10,6 +10,7 @@
  */
 #include "base/compat.h"
 
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/tuplestore.h"
 
@@ -43,4 +44,17 @@ tq_srf_add(ReturnSetInfo *result, const Datum *values, const bool *nulls)
 	tuplestore_putvalues(result->setResult, result->expectedDesc,
 						 unconstify(Datum *, values),
 						 unconstify(bool *, nulls));
+}
+
+/* The only row of a function that returns one. */
+Datum
+tq_srf_row(FunctionCallInfo fcinfo, const Datum *values, const bool *nulls)
+{
+	TupleDesc desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+											 unconstify(Datum *, values),
+											 unconstify(bool *, nulls)));
 }

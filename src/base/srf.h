@@ -16,4 +16,7 @@ extern void tq_srf_begin(FunctionCallInfo fcinfo);
 extern void tq_srf_add(ReturnSetInfo *result, const Datum *values,
 					   const bool *nulls);
 
+extern Datum tq_srf_row(FunctionCallInfo fcinfo, const Datum *values,
+						const bool *nulls);
+
 #endif /* TQ_SRF_H */

@@ -14,7 +14,6 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -22,6 +21,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"
+#include "base/srf.h"
 #include "cache/options.h"
 #include "command/activate.h"
 #include "command/grant.h"
@@ -213,32 +213,24 @@ taskq_debug_waiters(PG_FUNCTION_ARGS)
 	TqWaiterNumbers numbers;
 	Datum           values[4];
 	bool            nulls[4] = {false};
-	TupleDesc       desc;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	tq_waiter_numbers(&numbers);
 	values[0] = Int32GetDatum(tq_waiter_count(0, 0));
 	values[1] = Int64GetDatum(numbers.sleeps);
 	values[2] = Int64GetDatum(numbers.wakes);
 	values[3] = Int64GetDatum(numbers.passed_on);
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 Datum
 taskq_debug_registry(PG_FUNCTION_ARGS)
 {
-	TupleDesc desc;
-	Datum     values[2];
-	bool      nulls[2] = {false, false};
+	Datum values[2];
+	bool  nulls[2] = {false, false};
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = Int32GetDatum(tq_running_count());
 	values[1] = BoolGetDatum(tq_running_complete());
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 Datum

@@ -20,17 +20,16 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 
 #include "base/arg.h"
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/srf.h"
 #include "command/await.h"
 #include "command/submit.h"
 #include "engine/wait.h"
@@ -183,10 +182,7 @@ make_row(FunctionCallInfo fcinfo, int64 task_id, const TqTaskOutcome *outcome)
 	const char *state = tq_state_name(outcome->state);
 	Datum       values[1 + RESULTS] = {0};
 	bool        nulls[1 + RESULTS] = {false};
-	TupleDesc   desc;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = Int64GetDatum(task_id);
 	nulls[first + RESULT_STATE] = state == NULL;
 	if (state != NULL)
@@ -195,6 +191,5 @@ make_row(FunctionCallInfo fcinfo, int64 task_id, const TqTaskOutcome *outcome)
 	values[first + RESULT_RESULT] = outcome->result;
 	nulls[first + RESULT_ERROR] = !outcome->has_error;
 	values[first + RESULT_ERROR] = outcome->error;
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }

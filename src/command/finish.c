@@ -16,7 +16,6 @@
 #include <math.h>
 
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -25,6 +24,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/srf.h"
 #include "cache/role.h"
 #include "command/checkpoint.h"
 #include "command/finish.h"
@@ -369,17 +369,13 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 static Datum
 lease_and_cancel(FunctionCallInfo fcinfo, const TqTask *task)
 {
-	TupleDesc desc;
-	Datum     values[2];
-	bool      nulls[2] = {false, false};
+	Datum values[2];
+	bool  nulls[2] = {false, false};
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	values[0] = TimestampTzGetDatum(task->f.lease_until);
 	nulls[0] = task->f.lease_until == DT_NOEND;
 	values[1] = BoolGetDatum(tq_failure_stop_asked(task));
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 /* 0 to 1, or -1 for not given. */

@@ -14,13 +14,12 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-#include "funcapi.h"
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/srf.h"
 #include "cache/role.h"
 #include "command/ready.h"
 #include "engine/call.h"
@@ -55,7 +54,6 @@ taskq_wait(PG_FUNCTION_ARGS)
 	TqWaitResult answer;
 	Datum        value;
 	bool         isnull = false;
-	TupleDesc    desc;
 
 	tq_wait_require_top_level(fcinfo, "taskq_wait()");
 	PreventCommandDuringRecovery("taskq_wait()");
@@ -75,11 +73,8 @@ taskq_wait(PG_FUNCTION_ARGS)
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	value = BoolGetDatum(answer == TQ_WAIT_FOUND);
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), &value, &isnull));
+	return tq_srf_row(fcinfo, &value, &isnull);
 }
 
 /*

@@ -18,7 +18,6 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -29,6 +28,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "base/srf.h"
 #include "cache/role.h"
 #include "command/registration.h"
 #include "engine/call.h"
@@ -205,13 +205,10 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 {
 	char     *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	TqWorker  worker = {0};
-	TupleDesc desc;
 	Datum     values[4];
 	bool      nulls[4] = {false};
 	Interval *next;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	tq_worker_registered(name, &worker);
 
 	next = palloc0(sizeof(Interval));
@@ -220,8 +217,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	values[1] = tq_cancel_request_tasks(worker.worker_id);
 	values[2] = BoolGetDatum(worker.draining);
 	values[3] = IntervalPGetDatum(next);
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 Datum

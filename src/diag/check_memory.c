@@ -24,7 +24,6 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 
 #include "base/clock.h"
 #include "base/compare.h"
@@ -223,15 +222,14 @@ tq_check_numbers(ReturnSetInfo *result)
 static void
 count_rows(Numbers *numbers, int count)
 {
-	Datum *queues = palloc(sizeof(Datum) * count);
+	int32 *queues = palloc(sizeof(int32) * count);
 	Datum  arg;
 	uint64 rows;
 	TqSpi  spi;
 
 	for (int i = 0; i < count; i++)
-		queues[i] = Int32GetDatum(numbers[i].queue_id);
-	arg = PointerGetDatum(construct_array(queues, count, INT4OID,
-										  sizeof(int32), true, TYPALIGN_INT));
+		queues[i] = numbers[i].queue_id;
+	arg = tq_spi_int4_array(queues, count);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_live, &arg, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)

@@ -9,7 +9,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/timestamp.h"
 
@@ -30,12 +29,9 @@ Datum
 taskq_range_numbers(PG_FUNCTION_ARGS)
 {
 	TqDeadRangeNumbers numbers;
-	TupleDesc          desc;
 	Datum              values[8];
 	bool               nulls[8];
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	memset(nulls, !tq_dead_range_numbers(&numbers), sizeof(nulls));
 	values[0] = Int64GetDatum(numbers.entries);
 	values[1] = Int64GetDatum(numbers.ranges);
@@ -45,8 +41,7 @@ taskq_range_numbers(PG_FUNCTION_ARGS)
 	values[5] = Int64GetDatum(numbers.evicted);
 	values[6] = Int64GetDatum(numbers.audited);
 	values[7] = Int64GetDatum(numbers.repaired);
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 #ifdef TASKQ_DEBUG

@@ -11,7 +11,6 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 
 #include "base/spi.h"
 #include "base/types.h"
@@ -44,60 +43,43 @@ Datum
 tq_cancel_request_tasks(int32 worker_id)
 {
 	TqRunning *running;
-	Datum     *ids;
+	int64     *ids;
 	Datum      args[2];
 	int        count;
-	ArrayType *result = construct_empty_array(INT8OID);
-	TqSpi      spi;
 	uint64     rows;
+	TqSpi      spi;
 
 	if (!tq_shmem_ready())
 		return all_tasks_asked(worker_id);
 	if (!tq_heartbeat_asked_to_stop(worker_id, false))
-		return PointerGetDatum(result);
+		return tq_spi_int8_array(NULL, 0);
 	tq_heartbeat_asked_to_stop(worker_id, true);
 	running = palloc(sizeof(TqRunning) * TQ_MAX_CLAIM);
 	count = tq_running_of_workers(&worker_id, 1, running, TQ_MAX_CLAIM);
-	ids = palloc(sizeof(Datum) * (count + 1));
+	ids = palloc(sizeof(int64) * (count + 1));
 	for (int i = 0; i < count; i++)
-		ids[i] = Int64GetDatum(running[i].task_id);
-	args[0] = PointerGetDatum(construct_array(
-		ids, count, INT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+		ids[i] = running[i].task_id;
+	args[0] = tq_spi_int8_array(ids, count);
 	args[1] = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
 	/* some of those that were given */
 	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
-	Assert(rows <= (uint64) count);
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
+	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	if (rows > 0 || !tq_running_complete())
 		/* told again until they have stopped */
 		tq_heartbeat_ask_to_stop(worker_id);
-	if (rows > 0)
-		result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
-								 TYPALIGN_DOUBLE);
 	pfree(running);
-	return PointerGetDatum(result);
+	return tq_spi_int8_array(ids, (int) rows);
 }
 
 /* The same by reading all tasks. */
 static Datum
 all_tasks_asked(int32 worker_id)
 {
-	Datum      arg = Int32GetDatum(worker_id);
-	Datum     *ids;
-	ArrayType *result;
-	uint64     rows;
-	TqSpi      spi;
+	Datum  arg = Int32GetDatum(worker_id);
+	int64 *ids;
+	uint64 rows = tq_spi_list(&stmt_asked_of_all, &arg, &ids);
 
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_asked_of_all, &arg, NULL, 0);
-	ids = MemoryContextAlloc(spi.caller, sizeof(Datum) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-		ids[i] = Int64GetDatum(tq_spi_int8(i, 1, 0));
-	tq_spi_leave(&spi);
-	result = construct_array(ids, (int) rows, INT8OID, 8, FLOAT8PASSBYVAL,
-							 TYPALIGN_DOUBLE);
-	return PointerGetDatum(result);
+	return tq_spi_int8_array(ids, (int) rows);
 }

@@ -266,18 +266,13 @@ tq_key_lock_change(TqCall *call, const TqTask *task, const TqQueue *queue)
 void
 tq_key_write_astray(TqCall *call, TqKey *key)
 {
-	Datum  args[3];
-	bool   nulls[3] = {false, false, key->astray_count == 0};
-	Datum *ids = palloc(sizeof(Datum) * (key->astray_count + 1));
-	TqSpi  spi;
+	Datum args[3];
+	bool  nulls[3] = {false, false, key->astray_count == 0};
+	TqSpi spi;
 
-	for (int i = 0; i < key->astray_count; i++)
-		ids[i] = Int64GetDatum(key->astray[i]);
 	args[0] = Int32GetDatum(key->name.queue_id);
 	args[1] = PointerGetDatum(key->name.key);
-	args[2] = PointerGetDatum(construct_array(ids, key->astray_count, INT8OID,
-											  sizeof(int64), FLOAT8PASSBYVAL,
-											  TYPALIGN_DOUBLE));
+	args[2] = tq_spi_int8_array(key->astray, key->astray_count);
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_astray, args, nulls, SPI_OK_UPDATE, 0) != 1)
 	{

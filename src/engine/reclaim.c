@@ -15,7 +15,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -96,7 +95,6 @@ held_by(List *workers, TqRunning **found)
 	int    count = list_length(workers);
 	int32 *sorted = palloc(sizeof(int32) * count);
 	uint64 rows;
-	Datum *ids;
 	Datum  arg;
 	TqSpi  spi;
 
@@ -110,11 +108,7 @@ held_by(List *workers, TqRunning **found)
 		qsort(*found, count, sizeof(TqRunning), tq_reclaim_compare);
 		return count;
 	}
-	ids = palloc(sizeof(Datum) * count);
-	for (int i = 0; i < count; i++)
-		ids[i] = Int32GetDatum(sorted[i]);
-	arg = PointerGetDatum(
-		construct_array(ids, count, INT4OID, sizeof(int32), true, 'i'));
+	arg = tq_spi_int4_array(sorted, count);
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_held_by, &arg, NULL, 0);
 	*found =

@@ -16,7 +16,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -28,6 +27,7 @@
 #include "base/clock.h"
 #include "base/compare.h"
 #include "base/spi.h"
+#include "base/srf.h"
 #include "cache/role.h"
 #include "engine/dispatch.h"
 #include "engine/limit.h"
@@ -132,13 +132,10 @@ static int     compare_running(const void *a, const void *b);
 Datum
 taskq_queue_numbers(PG_FUNCTION_ARGS)
 {
-	TupleDesc desc;
-	Datum     values[RESULTS] = {0};
-	bool      nulls[RESULTS];
-	TqQueue  *queue = NULL;
+	Datum    values[RESULTS] = {0};
+	bool     nulls[RESULTS];
+	TqQueue *queue = NULL;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	memset(nulls, true, sizeof(nulls));
 	tq_queue_refresh();
 	if (!PG_ARGISNULL(0))
@@ -159,8 +156,7 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 		nulls[RESULT_WAITERS] = !tq_shmem_ready();
 		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id, 0));
 	}
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 static Known *

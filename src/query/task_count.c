@@ -8,7 +8,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -192,7 +191,7 @@ taskq_sequence_at(PG_FUNCTION_ARGS)
 static Datum
 readable_queues(const char *name)
 {
-	Datum *ids;
+	int32 *ids;
 	int    count = 0;
 	int    names_count = 1;
 	char **names;
@@ -204,7 +203,7 @@ readable_queues(const char *name)
 		names = palloc(sizeof(char *));
 		names[0] = pstrdup(name);
 	}
-	ids = palloc(sizeof(Datum) * (names_count + 1));
+	ids = palloc(sizeof(int32) * (names_count + 1));
 	for (int i = 0; i < names_count; i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
@@ -217,10 +216,9 @@ readable_queues(const char *name)
 			tq_role_require(queue, TQ_RIGHT_READ);
 		if ((tq_role_rights(queue) & TQ_RIGHT_READ) != 0 ||
 			tq_role_is_monitor())
-			ids[count++] = Int32GetDatum(queue->queue_id);
+			ids[count++] = queue->queue_id;
 	}
-	return PointerGetDatum(construct_array(ids, count, INT4OID, sizeof(int32),
-										   true, TYPALIGN_INT));
+	return tq_spi_int4_array(ids, count);
 }
 
 static bool

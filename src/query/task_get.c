@@ -11,11 +11,9 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -69,24 +67,21 @@ static void read_list_filter(FunctionCallInfo fcinfo, Look *look,
 Datum
 taskq_get(PG_FUNCTION_ARGS)
 {
-	int64     task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	TupleDesc desc;
-	Datum     values[TQ_SCAN_COLUMNS];
-	bool      nulls[TQ_SCAN_COLUMNS];
-	HeapTuple tuple;
-	TqTask    task;
-	Look      look;
+	int64  task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	Datum  values[TQ_SCAN_COLUMNS];
+	bool   nulls[TQ_SCAN_COLUMNS];
+	Datum  row;
+	TqTask task;
+	Look   look;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	look_begin(&look);
 	if (!tq_task_page_find_one(look.find, task_id, &task) ||
 		!may_see(&look, &task))
 		tq_error_no_such_task(task_id);
 	tq_task_info_row(&look.info, &task, values, nulls);
-	tuple = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
+	row = tq_srf_row(fcinfo, values, nulls);
 	look_end(&look);
-	return HeapTupleGetDatum(tuple);
+	return row;
 }
 
 /*
@@ -291,15 +286,12 @@ reads(int32 queue_id)
 Datum
 taskq_task_progress(PG_FUNCTION_ARGS)
 {
-	TupleDesc desc;
-	Datum     values[2] = {0};
-	bool      nulls[2] = {true, true};
-	bool      words = false;
-	float4    progress;
-	char      message[TQ_PROGRESS_MESSAGE + 1];
+	Datum  values[2] = {0};
+	bool   nulls[2] = {true, true};
+	bool   words = false;
+	float4 progress;
+	char   message[TQ_PROGRESS_MESSAGE + 1];
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && !PG_ARGISNULL(1) &&
 		may_see_progress(PG_GETARG_INT64(0), &words) &&
 		tq_liveness_read_progress(PG_GETARG_INT64(0), PG_GETARG_INT64(1),
@@ -310,8 +302,7 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 		values[1] = CStringGetTextDatum(message);
 		nulls[1] = !words || message[0] == '\0';
 	}
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 /*

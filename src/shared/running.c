@@ -76,9 +76,10 @@ typedef struct Registry
 static Registry *registry = NULL;
 static HTAB     *entries = NULL;
 
-static LWLock       *lock_of(uint32 hash);
-static EntryKey      key_of(int64 task_id);
-static uint32        hash_of(const EntryKey *key);
+static LWLock  *lock_of(uint32 hash);
+static EntryKey key_of(int64 task_id);
+static uint32   hash_of(const EntryKey *key);
+static Entry   *entry_begin(int64 task_id, LWLockMode mode, LWLock **lock);
 static DatabaseFlag *find_flag(Oid database);
 static DatabaseFlag *flag_begin(void);
 static void          flag_end(void);
@@ -207,17 +208,14 @@ tq_running_put(const TqRunning *running)
 void
 tq_running_remove(int64 task_id, int64 version)
 {
-	EntryKey key = key_of(task_id);
-	uint32   hash = hash_of(&key);
-	Entry   *entry;
+	LWLock *lock;
+	Entry  *entry = entry_begin(task_id, LW_EXCLUSIVE, &lock);
 
-	if (registry == NULL)
+	if (entry == NULL)
 		return;
-	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
-	if (entry != NULL && entry->running.version < version)
-		hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
-	LWLockRelease(lock_of(hash));
+	if (entry->running.version < version)
+		hash_search(entries, &entry->key, HASH_REMOVE, NULL);
+	LWLockRelease(lock);
 }
 
 /*
@@ -227,18 +225,15 @@ tq_running_remove(int64 task_id, int64 version)
 void
 tq_running_drop(const TqRunning *seen)
 {
-	EntryKey key = key_of(seen->task_id);
-	uint32   hash = hash_of(&key);
-	Entry   *entry;
+	LWLock *lock;
+	Entry  *entry = entry_begin(seen->task_id, LW_EXCLUSIVE, &lock);
 
-	if (registry == NULL)
+	if (entry == NULL)
 		return;
-	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
-	if (entry != NULL && entry->running.token == seen->token &&
+	if (entry->running.token == seen->token &&
 		entry->running.due_at == seen->due_at)
-		hash_search_with_hash_value(entries, &key, hash, HASH_REMOVE, NULL);
-	LWLockRelease(lock_of(hash));
+		hash_search(entries, &entry->key, HASH_REMOVE, NULL);
+	LWLockRelease(lock);
 }
 
 /* Entries of this database may be missing.  Cannot fail. */
@@ -477,40 +472,33 @@ void
 tq_running_progress(int64 task_id, int64 token, float4 progress,
 					const char *message)
 {
-	EntryKey key = key_of(task_id);
-	uint32   hash = hash_of(&key);
-	Entry   *entry;
+	LWLock *lock;
+	Entry  *entry = entry_begin(task_id, LW_EXCLUSIVE, &lock);
 
-	if (registry == NULL)
+	if (entry == NULL)
 		return;
-	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
-	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
-	if (entry != NULL && entry->running.token == token)
+	if (entry->running.token == token)
 	{
 		if (progress >= 0)
 			entry->progress = progress;
 		if (message != NULL)
 			strlcpy(entry->message, message, sizeof(entry->message));
 	}
-	LWLockRelease(lock_of(hash));
+	LWLockRelease(lock);
 }
 
 /* The entry of a task; false when there is none. */
 bool
 tq_running_find(int64 task_id, TqRunning *running)
 {
-	EntryKey key = key_of(task_id);
-	uint32   hash = hash_of(&key);
-	Entry   *entry;
+	LWLock *lock;
+	Entry  *entry = entry_begin(task_id, LW_SHARED, &lock);
 
-	if (registry == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(lock_of(hash), LW_SHARED);
-	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
-	if (entry != NULL)
-		*running = entry->running;
-	LWLockRelease(lock_of(hash));
-	return entry != NULL;
+	*running = entry->running;
+	LWLockRelease(lock);
+	return true;
 }
 
 /* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
@@ -518,22 +506,19 @@ bool
 tq_running_read_progress(int64 task_id, int64 token, float4 *progress,
 						 char *message)
 {
-	EntryKey key = key_of(task_id);
-	uint32   hash = hash_of(&key);
-	Entry   *entry;
-	bool     told = false;
+	LWLock *lock;
+	Entry  *entry = entry_begin(task_id, LW_SHARED, &lock);
+	bool    told;
 
-	if (registry == NULL)
+	if (entry == NULL)
 		return false;
-	LWLockAcquire(lock_of(hash), LW_SHARED);
-	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
-	if (entry != NULL && entry->running.token == token)
+	told = entry->running.token == token;
+	if (told)
 	{
 		*progress = entry->progress;
 		strlcpy(message, entry->message, TQ_PROGRESS_MESSAGE + 1);
-		told = true;
 	}
-	LWLockRelease(lock_of(hash));
+	LWLockRelease(lock);
 	return told;
 }
 
@@ -558,6 +543,27 @@ static uint32
 hash_of(const EntryKey *key)
 {
 	return entries ? get_hash_value(entries, key) : 0;
+}
+
+/*
+ * The entry of a task of this database, with its lock held.  NULL, and no
+ * lock: there is none.
+ */
+static Entry *
+entry_begin(int64 task_id, LWLockMode mode, LWLock **lock)
+{
+	EntryKey key = key_of(task_id);
+	uint32   hash = hash_of(&key);
+	Entry   *entry;
+
+	if (registry == NULL)
+		return NULL;
+	*lock = lock_of(hash);
+	LWLockAcquire(*lock, mode);
+	entry = hash_search_with_hash_value(entries, &key, hash, HASH_FIND, NULL);
+	if (entry == NULL)
+		LWLockRelease(*lock);
+	return entry;
 }
 
 /* The flags of a database that has some, under the spinlock. */

@@ -10,7 +10,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -204,7 +203,7 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 		  const TqTemplate *template, const TqStepList *steps, bool parts,
 		  Size *size, Size max)
 {
-	Datum *places = palloc(sizeof(Datum) * (steps->count + 1));
+	int32 *places = palloc(sizeof(int32) * (steps->count + 1));
 	int    count = 0;
 
 	for (int i = 0; i < steps->count; i++)
@@ -213,14 +212,11 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 			add_members(state, workflow_id, template, steps->places[i], size,
 						max);
 		else
-			places[count++] = Int32GetDatum(steps->places[i]);
+			places[count++] = steps->places[i];
 	}
 	if (count > 0)
 		add_ended(state, workflow_id, template,
-				  PointerGetDatum(construct_array(places, count, INT4OID,
-												  sizeof(int32), true,
-												  TYPALIGN_INT)),
-				  parts, size, max);
+				  tq_spi_int4_array(places, count), parts, size, max);
 }
 
 /*

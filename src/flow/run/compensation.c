@@ -24,7 +24,6 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "utils/array.h"
 
 #include "base/error.h"
 #include "base/spi.h"
@@ -173,15 +172,14 @@ newest_first(const void *a, const void *b)
 static bool
 note_begin(TqFlow *flow, const Finished *finished, int count)
 {
-	Datum *step_ids = MemoryContextAllocHuge(CurrentMemoryContext,
-											 sizeof(Datum) * (count + 1));
+	int32 *step_ids = MemoryContextAllocHuge(CurrentMemoryContext,
+											 sizeof(int32) * (count + 1));
 	Datum  args[2] = {Int64GetDatum(flow->workflow_id)};
 	bool   begun;
 
 	for (int i = 0; i < count; i++)
-		step_ids[i] = Int32GetDatum(finished[i].step_id);
-	args[1] = PointerGetDatum(construct_array(
-		step_ids, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+		step_ids[i] = finished[i].step_id;
+	args[1] = tq_spi_int4_array(step_ids, count);
 	begun = tq_spi_execute(&stmt_begin, args, NULL, SPI_OK_UPDATE) == 1;
 	if (begun)
 		flow->state = TQ_FLOW_COMPENSATING;

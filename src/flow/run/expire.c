@@ -21,7 +21,6 @@
 
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
-#include "utils/array.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"
@@ -207,17 +206,10 @@ remove_step(TqCall *call, int64 task_id)
 static void
 remove_timers(const int64 *ids, uint64 count)
 {
-	Datum *datums =
-		palloc_extended(sizeof(Datum) * (count + 1), MCXT_ALLOC_HUGE);
-	Datum arg;
+	Datum arg = tq_spi_int8_array(ids, (int) count);
 
 	if (count == 0)
 		return;
-	for (uint64 i = 0; i < count; i++)
-		datums[i] = Int64GetDatum(ids[i]);
-	arg = PointerGetDatum(construct_array(datums, (int) count, INT8OID,
-										  sizeof(int64), FLOAT8PASSBYVAL,
-										  TYPALIGN_DOUBLE));
 	tq_spi_execute(&stmt_timers, &arg, NULL, SPI_OK_DELETE);
 }
 

@@ -11,15 +11,14 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
 #include "base/arg.h"
 #include "base/spi.h"
+#include "base/srf.h"
 #include "cache/queue.h"
 #include "command/await.h"
 #include "engine/wait.h"
@@ -51,7 +50,6 @@ taskq_await_workflow(PG_FUNCTION_ARGS)
 	AwaitedFlow awaited = {{0}};
 	Datum       values[2] = {0};
 	bool        nulls[2] = {true, true};
-	TupleDesc   desc;
 	int64       timeout;
 
 	awaited.await.id = tq_arg_int8(fcinfo, 0, "workflow_id");
@@ -60,8 +58,6 @@ taskq_await_workflow(PG_FUNCTION_ARGS)
 	tq_wait_require_top_level(fcinfo, "taskq_await_workflow()");
 	if (!tq_await_end(&awaited.await, timeout))
 		(void) look(&awaited, true);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	if (awaited.state != NULL)
 	{
 		values[0] = CStringGetTextDatum(awaited.state);
@@ -72,8 +68,7 @@ taskq_await_workflow(PG_FUNCTION_ARGS)
 		values[1] = JsonbPGetDatum(awaited.result);
 		nulls[1] = false;
 	}
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 static bool

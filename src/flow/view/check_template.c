@@ -13,7 +13,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 
 #include "base/spi.h"
@@ -101,10 +100,7 @@ add_rows(const Form *form)
 		const TqStep *step = &template->steps[i];
 		Datum         values[COLUMNS];
 		bool          nulls[COLUMNS] = {false};
-		Datum *children = palloc(sizeof(Datum) * (step->children.count + 1));
 
-		for (int j = 0; j < step->children.count; j++)
-			children[j] = Int32GetDatum(step->children.places[j]);
 		values[0] = Int32GetDatum(template->template_id);
 		values[1] = Int32GetDatum(i);
 		values[2] = CStringGetTextDatum(tq_definition_step_type(step->type));
@@ -112,9 +108,8 @@ add_rows(const Form *form)
 		values[4] = BoolGetDatum(step->ends);
 		values[5] = BoolGetDatum(tq_step_rule_is_excused(template, i));
 		values[6] = BoolGetDatum(has_time(step));
-		values[7] = PointerGetDatum(
-			construct_array(children, step->children.count, INT4OID,
-							sizeof(int32), true, TYPALIGN_INT));
+		values[7] =
+			tq_spi_int4_array(step->children.places, step->children.count);
 		nulls[8] = step->wait == NULL || step->wait->signal == NULL;
 		values[8] = nulls[8] ? (Datum) 0
 							 : CStringGetTextDatum(step->wait->signal);

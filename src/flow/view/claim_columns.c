@@ -11,7 +11,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 
 #include "base/arg.h"
@@ -143,7 +142,7 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	int            max_rows = PG_ARGISNULL(2) ? 100 : PG_GETARG_INT32(2);
 	const TqStep  *step;
-	Datum         *places;
+	int32         *places;
 	int            count = 0;
 	Datum          args[4];
 	uint64         rows;
@@ -155,15 +154,14 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 	if (max_rows < 1 || max_rows > 10000)
 		tq_error_invalid("max_rows", "must be from 1 to 10000", NULL);
 	step = find_step(fcinfo, &flow, &held);
-	places = palloc(sizeof(Datum) * (step->parents.count + 1));
+	places = palloc(sizeof(int32) * (step->parents.count + 1));
 	for (int i = 0; i < step->parents.count; i++)
 	{
 		if (may_read(&flow, step->parents.places[i], held))
-			places[count++] = Int32GetDatum(step->parents.places[i]);
+			places[count++] = step->parents.places[i];
 	}
 	args[0] = Int64GetDatum(flow.workflow_id);
-	args[1] = PointerGetDatum(construct_array(
-		places, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+	args[1] = tq_spi_int4_array(places, count);
 	args[2] = Int64GetDatum(PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
 	args[3] = Int32GetDatum(max_rows);
 	tq_spi_enter(&spi);

@@ -13,7 +13,6 @@
 
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -77,15 +76,12 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 	bool        nulls[7] = {true, true, true, true, true, true, true};
 	TimestampTz started_at = DT_NOEND;
 	TqReason    reason;
-	TupleDesc   desc;
 	TqTally     tally;
 	TqStepRow  *made;
 	int         sight;
 	int         count;
 	TqFlow      flow;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 	if (!PG_ARGISNULL(0) && see(PG_GETARG_INT64(0), &flow, &sight))
 	{
 		count = tq_flow_steps(&flow, &made);
@@ -109,8 +105,7 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 		if (!nulls[6])
 			values[6] = CStringGetTextDatum(tq_reason_name(reason));
 	}
-	return HeapTupleGetDatum(
-		heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return tq_srf_row(fcinfo, values, nulls);
 }
 
 /* Those that there are, and those that are to come or will not. */
