@@ -17,6 +17,7 @@
 #include "base/arg.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/span.h"
 
 static bool has_control_character(const char *word);
 static int  compare_strings(const void *a, const void *b);
@@ -87,7 +88,7 @@ tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null)
 	return PG_ARGISNULL(n) ? if_null : PG_GETARG_BOOL(n);
 }
 
-/* An interval as microseconds, from min to ten years. */
+/* A duration (base/span.h) from min to ten years. */
 int64
 tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 			int64 if_null)
@@ -95,6 +96,14 @@ tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 	if (PG_ARGISNULL(n))
 		return if_null;
 	return tq_arg_interval_span(PG_GETARG_INTERVAL_P(n), what, min);
+}
+
+/* The same, if only its length counts: microseconds. */
+int64
+tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
+			  int64 if_null)
+{
+	return tq_span_length(tq_arg_span(fcinfo, n, what, min, if_null));
 }
 
 /* A time at most ten years away; false when it was not given. */
@@ -198,21 +207,18 @@ tq_arg_word_is_valid(const char *word, int max)
 		   !has_control_character(word);
 }
 
-/* A month counts 30 days, as everywhere in the server's interval sums. */
 int64
 tq_arg_interval_span(Interval *interval, const char *what, int64 min)
 {
-	double span =
-		((double) interval->month * DAYS_PER_MONTH + (double) interval->day) *
-			(double) USECS_PER_DAY +
-		(double) interval->time;
+	int64  span;
+	double length = tq_span_read(interval, &span);
 
-	if (span < (double) min)
+	if (length < (double) min)
 		tq_error_invalid(
 			what, min > 0 ? "must be positive" : "must not be negative", NULL);
-	if (span > (double) TQ_MAX_SPAN)
+	if (length > (double) TQ_MAX_SPAN)
 		tq_error_invalid(what, "must not exceed ten years", NULL);
-	return (int64) span;
+	return span;
 }
 
 /* The text, cut at a character's boundary if it is longer than max bytes. */

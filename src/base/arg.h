@@ -32,6 +32,8 @@ extern int64  tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what);
 extern bool   tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null);
 extern int64  tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what,
 						  int64 min, int64 if_null);
+extern int64  tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what,
+							int64 min, int64 if_null);
 extern bool   tq_arg_time(FunctionCallInfo fcinfo, int n, const char *what,
 						  TimestampTz *time);
 extern Jsonb *tq_arg_jsonb(FunctionCallInfo fcinfo, int n);

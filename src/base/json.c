@@ -67,7 +67,7 @@ tq_json_int8(const char *name, JsonbValue *value)
 		numeric_int8, NumericGetDatum(whole_number(name, value))));
 }
 
-/* An interval as text, in microseconds, not below 0. */
+/* An interval as text, as a duration (base/span.h). */
 int64
 tq_json_span(const char *name, JsonbValue *value)
 {

@@ -23,6 +23,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/span.h"
 #include "base/try.h"
 #include "cache/options.h"
 #include "shared/shmem.h"
@@ -113,6 +114,7 @@ static int    option_word(const char *name, JsonbValue *value);
 static double option_number(const char *name, JsonbValue *value, double min,
 							double max, bool whole);
 static int64  option_span(const char *name, JsonbValue *value, int64 min);
+static int64  option_length(const char *name, JsonbValue *value, int64 min);
 static int64  parse_span(const char *name, const char *text, int64 min);
 static void   read_interval(void *arg);
 
@@ -329,6 +331,13 @@ option_span(const char *name, JsonbValue *value, int64 min)
 	return parse_span(name, option_string(name, value), min);
 }
 
+/* Of what is computed with, the length in microseconds. */
+static int64
+option_length(const char *name, JsonbValue *value, int64 min)
+{
+	return tq_span_length(option_span(name, value, min));
+}
+
 /*
  * Read an interval.  A number without a unit is refused: it would count as
  * seconds in one place and as milliseconds in another.  What is stored by one
@@ -337,21 +346,17 @@ option_span(const char *name, JsonbValue *value, int64 min)
 static int64
 parse_span(const char *name, const char *text, int64 min)
 {
-	SpanText        reading = {text, NULL};
-	const Interval *interval;
-	double          span;
+	SpanText reading = {text, NULL};
+	double   length;
+	int64    span;
 
 	if (strspn(text, "+-.0123456789 ") == strlen(text) ||
 		tq_try(read_interval, &reading) != NULL)
 		bad_value(name);
-	interval = reading.interval;
-	span =
-		((double) interval->month * DAYS_PER_MONTH + (double) interval->day) *
-			(double) USECS_PER_DAY +
-		(double) interval->time;
-	if (span < (double) min || span > (double) TQ_MAX_SPAN)
+	length = tq_span_read(reading.interval, &span);
+	if (length < (double) min || length > (double) TQ_MAX_SPAN)
 		bad_value(name);
-	return (int64) span;
+	return span;
 }
 
 static void
@@ -400,13 +405,13 @@ read_retry(TqOptions *options, const char *name, JsonbValue *value)
 static void
 read_retry_base(TqOptions *options, const char *name, JsonbValue *value)
 {
-	options->backoff.base = option_span(name, value, 0);
+	options->backoff.base = option_length(name, value, 0);
 }
 
 static void
 read_retry_cap(TqOptions *options, const char *name, JsonbValue *value)
 {
-	options->backoff.cap = option_span(name, value, 0);
+	options->backoff.cap = option_length(name, value, 0);
 }
 
 static void
@@ -426,7 +431,7 @@ read_retry_list(TqOptions *options, const char *name, JsonbValue *value)
 	{
 		if (count >= lengthof(list))
 			bad_value(name);
-		list[count++] = option_span(name, &entry, 0);
+		list[count++] = option_length(name, &entry, 0);
 	}
 	if (count == 0)
 		bad_value(name);
@@ -541,7 +546,7 @@ read_rate_limit(TqOptions *options, const char *name, JsonbValue *value)
 	if (count == NULL || per == NULL || JsonContainerSize(object) != 2)
 		bad_value(name);
 	options->rate.count = option_number(name, count, 1, 1e9, true);
-	options->rate.per = (double) option_span(name, per, 1);
+	options->rate.per = (double) option_length(name, per, 1);
 }
 
 static void

@@ -32,7 +32,7 @@ typedef enum TqKeep
 typedef struct TqRetention
 {
 	TqKeep keep;
-	int64  span; /* microseconds, for TQ_KEEP_SPAN */
+	int64  span; /* for TQ_KEEP_SPAN */
 } TqRetention;
 
 /* How tasks with the same key wait for each other; each does what the one
@@ -55,13 +55,14 @@ typedef enum TqOnDeath
 
 #define TQ_FOREVER PG_INT64_MAX
 
+/* Durations are those of base/span.h. */
 typedef struct TqOptions
 {
 	int         priority;
 	int         max_attempts;
 	TqBackoff   backoff;
-	int64       lease;      /* microseconds */
-	int64       time_limit; /* microseconds; 0 is none */
+	int64       lease;
+	int64       time_limit; /* 0: none */
 	TqOrder     order;
 	int         max_payload; /* bytes */
 	TqRetention retention;
@@ -71,7 +72,7 @@ typedef struct TqOptions
 	int         max_running_per_key; /* 0: any number */
 	TqRate      rate;                /* claims; count 0: any number */
 	int64       max_depth;           /* 0: any number */
-	int64       reference_window;    /* microseconds, or TQ_FOREVER */
+	int64       reference_window;    /* or TQ_FOREVER */
 	TqOnDeath   on_death;
 	char       *dead_letter_queue; /* NULL: none */
 	bool        notify;            /* also NOTIFY, by the worker */

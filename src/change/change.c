@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/srf.h"
 #include "cache/role.h"
 #include "change/change.h"
@@ -398,7 +399,7 @@ update_task(TqChange *change, const TqEntry *entry)
 	if (entry->lease > 0 && !moves && is_ours(change, &task))
 	{
 		(void) tq_update_apply(&task, changes, &due_at);
-		task.f.lease_until = tq_clock_dispatch() + entry->lease;
+		task.f.lease_until = tq_span_after(tq_clock_dispatch(), entry->lease);
 		if (!tq_state_touch(change->call, queue, &task))
 			tq_error_serialization();
 		return;

@@ -71,7 +71,7 @@ typedef struct TqEntry
 	int64  id; /* of an add: of what was made; 0: none */
 	bool   has_version;
 	int64  version;
-	int64  lease; /* microseconds; 0: none */
+	int64  lease; /* 0: none */
 	bool   skip_existing;
 	bool   locked; /* the row of a task */
 	/* of adds and updates of tasks */

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/queue.h"
@@ -488,7 +489,8 @@ static void
 hold(const TqChange *change, const TqEntry *entry, Datum *args, bool *nulls)
 {
 	args[0] = CStringGetTextDatum(change->worker);
-	args[1] = TimestampTzGetDatum(tq_clock_dispatch() + entry->lease);
+	args[1] =
+		TimestampTzGetDatum(tq_span_after(tq_clock_dispatch(), entry->lease));
 	nulls[0] = nulls[1] = entry->lease == 0;
 }
 
@@ -557,8 +559,9 @@ require_free(Datum ids, Datum worker)
 static void
 take(Datum ids, Datum worker, int64 lease)
 {
-	Datum args[3] = {ids, worker,
-					 TimestampTzGetDatum(tq_clock_dispatch() + lease)};
+	Datum args[3] = {
+		ids, worker,
+		TimestampTzGetDatum(tq_span_after(tq_clock_dispatch(), lease))};
 
 	tq_spi_execute(lease > 0 ? &stmt_take : &stmt_give_back, args, NULL,
 				   SPI_OK_UPDATE);

@@ -70,7 +70,7 @@ taskq_await(PG_FUNCTION_ARGS)
 
 	task.await.id = tq_arg_int8(fcinfo, 0, "task_id");
 	task.await.look = look_at_task;
-	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
+	timeout = tq_arg_length(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
 	tq_wait_require_top_level(fcinfo, "taskq_await()");
 	(void) tq_await_end(&task.await, timeout);
 	return make_row(fcinfo, 0, &task.outcome);
@@ -89,7 +89,7 @@ taskq_call(PG_FUNCTION_ARGS)
 		tq_error_required("payload");
 	if (PG_ARGISNULL(2))
 		tq_error_required("timeout");
-	timeout = tq_arg_span(fcinfo, 2, "timeout", 0, 0);
+	timeout = tq_arg_length(fcinfo, 2, "timeout", 0, 0);
 	tq_wait_require_top_level(fcinfo, "taskq_call()");
 	task.await.id = tq_submit_plain(queue, payload);
 	task.await.known = true;

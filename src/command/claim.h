@@ -20,7 +20,7 @@ typedef struct TqClaim
 	char   *queue_name;  /* NULL: all of the worker's */
 	char   *worker_name; /* NULL: none */
 	int     max_tasks;
-	int64   lease; /* microseconds; 0: not given */
+	int64   lease; /* 0: not given */
 	TqTags  tags;
 	bool    tags_given;
 	bool    order_given;

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/srf.h"
 #include "cache/role.h"
 #include "command/checkpoint.h"
@@ -236,10 +237,11 @@ tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 		if (problem != 0)
 			return problem;
 		if (lease > 0)
-			task->f.lease_until = tq_clock_dispatch() + lease;
+			task->f.lease_until = tq_span_after(tq_clock_dispatch(), lease);
 		else if (task->f.lease_until != DT_NOEND)
-			task->f.lease_until = tq_clock_dispatch() +
-								  tq_state_options(queue, task, &room)->lease;
+			task->f.lease_until =
+				tq_span_after(tq_clock_dispatch(),
+							  tq_state_options(queue, task, &room)->lease);
 		if ((lease == 0 && task->f.lease_until == DT_NOEND) ||
 			tq_state_touch(call, queue, task))
 			break;
@@ -343,7 +345,8 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
 			if (decision->delay > 0)
-				move->due_at = tq_clock_dispatch() + decision->delay;
+				move->due_at =
+					tq_span_after(tq_clock_dispatch(), decision->delay);
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_SUSPEND:

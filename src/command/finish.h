@@ -30,8 +30,8 @@ typedef struct TqDecision
 	char        *error; /* of FAIL */
 	Jsonb       *detail;
 	bool         retryable;
-	int64        retry_in; /* microseconds; below 0: the backoff */
-	int64        delay;    /* of RELEASE, microseconds */
+	int64        retry_in; /* below 0: the backoff */
+	int64        delay;    /* of RELEASE */
 	char        *message;
 } TqDecision;
 

@@ -266,7 +266,7 @@ Datum
 taskq_expire(PG_FUNCTION_ARGS)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	int64  older_than = tq_arg_span(fcinfo, 1, "older_than", 1, 0);
+	int64  older_than = tq_arg_length(fcinfo, 1, "older_than", 1, 0);
 	TqCall call;
 	int32  worker_id;
 	int32 *ids;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/span.h"
 #include "cache/role.h"
 #include "command/submission.h"
 #include "store/large.h"
@@ -124,7 +125,7 @@ read_times(FunctionCallInfo fcinfo, TqSubmission *sub)
 		int64 delay = tq_arg_span(fcinfo, TQ_SUBMIT_DELAY, "delay", 0, 0);
 
 		if (delay > 0)
-			sub->run_at = due = tq_clock_dispatch() + delay;
+			sub->run_at = due = tq_span_after(tq_clock_dispatch(), delay);
 	}
 	sub->has_deadline =
 		tq_arg_time(fcinfo, TQ_SUBMIT_DEADLINE, "deadline", &sub->deadline);
@@ -203,7 +204,7 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 								 "and option deadline_in exclude each other",
 								 NULL);
 			sub->has_deadline = true;
-			sub->deadline = tq_clock_wall() + own.deadline_in;
+			sub->deadline = tq_span_after(tq_clock_wall(), own.deadline_in);
 			if (sub->deadline < sub->run_at)
 				tq_error_invalid("deadline_in", "ends before run_at", NULL);
 		}
@@ -381,7 +382,7 @@ tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)
 		sub->options = DatumGetJsonbPCopy(origin->value[TQ_COL_OPTIONS]);
 		tq_options_read_task(&own, sub->options);
 		if (own.deadline_in > 0)
-			sub->deadline = now + own.deadline_in;
+			sub->deadline = tq_span_after(now, own.deadline_in);
 	}
 	sub->has_deadline = sub->deadline != DT_NOEND && sub->deadline > now;
 	sub->role_id = tq_role_intern(GetUserId());

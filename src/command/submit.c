@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "command/submission.h"
@@ -608,7 +609,8 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 			tq_options_read_task(&options, DatumGetJsonbP(value));
 		if (options.reference_window == 0 ||
 			(options.reference_window != TQ_FOREVER &&
-			 tq_spi_time(i, 3, 0) + options.reference_window <= now))
+			 tq_span_after(tq_spi_time(i, 3, 0), options.reference_window) <=
+				 now))
 			continue;
 		*task_id = tq_spi_int8(i, 1, 0);
 		*state = (TqState) tq_spi_int4(i, 2, 0);

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "cache/role.h"
 #include "command/manage.h"
 #include "command/submit.h"
@@ -267,7 +268,7 @@ set_times(TqTask *task, const TqQueue *queue, const TqChanges *changes,
 								 "and option deadline_in exclude each other",
 								 NULL);
 			has_deadline = true;
-			deadline = tq_clock_wall() + own.deadline_in;
+			deadline = tq_span_after(tq_clock_wall(), own.deadline_in);
 		}
 	}
 	if (changes->named[TQ_SUBMIT_DEADLINE])

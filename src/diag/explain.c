@@ -39,6 +39,7 @@
 #include "base/code.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "cache/role.h"
 #include "diag/explain_facts.h"
@@ -340,7 +341,7 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 	TqExplainHolder  holder;
 
 	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
-		time_until = task->f.claimed_at + options->time_limit;
+		time_until = tq_span_after(task->f.claimed_at, options->time_limit);
 	tq_explain_read_holder(task, &holder);
 	appendStringInfo(text, "has been running since %s, ",
 					 tq_explain_time(task->f.claimed_at));

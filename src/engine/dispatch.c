@@ -37,6 +37,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/debug.h"
+#include "base/span.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/lane_priority.h"
@@ -689,7 +690,8 @@ take_within_limits(Walk *walk, TqTask *task)
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
 	move.claimed_at = tq_clock_dispatch();
-	move.lease_until = lease > 0 ? move.claimed_at + lease : DT_NOEND;
+	move.lease_until = lease > 0 ? tq_span_after(move.claimed_at, lease)
+								 : DT_NOEND;
 	claimed = room_for_claimed(walk);
 	walk->reserved = tq_limit_reserve(dispatch->limit, task->f.task_id);
 	if (walk->reserved != TQ_RESERVE_DONE)

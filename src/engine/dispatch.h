@@ -20,7 +20,7 @@ typedef struct TqDispatch
 						  * first; 0: as queues do it */
 	int           max_tasks;
 	int32         worker_id;
-	int64         lease;       /* microseconds; 0: not given, hence */
+	int64         lease;       /* 0: not given, hence */
 	bool          while_alive; /* as long as the worker lives, or as the
 								* task or its queue says */
 	TqLimit      *limit;

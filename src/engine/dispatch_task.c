@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "cache/queue.h"
 #include "engine/dispatch_task.h"
 #include "engine/limit.h"
@@ -60,7 +61,7 @@ tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 			move.wanted = "claimed";
 			move.worker_id = worker->worker_id;
 			move.claimed_at = tq_clock_dispatch();
-			move.lease_until = move.claimed_at + lease;
+			move.lease_until = tq_span_after(move.claimed_at, lease);
 			if (!tq_state_enter(call, queue, task, &move))
 				tq_error_serialization();
 		}

@@ -13,6 +13,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "engine/failure.h"
 #include "engine/state.h"
@@ -91,7 +92,7 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 		retry_in =
 			tq_backoff_delay(&options->backoff, task->f.attempt, chance);
 	move->to = TQ_STATE_PENDING;
-	move->due_at = tq_clock_dispatch() + retry_in;
+	move->due_at = tq_span_after(tq_clock_dispatch(), retry_in);
 	if (move->due_at > TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND))
 	{
 		move->to = TQ_STATE_DEAD;

@@ -27,6 +27,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/span.h"
 #include "base/try.h"
 #include "engine/history.h"
 #include "engine/id.h"
@@ -376,7 +377,8 @@ tq_state_running_until(const TqQueue *queue, const TqTask *task)
 	const TqOptions *options = tq_state_options(queue, task, &room);
 
 	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
-		until = Min(until, task->f.claimed_at + options->time_limit);
+		until =
+			Min(until, tq_span_after(task->f.claimed_at, options->time_limit));
 	return until;
 }
 
@@ -564,7 +566,7 @@ enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
 			if (retention.keep == TQ_KEEP_DEFAULT)
 				retention.span = server;
 			retention.keep = TQ_KEEP_SPAN;
-			retention.span = Max(retention.span, month);
+			retention.span = tq_span_longer(now, retention.span, month);
 		}
 	}
 	else if (retention.keep == TQ_KEEP_NONE)
@@ -586,7 +588,7 @@ enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
 		if (retention.keep == TQ_KEEP_DEFAULT)
 			retention.span = server;
 		retention.keep = TQ_KEEP_SPAN;
-		retention.span = Max(retention.span, window);
+		retention.span = tq_span_longer(now, retention.span, window);
 	}
 
 	task->f.lease_until = DT_NOEND;
@@ -601,7 +603,7 @@ enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
 	tq_task_set(task, TQ_COL_EXPIRES_AT,
 				TimestampTzGetDatum(retention.keep == TQ_KEEP_FOREVER
 										? DT_NOEND
-										: now + retention.span));
+										: tq_span_after(now, retention.span)));
 	tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(TQ_LEAF_KEEP));
 	return true;
 }

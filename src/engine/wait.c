@@ -61,7 +61,7 @@ static void look_by(TqWait *wait, int64 pause);
 int64
 tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what, int64 if_null)
 {
-	int64 span = tq_arg_span(fcinfo, n, what, 0, if_null);
+	int64 span = tq_arg_length(fcinfo, n, what, 0, if_null);
 
 	if (span > (int64) tq_guc_max_wait * USECS_PER_SEC)
 		tq_error_invalid(

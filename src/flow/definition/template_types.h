@@ -88,14 +88,14 @@ typedef struct TqBranch
  */
 typedef struct TqWaitDefinition
 {
-	char  *signal;         /* of a signal, an approval: its name */
-	Jsonb *after;          /* how long: a timer, the others at most */
-	Jsonb *at;             /* until when: a timer */
-	bool   completes;      /* when the time is up; else it fails */
-	char  *role;           /* who may approve; NULL: whoever may submit */
-	char  *escalate_to;    /* who may, too, later; NULL: nobody */
-	int64  escalate_after; /* microseconds */
-	char  *space;          /* of a workflow, to be started */
+	char  *signal;      /* of a signal, an approval: its name */
+	Jsonb *after;       /* how long: a timer, the others at most */
+	Jsonb *at;          /* until when: a timer */
+	bool   completes;   /* when the time is up; else it fails */
+	char  *role;        /* who may approve; NULL: whoever may submit */
+	char  *escalate_to; /* who may, too, later; NULL: nobody */
+	int64  escalate_after;
+	char  *space; /* of a workflow, to be started */
 	char  *name;
 	char  *version; /* NULL: the latest */
 	Jsonb *input;   /* NULL: as the instance's own */
@@ -156,9 +156,9 @@ typedef struct TqTemplate
 	TqIdentity  identity;
 	Jsonb      *input_schema; /* NULL: any input */
 	TqOnFailure on_failure;
-	int64       identity_window; /* microseconds; TQ_FOREVER */
+	int64       identity_window; /* or TQ_FOREVER */
 	bool        has_retention;
-	int64       retention; /* microseconds; TQ_FOREVER */
+	int64       retention; /* or TQ_FOREVER */
 	char       *queue;
 	int32       defined_by; /* role */
 	int         step_count;

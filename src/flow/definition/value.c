@@ -19,7 +19,6 @@
 
 #include "base/arg.h"
 #include "base/try.h"
-#include "base/types.h"
 #include "flow/definition/value.h"
 
 typedef struct Options
@@ -38,7 +37,6 @@ typedef struct Span
 {
 	const char *word;
 	int64       span;
-	bool        bad;
 } Span;
 
 typedef struct Time
@@ -124,14 +122,14 @@ tq_value_whole(Numeric number, int64 *result)
 	return true;
 }
 
-/* An interval that somebody wrote down, with a unit, in microseconds. */
+/* An interval that somebody wrote down, with a unit: a duration. */
 bool
 tq_value_span(const char *word, int64 *span)
 {
-	Span reading = {word, 0, false};
+	Span reading = {word, 0};
 
 	if (strspn(word, "+-.0123456789 ") == strlen(word) ||
-		error_of(read_span, &reading) != NULL || reading.bad)
+		error_of(read_span, &reading) != NULL)
 		return false;
 	*span = reading.span;
 	return true;
@@ -146,7 +144,6 @@ read_span(void *arg)
 							ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 
 	reading->span = tq_arg_interval_span(interval, "interval", 0);
-	reading->bad = reading->span > TQ_MAX_SPAN;
 }
 
 /* A finite point in time that somebody wrote down. */

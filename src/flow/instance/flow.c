@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "base/subxact.h"
 #include "cache/options.h"
@@ -277,11 +278,11 @@ expires_at(const TqTemplate *template, TimestampTz now)
 					 ? template->retention
 					 : (int64) tq_guc_retention * USECS_PER_SEC;
 
-	if (template->identity_window > span)
-		span = template->identity_window;
-	return span == TQ_FOREVER || (!template->has_retention && span == 0)
-			   ? DT_NOEND
-			   : now + span;
+	if (span == TQ_FOREVER || template->identity_window == TQ_FOREVER)
+		return DT_NOEND;
+	span = tq_span_longer(now, span, template->identity_window);
+	return !template->has_retention && span == 0 ? DT_NOEND
+												 : tq_span_after(now, span);
 }
 
 /* All steps that were made, in the order of their numbers; how many. */

@@ -23,6 +23,7 @@
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "cache/options.h"
 #include "flow/definition/template.h"
@@ -144,7 +145,8 @@ tq_identity_holder(Jsonb *identity, int64 but)
 	if (holder == 0 || live)
 		return holder;
 	window = tq_template_get(template_id)->identity_window;
-	if (window == TQ_FOREVER || finished_at + window > tq_clock_wall())
+	if (window == TQ_FOREVER ||
+		tq_span_after(finished_at, window) > tq_clock_wall())
 		return holder;
 	arg = Int64GetDatum(holder);
 	tq_spi_execute(&stmt_give_up, &arg, NULL, SPI_OK_UPDATE);

@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "cache/queue.h"
 #include "command/submit.h"
 #include "engine/key.h"
@@ -142,8 +143,8 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	{
 		tq_options_read_task(&own, sub->options);
 		sub->has_deadline = own.deadline_in > 0;
-		sub->deadline = Max(tq_clock_wall(), flow->start.run_at) +
-						own.deadline_in;
+		sub->deadline = tq_span_after(Max(tq_clock_wall(), flow->start.run_at),
+									  own.deadline_in);
 	}
 	sub->any_depth = true;
 	sub->role_id = flow->start.started_by;

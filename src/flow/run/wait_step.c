@@ -18,12 +18,12 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "base/spi.h"
 #include "flow/definition/value.h"
 #include "flow/instance/flow_types.h"
@@ -46,7 +46,6 @@ static bool take_signal(int64 workflow_id, const char *name, Jsonb **payload);
 static bool approves(Jsonb *payload);
 static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					  TimestampTz *at, char **wrong);
-static bool add_span(TimestampTz from, int64 span, TimestampTz *at);
 
 /*
  * A step has nothing to wait for any more but what it is there for; who
@@ -180,21 +179,17 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	}
 	if (wait->at != NULL && tq_value_time(word, at))
 		return true;
-	if (wait->at == NULL && tq_value_span(word, &span) &&
-		add_span(Max(from, flow->start.run_at), span, at))
+	if (wait->at == NULL && tq_value_span(word, &span))
+	{
+		*at = tq_span_after(Max(from, flow->start.run_at), span);
 		return true;
+	}
 	*wrong = psprintf(
 		"%s: \"%.*s\" is %s", what,
 		pg_mbcliplen(word, (int) strlen(word), TQ_MAX_NAME), word,
 		wait->at != NULL ? "no point in time"
 						 : "no interval from 0 to 10 years, with a unit");
 	return false;
-}
-
-static bool
-add_span(TimestampTz from, int64 span, TimestampTz *at)
-{
-	return !pg_add_s64_overflow(from, span, at) && IS_VALID_TIMESTAMP(*at);
 }
 
 /* A pattern that has to give a string; false, and words: it does not. */

@@ -54,7 +54,7 @@ taskq_await_workflow(PG_FUNCTION_ARGS)
 
 	awaited.await.id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	awaited.await.look = look_at_flow;
-	timeout = tq_arg_span(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
+	timeout = tq_arg_length(fcinfo, 1, "timeout", 0, TQ_AWAIT_TIMEOUT);
 	tq_wait_require_top_level(fcinfo, "taskq_await_workflow()");
 	if (!tq_await_end(&awaited.await, timeout))
 		(void) look(&awaited, true);
