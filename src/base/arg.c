@@ -17,6 +17,7 @@
 #include "base/arg.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/span.h"
 
 static bool has_control_character(const char *word);
@@ -141,19 +142,32 @@ tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 	if (PG_ARGISNULL(n))
 		return false;
 	values = tq_arg_array(fcinfo, n, "tags", TEXTOID, &count);
-	tags->tags = palloc(sizeof(char *) * (count + 1));
-	for (int i = 0; i < count; i++)
-	{
-		char *tag = TextDatumGetCString(values[i]);
-
-		tq_arg_check_word(tag, "tag", TQ_MAX_TAG);
-		tags->tags[i] = tag;
-	}
+	tags->tags = tq_arg_words(values, count, "tags", "tag", TQ_MAX_TAG);
 	tags->count = count;
 	tq_arg_tags_sort(tags);
 	if (tags->count > TQ_MAX_TAGS)
 		tq_error_too_large("list of tags", tags->count, TQ_MAX_TAGS);
 	return true;
+}
+
+/* The elements of the list as words, checked; max as tq_arg_check_word. */
+char **
+tq_arg_words(const Datum *values, int count, const char *list,
+			 const char *what, int max)
+{
+	char **words =
+		palloc_extended(sizeof(char *) * (count + 1), MCXT_ALLOC_HUGE);
+	TqPlace place;
+
+	tq_place_begin(&place, list);
+	for (int i = 0; i < count; i++)
+	{
+		place.index = i;
+		words[i] = TextDatumGetCString(values[i]);
+		tq_arg_check_word(words[i], what, max);
+	}
+	tq_place_end(&place);
+	return words;
 }
 
 /* The elements of a one-dimensional array without nulls. */
@@ -178,7 +192,8 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 	{
 		if (nulls[i])
 			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-							errmsg("%s must not contain null", what)));
+							errmsg("%s must not contain null", what),
+							errcontext("entry %s[%d]", what, i)));
 	}
 	return values;
 }

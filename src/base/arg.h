@@ -40,6 +40,8 @@ extern Jsonb *tq_arg_jsonb(FunctionCallInfo fcinfo, int n);
 extern bool   tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags);
 extern Datum *tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what,
 						   Oid element, int *count);
+extern char **tq_arg_words(const Datum *values, int count, const char *list,
+						   const char *what, int max);
 
 extern void  tq_arg_check_word(const char *word, const char *what, int max);
 extern bool  tq_arg_word_is_valid(const char *word, int max);

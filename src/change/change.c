@@ -254,10 +254,14 @@ find_collisions(TqChange *change)
 									  MCXT_ALLOC_HUGE);
 	int       count = 0;
 
+	/* as they are now that the tasks are locked */
+	tq_change_note_brought(change);
 	for (int i = 0; i < change->count; i++)
 	{
 		TqEntry *entry = &change->entries[i];
 
+		if (!entry->locked)
+			entry->brings = NULL;
 		if (tq_change_reference(entry) != NULL && !entry->skip_existing &&
 			(entry->part == TQ_PART_UPDATES ||
 			 !entry->inner->args[TQ_SUBMIT_QUEUE].isnull))
@@ -284,6 +288,7 @@ find_collision(TqChange *change, TqEntry *entry)
 	TqQueue *queue = NULL;
 	int64    holder;
 	TqState  state;
+	char    *reference = tq_change_reference(entry);
 	TqTask   task;
 
 	if (entry->part == TQ_PART_ADDS || entry->changes->named[TQ_SUBMIT_QUEUE])
@@ -294,13 +299,13 @@ find_collision(TqChange *change, TqEntry *entry)
 	if (entry->part == TQ_PART_ADDS && sub->insertion != TQ_INSERTION_APPEND)
 		return;
 	if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
-		!tq_submit_is_held(queue, sub->reference, &holder, &state) ||
+		!tq_submit_is_held(queue, reference, &holder, &state) ||
 		gives_way(change, entry, holder))
 		return;
 	if (IsolationUsesXactSnapshot() && TQ_STATE_IS_LIVE(state) &&
 		!tq_row_find(change->call, holder, &task))
 		tq_error_serialization();
-	tq_change_collision(change, TQ_PROBLEM_COLLISIONS, sub->reference);
+	tq_change_collision(change, TQ_PROBLEM_COLLISIONS, reference);
 }
 
 /*
@@ -393,7 +398,8 @@ update_task(TqChange *change, const TqEntry *entry)
 				 changes->named[TQ_SUBMIT_KEY] ||
 				 changes->named[TQ_SUBMIT_PRIORITY] ||
 				 changes->named[TQ_SUBMIT_REFERENCE];
-	bool released = false;
+	bool  released = false;
+	char *taken = NULL;
 
 	tq_step_refuse(&task, "changed by taskq_change()");
 	if (entry->lease > 0 && !moves && is_ours(change, &task))
@@ -414,8 +420,14 @@ update_task(TqChange *change, const TqEntry *entry)
 	if (changes->any || !released)
 	{
 		queue = tq_update_apply(&task, changes, &due_at);
-		if (!tq_update_write(change->call, queue, &task, changes, due_at))
+		if (!tq_update_write(change->call, queue, &task, changes, due_at,
+							 &taken))
 			tq_error_serialization();
+	}
+	if (taken != NULL)
+	{
+		tq_change_collision(change, TQ_PROBLEM_COLLISIONS, taken);
+		return;
 	}
 	if (entry->lease > 0)
 		own(change, entry);

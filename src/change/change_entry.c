@@ -18,20 +18,13 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/place.h"
 #include "change/change_entry.h"
 #include "change/change_problem.h"
-
-/* Which entry is being read, for the context of errors. */
-typedef struct Reading
-{
-	TqPart part;
-	int    place;
-} Reading;
 
 static void  read_list(TqChange *change, TqPart part, Jsonb *list);
 static void  read_entry(TqChange *change, TqPart part, int place,
 						JsonbValue *value);
-static void  name_entry(void *arg);
 static void  read_id(JsonbValue *value, TqEntry *entry);
 static void  read_version(JsonbValue *value, TqEntry *entry);
 static char *word(JsonbValue *value, const char *name, int max);
@@ -99,11 +92,11 @@ read_list(TqChange *change, TqPart part, Jsonb *list)
 static void
 read_entry(TqChange *change, TqPart part, int place, JsonbValue *value)
 {
-	TqEntry             *entry = &change->entries[change->count++];
-	Reading              reading = {part, place};
-	ErrorContextCallback context = {error_context_stack, name_entry, &reading};
+	TqEntry *entry = &change->entries[change->count++];
+	TqPlace  reading;
 
-	error_context_stack = &context;
+	tq_place_begin(&reading, tq_change_part_name(part));
+	reading.index = place;
 	entry->part = part;
 	entry->place = place;
 	switch (part)
@@ -122,16 +115,7 @@ read_entry(TqChange *change, TqPart part, int place, JsonbValue *value)
 			read_doc(value, entry);
 			break;
 	}
-	error_context_stack = context.previous;
-}
-
-static void
-name_entry(void *arg)
-{
-	Reading *reading = arg;
-
-	errcontext("entry %s[%d]", tq_change_part_name(reading->part),
-			   reading->place);
+	tq_place_end(&reading);
 }
 
 /* A bare id, or {task_id, version}. */

@@ -51,6 +51,7 @@ void
 tq_change_lock_all(TqChange *change)
 {
 	lock_keys(change);
+	tq_change_note_brought(change);
 	lock_references(change);
 	add_who_makes_way(change);
 	tq_change_lock(change);
@@ -208,6 +209,7 @@ add_who_makes_way(TqChange *change)
 				TqEntry *entry = palloc0(sizeof(TqEntry));
 
 				entry->part = TQ_PART_MAKES_WAY;
+				entry->place = change->adds[i]->place;
 				entry->id = id;
 				ids = lappend(ids, entry);
 			}

@@ -97,18 +97,3 @@ tq_change_end_if_any(const TqChange *change)
 					errdetail_internal("%s", detail.data),
 					errhint("Nothing was changed; read these tasks again.")));
 }
-
-const char *
-tq_change_part_name(TqPart part)
-{
-	static const char *const names[] = {[TQ_PART_ADDS] = "adds",
-										[TQ_PART_UPDATES] = "updates",
-										[TQ_PART_DELETES] = "deletes",
-										[TQ_PART_DEPENDS] = "depends",
-										[TQ_PART_DOC_ADDS] = "doc_adds",
-										[TQ_PART_DOC_UPDATES] = "doc_updates",
-										[TQ_PART_DOC_DELETES] = "doc_deletes",
-										[TQ_PART_DOC_DEPENDS] = "doc_depends"};
-
-	return names[part];
-}

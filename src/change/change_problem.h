@@ -9,9 +9,8 @@
 
 #include "change/change_set.h"
 
-extern const char *tq_change_part_name(TqPart part);
-extern void        tq_change_problem(TqChange *change, TqChangeProblem which,
-									 const char *format, ...)
+extern void tq_change_problem(TqChange *change, TqChangeProblem which,
+							  const char *format, ...)
 	pg_attribute_printf(3, 4);
 extern void tq_change_bug(TqChange *change, const TqEntry *entry,
 						  const char *words);

@@ -11,7 +11,28 @@
  */
 #include "base/compat.h"
 
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "base/place.h"
 #include "change/change_set.h"
+#include "store/row.h"
+
+const char *
+tq_change_part_name(TqPart part)
+{
+	static const char *const names[] = {[TQ_PART_ADDS] = "adds",
+										[TQ_PART_UPDATES] = "updates",
+										[TQ_PART_DELETES] = "deletes",
+										[TQ_PART_DEPENDS] = "depends",
+										[TQ_PART_DOC_ADDS] = "doc_adds",
+										[TQ_PART_DOC_UPDATES] = "doc_updates",
+										[TQ_PART_DOC_DELETES] = "doc_deletes",
+										[TQ_PART_DOC_DEPENDS] = "doc_depends",
+										[TQ_PART_MAKES_WAY] = "adds"};
+
+	return names[part];
+}
 
 /* The entry of that id in a list sorted by ids; NULL: there is none. */
 const TqEntry *
@@ -43,10 +64,15 @@ tq_change_each(TqChange *change, TqEntry **entries, int count,
 
 	for (int i = 0; i < count; i++)
 	{
+		TqPlace place;
+
 		CHECK_FOR_INTERRUPTS();
+		tq_place_begin(&place, tq_change_part_name(entries[i]->part));
+		place.index = entries[i]->place;
 		MemoryContextSwitchTo(one);
 		step(change, entries[i]);
 		MemoryContextSwitchTo(mine);
+		tq_place_end(&place);
 		MemoryContextReset(one);
 	}
 	MemoryContextDelete(one);
@@ -58,8 +84,41 @@ tq_change_reference(const TqEntry *entry)
 {
 	if (entry->part == TQ_PART_ADDS)
 		return entry->sub.reference;
-	return entry->part == TQ_PART_UPDATES ? entry->changes->sub.reference
-										  : NULL;
+	if (entry->part != TQ_PART_UPDATES)
+		return NULL;
+	return entry->changes->named[TQ_SUBMIT_REFERENCE]
+			   ? entry->changes->sub.reference
+			   : entry->brings;
+}
+
+/* Note the reference that a task keeps when it is moved to another queue. */
+void
+tq_change_note_brought(TqChange *change)
+{
+	MemoryContext mine = CurrentMemoryContext;
+	MemoryContext one =
+		AllocSetContextCreate(mine, "taskq change", ALLOCSET_DEFAULT_SIZES);
+
+	for (int i = 0; i < change->by_id_count; i++)
+	{
+		TqEntry *entry = change->by_id[i];
+		TqTask   task;
+
+		entry->brings = NULL;
+		if (entry->part != TQ_PART_UPDATES ||
+			!entry->changes->named[TQ_SUBMIT_QUEUE] ||
+			entry->changes->named[TQ_SUBMIT_REFERENCE])
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		if (tq_row_find(change->call, entry->id, &task) &&
+			!task.isnull[TQ_COL_REFERENCE])
+			entry->brings = MemoryContextStrdup(
+				mine, TextDatumGetCString(task.value[TQ_COL_REFERENCE]));
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
 }
 
 /* By id; then in the order of the lists. */

@@ -78,6 +78,7 @@ typedef struct TqEntry
 	FunctionCallInfo inner; /* arguments of a submit */
 	TqSubmission     sub;
 	TqChanges       *changes;
+	char            *brings; /* its own reference, to another queue */
 	/* of documents */
 	TqDocument *doc;
 } TqEntry;
@@ -104,11 +105,13 @@ typedef struct TqChange
 
 typedef void (*TqChangeStep)(TqChange *change, TqEntry *entry);
 
+extern const char *tq_change_part_name(TqPart part);
 extern void tq_change_each(TqChange *change, TqEntry **entries, int count,
 						   TqChangeStep step);
 extern const TqEntry *tq_change_find(TqEntry *const *entries, int count,
 									 int64 id);
 extern int            tq_change_compare_ids(const void *a, const void *b);
 extern char          *tq_change_reference(const TqEntry *entry);
+extern void           tq_change_note_brought(TqChange *change);
 
 #endif /* TQ_CHANGE_SET_H */

@@ -129,18 +129,17 @@ static void
 read_queues(FunctionCallInfo fcinfo, One *one)
 {
 	Datum *names;
+	char **words;
 
 	if (PG_ARGISNULL(1))
 		tq_error_required("queues");
 	names = tq_arg_array(fcinfo, 1, "queues", TEXTOID, &one->count);
 	if (one->count == 0)
 		tq_error_invalid("queues", "must not be empty", NULL);
+	words = tq_arg_words(names, one->count, "queues", "queues", TQ_MAX_NAME);
 	one->turns = palloc_extended(sizeof(Turn) * one->count, MCXT_ALLOC_HUGE);
 	for (int i = 0; i < one->count; i++)
-	{
-		one->turns[i].queue_name = TextDatumGetCString(names[i]);
-		tq_arg_check_word(one->turns[i].queue_name, "queues", TQ_MAX_NAME);
-	}
+		one->turns[i].queue_name = words[i];
 }
 
 static TqWaitResult

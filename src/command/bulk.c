@@ -21,6 +21,7 @@
 #include "base/arg.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/place.h"
 #include "base/srf.h"
 #include "command/claim.h"
 #include "command/finish.h"
@@ -50,9 +51,10 @@ typedef struct Entry
 
 typedef struct EntryList
 {
-	Entry *items; /* in the order of ids */
-	int    count;
-	int    ahead; /* so many have been looked for together */
+	const char *name;  /* of the argument */
+	Entry      *items; /* in the order of ids */
+	int         count;
+	int         ahead; /* so many have been looked for together */
 } EntryList;
 
 /* Ids at most that far apart are looked for together, and so many. */
@@ -228,6 +230,7 @@ read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 			item->decision->result = DatumGetJsonbP(results[i]);
 	}
 	list->ahead = 0;
+	list->name = "task_ids";
 	sort_items(list);
 }
 
@@ -238,6 +241,7 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 	JsonbIterator     *it;
 	JsonbValue         entry;
 	JsonbIteratorToken token;
+	TqPlace            place;
 
 	if (doc == NULL)
 		tq_error_required("decisions");
@@ -245,6 +249,8 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 		tq_error_invalid("decisions", "must be a list of objects", NULL);
 	list->items = palloc0(sizeof(Entry) * (JB_ROOT_COUNT(doc) + 1));
 	list->count = list->ahead = 0;
+	list->name = "decisions";
+	tq_place_begin(&place, list->name);
 	it = JsonbIteratorInit(&doc->root);
 	token = JsonbIteratorNext(&it, &entry, false);
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
@@ -252,12 +258,13 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 		Entry *item = &list->items[list->count];
 
 		CHECK_FOR_INTERRUPTS();
-		item->place = list->count++;
+		item->place = place.index = list->count++;
 		item->decision = palloc0(sizeof(TqDecision));
 		item->decision->retryable = true;
 		item->decision->retry_in = -1;
 		read_decision(&entry, item);
 	}
+	tq_place_end(&place);
 	sort_items(list);
 }
 
@@ -434,14 +441,17 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one = AllocSetContextCreate(caller, "taskq decisions",
 											  ALLOCSET_DEFAULT_SIZES);
+	TqPlace       place;
 
 	lock_ahead(call, list);
 	call->many = true;
+	tq_place_begin(&place, list->name);
 	for (int i = 0; i < list->count; i++)
 	{
 		Entry *item = &list->items[i];
 
 		CHECK_FOR_INTERRUPTS();
+		place.index = item->place;
 		/* ended by the one before, whether that was right or not */
 		if (i > 0 && item->task_id == list->items[i - 1].task_id)
 			tq_snapshot_renew();
@@ -452,6 +462,7 @@ decide_all(TqCall *call, EntryList *list)
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
+	tq_place_end(&place);
 	MemoryContextDelete(one);
 }
 

@@ -23,6 +23,7 @@
 #include "base/arg.h"
 #include "base/catalog.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "cache/role.h"
@@ -140,9 +141,10 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 static int
 parse_rights(FunctionCallInfo fcinfo, int n)
 {
-	int    rights = 0;
-	int    count;
-	Datum *words;
+	int     rights = 0;
+	int     count;
+	TqPlace place;
+	Datum  *words;
 
 	if (PG_ARGISNULL(n))
 		tq_error_required("rights");
@@ -150,10 +152,12 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 	if (count == 0)
 		tq_error_invalid("rights", "must not be empty",
 						 "Allowed: submit, work, read, manage.");
+	tq_place_begin(&place, "rights");
 	for (int i = 0; i < count; i++)
 	{
 		char *word = TextDatumGetCString(words[i]);
 
+		place.index = i;
 		if (strcmp(word, "submit") == 0)
 			rights |= TQ_RIGHT_SUBMIT;
 		else if (strcmp(word, "work") == 0)
@@ -166,6 +170,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 			tq_error_invalid("rights", "has an unknown value",
 							 "Allowed: submit, work, read, manage.");
 	}
+	tq_place_end(&place);
 	return rights;
 }
 

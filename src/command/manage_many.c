@@ -18,6 +18,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "base/subxact.h"
@@ -78,6 +79,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	Entry         *entries;
 	int           *places;
 	int            count;
+	TqPlace        place;
 
 	tq_srf_begin(fcinfo);
 	wanted.action = read_action(fcinfo, 0);
@@ -98,15 +100,18 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	qsort(entries, count, sizeof(Entry), compare_entries);
 	if (count > 0)
 		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count, wanted.action);
+	tq_place_begin(&place, "task_ids");
 	for (int i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		place.index = entries[i].place;
 		if (i > 0 && entries[i].task_id == entries[i - 1].task_id)
 			entries[i].problem = entries[i - 1].problem;
 		if (entries[i].problem == 0)
 			act_guarded(&entries[i], &wanted, count > 1);
 		places[entries[i].place] = i;
 	}
+	tq_place_end(&place);
 	for (int i = 0; i < count; i++)
 	{
 		Entry *entry = &entries[places[i]];

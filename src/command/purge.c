@@ -18,6 +18,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/spi.h"
 #include "cache/role.h"
 #include "engine/call.h"
@@ -130,8 +131,9 @@ taskq_purge(PG_FUNCTION_ARGS)
 static void
 read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 {
-	Datum *words;
-	int    count;
+	Datum  *words;
+	int     count;
+	TqPlace place;
 
 	if (PG_ARGISNULL(n))
 	{
@@ -140,10 +142,12 @@ read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 		return;
 	}
 	words = tq_arg_array(fcinfo, n, "states", TEXTOID, &count);
+	tq_place_begin(&place, "states");
 	for (int i = 0; i < count; i++)
 	{
 		TqState state;
 
+		place.index = i;
 		if (!tq_state_parse(TextDatumGetCString(words[i]), &state))
 			tq_error_invalid("states", "has an unknown value",
 							 psprintf("Allowed: %s.", tq_state_words()));
@@ -153,6 +157,7 @@ read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 		choice->named[state] = true;
 		choice->any_live = choice->any_live || TQ_STATE_IS_LIVE(state);
 	}
+	tq_place_end(&place);
 }
 
 static Datum

@@ -431,8 +431,7 @@ check_queues(FunctionCallInfo fcinfo, int n)
 
 	if (count > 10000)
 		tq_error_too_large("list of queues", count, 10000);
-	for (int i = 0; i < count; i++)
-		tq_arg_check_word(TextDatumGetCString(names[i]), "queue", TQ_MAX_NAME);
+	(void) tq_arg_words(names, count, "queues", "queue", TQ_MAX_NAME);
 }
 
 /*

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/place.h"
 #include "base/span.h"
 #include "base/spi.h"
 #include "base/srf.h"
@@ -132,6 +133,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	TqCall         call;
 	Datum         *payloads;
 	int            count;
+	TqPlace        place;
 	MemoryContext  caller = CurrentMemoryContext;
 	MemoryContext  one;
 
@@ -147,6 +149,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 	tq_submission_resolve(fcinfo, &sub);
 	one = AllocSetContextCreate(caller, "taskq_submit_many",
 								ALLOCSET_DEFAULT_SIZES);
+	tq_place_begin(&place, "payloads");
 	for (int i = 0; i < count; i++)
 	{
 		int64 task_id = 0;
@@ -154,6 +157,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		Datum value;
 
 		CHECK_FOR_INTERRUPTS();
+		place.index = i;
 		MemoryContextSwitchTo(one);
 		if (i > 0 && sub.reference != NULL)
 			tq_snapshot_renew();
@@ -166,6 +170,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
+	tq_place_end(&place);
 	tq_call_end(&call);
 	MemoryContextDelete(one);
 	return (Datum) 0;
@@ -184,7 +189,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	JsonbValue         entry;
 	JsonbIteratorToken token;
 	TqSubmissionKeys   keys;
-	int                place = 0;
+	TqPlace            place;
 	TqCall             call;
 	MemoryContext      caller = CurrentMemoryContext;
 	MemoryContext      one;
@@ -203,6 +208,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	call.many = true;
 	it = JsonbIteratorInit(&list->root);
 	token = JsonbIteratorNext(&it, &entry, false);
+	tq_place_begin(&place, "tasks");
 	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
 	{
 		LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
@@ -221,14 +227,16 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_submission_resolve(inner, &sub);
 		if (sub.reference != NULL)
 			tq_snapshot_renew();
-		isnull = keys.all[place++].deleted ||
+		isnull = keys.all[place.index].deleted ||
 				 !submit_one(&call, &sub,
 							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
 		value = Int64GetDatum(task_id);
 		tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
+		place.index++;
 	}
+	tq_place_end(&place);
 	tq_call_end(&call);
 	MemoryContextDelete(one);
 	return (Datum) 0;

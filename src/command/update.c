@@ -85,7 +85,7 @@ taskq_update_task(PG_FUNCTION_ARGS)
 			tq_step_refuse(&task, "moved");
 		queue = tq_update_apply(&task, &changes, &due_at);
 		tq_key_lock_change(&call, &task, queue);
-		if (tq_update_write(&call, queue, &task, &changes, due_at))
+		if (tq_update_write(&call, queue, &task, &changes, due_at, NULL))
 			break;
 	}
 	tq_call_end(&call);
@@ -291,16 +291,18 @@ put_or_drop(TqTask *task, TqColumn col, bool given, Datum value)
 
 /*
  * Write a waiting task that tq_update_apply has changed; false when the row
- * has changed since it was read.
+ * has changed since it was read.  If another task has the reference that it
+ * gets or brings along, *taken is that reference, and the caller must end the
+ * transaction; with taken NULL that is TQ006.
  */
 bool
 tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
-				const TqChanges *changes, TimestampTz due_at)
+				const TqChanges *changes, TimestampTz due_at, char **taken)
 {
 	bool    moves = task->f.queue_id != queue->queue_id;
 	TqTags  tags = {0};
-	char   *reference;
-	int64   holder;
+	char   *reference = NULL;
+	int64   holder = 0;
 	TqState state;
 
 	if (moves || changes->named[TQ_SUBMIT_TAGS])
@@ -312,17 +314,21 @@ tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
 	if (!moves && !changes->named[TQ_SUBMIT_REFERENCE])
 		return tq_state_rewrite(call, queue, task, due_at);
 
-	if (!tq_state_relocate(call, queue, task, due_at))
-		return false;
 	if (!task->isnull[TQ_COL_REFERENCE])
-	{
 		reference = TextDatumGetCString(task->value[TQ_COL_REFERENCE]);
+	if (!tq_state_relocate(call, queue, task, due_at, &holder, &state))
+		return false;
+	if (reference != NULL && holder == 0)
+	{
 		CommandCounterIncrement();
-		if (tq_submit_is_held_by_finished(queue, reference, 0, &holder,
-										  &state))
-			tq_error_reference_exists(reference, holder, state);
+		(void) tq_submit_is_held_by_finished(queue, reference, 0, &holder,
+											 &state);
 	}
-	if (moves)
+	if (holder != 0 && taken == NULL)
+		tq_error_reference_exists(reference, holder, state);
+	if (holder != 0)
+		*taken = reference;
+	else if (moves)
 		tq_limit_check_depth(queue);
 	return true;
 }

@@ -25,6 +25,7 @@ extern void     tq_update_read(JsonbValue *entry, const char *list,
 extern TqQueue *tq_update_apply(TqTask *task, TqChanges *changes,
 								TimestampTz *due_at);
 extern bool     tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
-								const TqChanges *changes, TimestampTz due_at);
+								const TqChanges *changes, TimestampTz due_at,
+								char **taken);
 
 #endif /* TQ_UPDATE_H */

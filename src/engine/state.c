@@ -235,17 +235,16 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 
 /*
  * As tq_state_rewrite, into a queue that may be another one, with a
- * reference that may be new: TQ006 when a live task there has it.
+ * reference that may be new.  If a live task there has that, *holder is the
+ * task; the row is gone then, and the caller must end the transaction.
  */
 bool
 tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
-				  TimestampTz due_at)
+				  TimestampTz due_at, int64 *holder, TqState *holder_state)
 {
 	TqState      from = (TqState) task->f.state;
 	TqMove       move;
 	TqMoveAnswer answer = replace(call, queue, task, due_at, &move);
-	int64        holder;
-	TqState      holder_state;
 
 	tq_xact_begin();
 	tq_position_note_taking(task);
@@ -257,12 +256,9 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 	}
 	task->f.queue_id = queue->queue_id;
 	tq_large_store(task);
-	if (!tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE], &holder,
-					   &holder_state))
-		tq_error_reference_exists(
-			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder,
-			holder_state);
-	replaced(call, queue, task, from, &move);
+	if (tq_row_insert(call, task, !task->isnull[TQ_COL_REFERENCE], holder,
+					  holder_state))
+		replaced(call, queue, task, from, &move);
 	return true;
 }
 

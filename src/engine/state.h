@@ -50,7 +50,8 @@ extern bool tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task,
 extern bool tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 							 TimestampTz due_at);
 extern bool tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
-							  TimestampTz due_at);
+							  TimestampTz due_at, int64 *holder,
+							  TqState *holder_state);
 extern void tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task,
 							  TqReason reason);
 extern bool tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task);

@@ -135,13 +135,7 @@ read_group(FunctionCallInfo fcinfo, KeyGroup *group)
 	if (PG_ARGISNULL(1))
 		tq_error_required("keys");
 	values = tq_arg_array(fcinfo, 1, "keys", TEXTOID, &count);
-	group->keys =
-		palloc_extended(sizeof(char *) * (count + 1), MCXT_ALLOC_HUGE);
-	for (int i = 0; i < count; i++)
-	{
-		group->keys[i] = TextDatumGetCString(values[i]);
-		tq_arg_check_word(group->keys[i], "keys", TQ_MAX_KEY);
-	}
+	group->keys = tq_arg_words(values, count, "keys", "keys", TQ_MAX_KEY);
 	qsort(group->keys, count, sizeof(char *), compare_keys);
 	for (int i = 0; i < count; i++)
 	{

@@ -12,6 +12,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/place.h"
 
 PG_FUNCTION_INFO_V1(taskq_worst_outcome);
 
@@ -22,16 +23,19 @@ taskq_worst_outcome(PG_FUNCTION_ARGS)
 										"fail"};
 	Datum                   *values;
 	int                      count;
+	TqPlace                  place;
 	int                      worst = -1;
 
 	if (PG_ARGISNULL(0))
 		tq_error_required("outcomes");
 	values = tq_arg_array(fcinfo, 0, "outcomes", TEXTOID, &count);
+	tq_place_begin(&place, "outcomes");
 	for (int i = 0; i < count; i++)
 	{
 		char *word = TextDatumGetCString(values[i]);
 		int   rank = 0;
 
+		place.index = i;
 		while (rank < lengthof(words) && strcmp(words[rank], word) != 0)
 			rank++;
 		if (rank == lengthof(words))
@@ -39,6 +43,7 @@ taskq_worst_outcome(PG_FUNCTION_ARGS)
 							 "Allowed: complete, filter, suspend, fail.");
 		worst = Max(worst, rank);
 	}
+	tq_place_end(&place);
 	if (worst < 0)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(words[worst]));

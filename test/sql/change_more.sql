@@ -76,6 +76,23 @@ SELECT pg_temp.try($$'w', '[{"queue": "more", "key": "kept", "insertion": "delet
 SELECT pg_temp.try($$'w', '[{"queue": "more", "key": "kept", "insertion": "supersede", "payload": "i"}, {"queue": "more", "key": "kept", "insertion": "supersede", "payload": "j"}]'$$);
 SELECT payload, state FROM taskq.tasks WHERE key = 'kept' ORDER BY task_id;
 
+-- A task that is moved brings its reference along: one that is taken there is a collision.
+SELECT taskq_create_queue('there', '{"reference_window": "1 h", "retention": "7 d"}');
+SELECT taskq_submit('more', '"m"', reference => 'r') > 0, taskq_submit('there', '"n"', reference => 'r') > 0, taskq_submit('there', '"o"', reference => 's') > 0;
+SELECT pg_temp.try(format($$'w', updates => '[{"task_id": <m>, "queue": "there"%s}]'%s$$, named, depends)) FROM unnest('{"", ", \"reference\": \"r\"", ", \"reference\": \"s\""}'::text[]) named, unnest('{"", ", depends => ''[999999999]''"}'::text[]) depends;
+SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there", "lease": "1 min"}, {"task_id": <n>, "payload": ["p"]}]'$$);
+-- a finished one holds its reference within the window, also one that the change deletes
+SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there"}]', deletes => '[<n>]'$$);
+SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there", "reference": null}]'$$);
+SELECT taskq_submit('more', '"q"', reference => 's') > 0, count(taskq_complete(task_id, token)) FROM taskq_claim('there', max_tasks => 3);
+SELECT pg_temp.try($$'w', updates => '[{"task_id": <q>, "queue": "there"}]'$$);
+SELECT payload, queue, state, reference FROM taskq.tasks WHERE payload <@ '["m", "n", "o", "q"]' ORDER BY payload;
+-- two that bring the same one, and one that comes with it
+SELECT taskq_submit('other', '"t"', reference => 'u') > 0, taskq_submit('more', '"u"', reference => 'u') > 0;
+SELECT pg_temp.try($$'w', updates => '[{"task_id": <t>, "queue": "there"}, {"task_id": <u>, "queue": "there"}]'$$);
+SELECT pg_temp.try($$'w', '[{"queue": "there", "reference": "u"}]', '[{"task_id": <t>, "queue": "there"}]'$$);
+SELECT pg_temp.try($$'w', '[{"queue": "there", "reference": "u", "skip_existing": true}]', '[{"task_id": <t>, "queue": "there"}]'$$);
+
 -- Documents of others are not told from those that there are not.
 CREATE ROLE change_more;
 SELECT taskq_grant('other', 'change_more', '{work}');
@@ -96,5 +113,5 @@ RESET ROLE;
 SELECT count(*) FROM taskq_change('w', doc_deletes => '[{"namespace": "secret", "key": "k"}]');
 SELECT * FROM taskq_check();
 SELECT taskq_deregister('drained'), taskq_revoke('other', 'change_more', '{work}');
-SELECT taskq_drop_queue(q, true) FROM unnest(ARRAY['more', 'other']) q;
+SELECT taskq_drop_queue(q, true) FROM unnest(ARRAY['more', 'other', 'there']) q;
 DROP ROLE change_more;

@@ -1,0 +1,28 @@
+-- Which entry of a list is wrong: the context says it wherever a list is read.
+SELECT taskq_create_queue('e', '{"max_payload": 100, "retention": "7 d", "max_depth": 10}');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e", "delay": "1 parsec"}]');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e"}, {"queue": "e", "priority": 99999}]');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e", "deadline": "2020-01-01"}]');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, 1]');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e", "no such": 1}]');
+SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e", "reference": "r"}, {"queue": "e", "reference": ""}]');
+SELECT count(*) FROM taskq_submit_many('e', ARRAY['1', to_jsonb(repeat('x', 200))]);
+SELECT count(*) FROM taskq_submit_many('e', '{1,NULL}');
+SELECT count(*) FROM taskq_submit_many('e', array_fill('1'::jsonb, ARRAY[12]));
+SELECT count(*) FROM taskq_decide_many('[{"task_id": 1, "token": 1, "outcome": "complete"}, {"task_id": 2, "token": 1, "outcome": "done"}]');
+SELECT count(*) FROM taskq_decide_many('[{"task_id": 1, "token": 1, "outcome": "complete"}, {"task_id": 2, "token": 1}]');
+SELECT count(*) FROM taskq_decide_many('[{"task_id": 1, "token": 1, "outcome": "fail", "error": "x", "retry_in": "1 parsec"}]');
+SELECT count(*) FROM taskq_complete_many('{1,NULL}', '{1,1}');
+SELECT count(*) FROM taskq_extend_many('{1,2}', '{NULL,1}');
+SELECT count(*) FROM taskq_manage_many('cancel', '{1,NULL}');
+SELECT count(*) FROM taskq_change('w', '[{"queue": "e"}, {"queue": "e", "delay": "1 parsec"}]');
+SELECT count(*) FROM taskq_change('w', format('[{"queue": "e"}, {"queue": "e", "payload": "%s"}]', repeat('x', 200))::jsonb);
+SELECT count(*) FROM taskq_change('w', doc_adds => '[{"namespace": "e", "key": "k"}, {"namespace": "e"}]');
+SELECT count(*) FROM taskq_claim_one('w', ARRAY['e', ''], '1 min');
+SELECT count(*) FROM taskq_claim('e', tags => ARRAY['a', 'b', E'c\n']);
+SELECT taskq_register('w', ARRAY['e', repeat('x', 201)]);
+SELECT taskq_junction('e', ARRAY['k', '']);
+SELECT taskq_purge('e', '{done,lost}');
+SELECT taskq_grant('e', 'public', '{read,write}');
+SELECT taskq_worst_outcome('{fail,lose}');
+SELECT taskq_drop_queue('e', true);
