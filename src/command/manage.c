@@ -308,6 +308,9 @@ check_state(const TqTask *task, const TqWish *wish)
 	if (state == TQ_STATE_RUNNING && actions[wish->action].forcible &&
 		wish->force)
 		allowed = true;
+	/* a step that waits for nothing; its workflow knows */
+	if (state == TQ_STATE_BLOCKED && wish->action == TQ_ACTION_RETRY)
+		allowed = tq_step_is(task) && (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 	if (wish->action == TQ_ACTION_UNPOISON && !is_poison(task))
 		allowed = false;
 	if (wish->in_bulk && wish->action == TQ_ACTION_RETRY && is_poison(task))

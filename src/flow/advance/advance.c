@@ -29,6 +29,10 @@
  * (instance_lock.c), so call->steps->locked keeps further moves from taking
  * more.
  *
+ * When a wait was in a savepoint, the transaction looks at the instance once
+ * more, right before it commits or is prepared: the savepoint may have been
+ * rolled back since, with what others had left to this transaction.
+ *
  * The next instance comes only when nothing in this one is waited for.  So a
  * transaction that others wait for in an instance is done with it, and waits,
  * if at all, in one that they come to later: there is no cycle of waits.
@@ -39,15 +43,20 @@
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
+#include "base/catalog.h"
 #include "engine/call.h"
+#include "engine/step_savepoint.h"
 #include "flow/advance/advance.h"
 #include "flow/advance/advance_begin.h"
 #include "flow/advance/advance_choose.h"
 #include "flow/advance/advance_pass.h"
 #include "flow/advance/advance_settle.h"
 #include "flow/advance/advance_wait.h"
+#include "flow/instance/edge_wait.h"
 #include "flow/instance/flow.h"
 #include "flow/run/compensation.h"
 #include "store/snapshot.h"
@@ -64,40 +73,73 @@ typedef struct Progress
 } Progress;
 
 static void advance(TqCall *call);
-static void advance_instance(TqCall *call, pairingheap *moves);
+static void before_commit(XactEvent event, void *arg);
+static void advance_instance(TqCall *call, pairingheap *moves,
+							 int64 workflow_id);
 static bool collect(const TqAdvance *a, Progress *progress);
 static bool are_steps(const TqAdvance *a, const List *ends);
 static void run_phases(TqAdvance *a, Progress *progress);
+static void look_again(TqAdvance *a, Progress *progress);
 static bool run_round(TqAdvance *a, Progress *progress);
 
 void
 tq_advance_init(void)
 {
 	tq_call_hooks.advance = advance;
+	tq_edge_wait_init();
+	/* callbacks run in the reverse order: what it notes is not yet told */
+	RegisterXactCallback(before_commit, NULL);
 }
 
 static void
 advance(TqCall *call)
 {
-	pairingheap *moves = tq_move_queue_new();
-	bool         locked = call->steps->locked;
+	pairingheap   *moves = tq_move_queue_new();
+	bool           locked = call->steps->locked;
+	const TqMoved *first;
 
 	/* what follows takes no instance locks: they are held already */
 	call->steps->locked = true;
-	while (tq_move_queue_next(call, moves) != NULL)
-		advance_instance(call, moves);
+	while ((first = tq_move_queue_next(call, moves)) != NULL)
+		advance_instance(call, moves, first->workflow_id);
 	call->steps->locked = locked;
 	pairingheap_free(moves);
 }
 
-/* The instance of the first move. */
+/*
+ * Look at the instances in which this transaction has waited in a savepoint.
+ * The locks of these instances are held by what has deleted their edges.
+ */
 static void
-advance_instance(TqCall *call, pairingheap *moves)
+before_commit(XactEvent event, void *arg)
+{
+	int64  workflow_id;
+	TqCall call;
+
+	if ((event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE) ||
+		tq_edge_wait_last_left() == 0 || !tq_catalog_present())
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	while ((workflow_id = tq_edge_wait_last_left()) != 0)
+	{
+		tq_call_begin(&call, event == XACT_EVENT_PRE_COMMIT
+								 ? "COMMIT"
+								 : "PREPARE TRANSACTION");
+		tq_call_steps(&call)->locked = true;
+		advance_instance(&call, tq_move_queue_new(), workflow_id);
+		tq_edge_wait_looked(workflow_id);
+		tq_call_end(&call);
+	}
+	PopActiveSnapshot();
+}
+
+/* By its moves, of which there may be none when it is looked at again. */
+static void
+advance_instance(TqCall *call, pairingheap *moves, int64 workflow_id)
 {
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
 		AllocSetContextCreate(mine, "taskq advance", ALLOCSET_DEFAULT_SIZES);
-	int64     workflow_id = tq_move_queue_next(call, moves)->workflow_id;
 	TqAdvance a = {call};
 	Progress  progress = {moves};
 	bool      known;
@@ -107,7 +149,8 @@ advance_instance(TqCall *call, pairingheap *moves)
 	(void) collect(&a, &progress);
 	if (known)
 		progress.ends = tq_compensation_follow(call, &a.flow, progress.ends);
-	if (known && progress.ends != NIL && a.flow.state != TQ_FLOW_CANCELLED &&
+	if (known && a.flow.state != TQ_FLOW_CANCELLED &&
+		(progress.ends != NIL || tq_edge_wait_is_left(workflow_id)) &&
 		are_steps(&a, progress.ends))
 	{
 		tq_edge_begin(&a.edges);
@@ -165,18 +208,31 @@ run_phases(TqAdvance *a, Progress *progress)
 	int64 workflow_id = a->flow.workflow_id;
 
 	tq_edge_lock(workflow_id);
+	if (tq_edge_wait_is_left(workflow_id))
+	{
+		tq_edge_wait_looked(workflow_id);
+		look_again(a, progress);
+	}
 	while (!run_round(a, progress))
 	{
+		/* others would leave their part to what is given up */
+		tq_step_savepoint_check_wait();
 		tq_edge_wait(workflow_id);
 		tq_edge_unlock(workflow_id);
 		tq_advance_wait(a, &progress->blocked, &progress->looks);
 		tq_edge_lock(workflow_id);
 		tq_edge_wait_ended(workflow_id);
-		tq_advance_look_again(a, &progress->blocked, &progress->choices,
-							  &progress->outcome, &progress->looks);
+		look_again(a, progress);
 	}
 	tq_edge_unlock(workflow_id);
 	tq_advance_settle(a, progress->choices.large, &progress->outcome);
+}
+
+static void
+look_again(TqAdvance *a, Progress *progress)
+{
+	tq_advance_look_again(a, &progress->blocked, &progress->choices,
+						  &progress->outcome, &progress->looks);
 }
 
 /*

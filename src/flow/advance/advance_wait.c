@@ -15,7 +15,6 @@
 
 #include "cache/queue.h"
 #include "engine/key.h"
-#include "engine/step_savepoint.h"
 #include "flow/advance/advance_wait.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -33,7 +32,6 @@ tq_advance_wait(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
 {
 	Assert(!tq_edge_is_locked(a->flow.workflow_id));
 	CHECK_FOR_INTERRUPTS();
-	tq_step_savepoint_check_wait();
 	for (int i = 0; i < blocked->later.count; i++)
 		tq_move_queue_add_look(looks, blocked->later.all[i].child,
 							   blocked->later.all[i].near);

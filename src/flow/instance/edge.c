@@ -16,24 +16,22 @@
  * wait for them, and looks again.  Ends of siblings wait for nobody as long
  * as some other parent is open.
  *
- * Whoever waits says so, with a lock that he has as long (tq_edge_wait), and
- * looks again at all that waits for what he has taken away (tq_edge_mine).
- * So nobody waits for him meanwhile, but leaves it to him.  A wait is for one
- * who has seen to the instance.  He may see to it once more, since what began
- * by his call has ended at once; then he leaves it to those who wait.
+ * A transaction that has to wait announces that (edge_wait.c), and looks again
+ * at all that waits for what it has deleted (tq_edge_mine).  Others do not
+ * wait for it meanwhile, but leave that to it.  A wait is for a transaction
+ * that has advanced the instance.  That one may do so once more, since what
+ * began by its call has ended at once; then it leaves it to those that wait.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "access/relscan.h"
-#include "access/subtrans.h"
 #include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "storage/lock.h"
-#include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -42,6 +40,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "flow/instance/edge.h"
+#include "flow/instance/edge_wait.h"
 
 /* Index entries that are looked at before the other direction is tried. */
 #define FIRST_STRETCH 8
@@ -60,7 +59,7 @@ static TqStmt stmt_remove = {
 	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID}};
 
-static void   set_tag(LOCKTAG *tag, Oid class, int64 workflow_id);
+static void   set_tag(LOCKTAG *tag, int64 workflow_id);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -79,7 +78,7 @@ tq_edge_lock(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	set_tag(&tag, workflow_id);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
@@ -88,7 +87,7 @@ tq_edge_unlock(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	set_tag(&tag, workflow_id);
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
@@ -98,60 +97,15 @@ tq_edge_is_locked(int64 workflow_id)
 {
 	LOCKTAG tag;
 
-	set_tag(&tag, tq_catalog()->edge, workflow_id);
+	set_tag(&tag, workflow_id);
 	return tq_compat_lock_held(&tag, ExclusiveLock);
 }
 
-/* The table is the lock; its index says who has to wait, and for that nobody
- * waits. */
 static void
-set_tag(LOCKTAG *tag, Oid class, int64 workflow_id)
+set_tag(LOCKTAG *tag, int64 workflow_id)
 {
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, class, (uint32) workflow_id,
-					   (uint16) (workflow_id >> 32));
-}
-
-/*
- * Under the lock: this transaction is about to wait for another one, and will
- * look again at all that concerns it in this instance.
- */
-void
-tq_edge_wait(int64 workflow_id)
-{
-	LOCKTAG tag;
-
-	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
-	(void) LockAcquire(&tag, ShareLock, false, false);
-}
-
-/* Under the lock: it has waited, and looks. */
-void
-tq_edge_wait_ended(int64 workflow_id)
-{
-	LOCKTAG tag;
-
-	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
-	(void) LockRelease(&tag, ShareLock, false);
-}
-
-/* Under the lock: does that transaction, which goes on, wait in this way? */
-bool
-tq_edge_waits(int64 workflow_id, TransactionId xid)
-{
-	int                   pid;
-	int                   count;
-	bool                  any = false;
-	VirtualTransactionId *who;
-	LOCKTAG               tag;
-
-	set_tag(&tag, tq_catalog()->edge_pkey, workflow_id);
-	who = GetLockConflicts(&tag, ExclusiveLock, &count);
-	pid = count == 0 ? 0
-					 : BackendXidGetPid(SubTransGetTopmostTransaction(xid));
-	for (int i = 0; i < count && pid != 0; i++)
-		any = any || tq_compat_vxid_pid(who[i]) == pid;
-	pfree(who);
-	return any;
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, tq_catalog()->edge,
+					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
 void

@@ -44,9 +44,6 @@ typedef struct TqNewEdges
 extern void   tq_edge_lock(int64 workflow_id);
 extern void   tq_edge_unlock(int64 workflow_id);
 extern bool   tq_edge_is_locked(int64 workflow_id);
-extern void   tq_edge_wait(int64 workflow_id);
-extern void   tq_edge_wait_ended(int64 workflow_id);
-extern bool   tq_edge_waits(int64 workflow_id, TransactionId xid);
 extern void   tq_edge_begin(TqEdges *edges);
 extern void   tq_edge_end(TqEdges *edges);
 extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,

@@ -32,6 +32,7 @@
 #include "cache/queue.h"
 #include "engine/move.h"
 #include "engine/state.h"
+#include "flow/instance/edge_wait.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/waiting_step.h"

@@ -46,7 +46,7 @@ static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 static char *too_large(const TqFlow *flow, const TqStep *step,
 					   const TqChoice *choice);
 static void  cancel_child(TqCall *call, const TqTask *task);
-static void  hold_back(TqTask *task, TqMoveAnswer *answer);
+static void  hold_back(TqTask *task, const TqMove *move, TqMoveAnswer *answer);
 static void  moved(TqCall *call, TqTask *task, TqState from,
 				   const TqMoveAnswer *answer);
 
@@ -89,7 +89,7 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 	else if (leaves_its_wait(from, move, answer))
 		tq_repair_waiting(task, move, answer);
 	if (may_be_held_back(from, move, answer))
-		hold_back(task, answer);
+		hold_back(task, move, answer);
 	if (from == TQ_STATE_SUSPENDED && is_left_by_hand(answer))
 		cancel_child(call, task);
 }
@@ -104,13 +104,14 @@ is_left_by_hand(const TqMoveAnswer *answer)
 			 answer->reason == TQ_REASON_POISON));
 }
 
-/* It waits for others, and is put aside or done by hand. */
+/* It waits for others, and is put aside, done or to begin by hand. */
 static bool
 leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
 	return from == TQ_STATE_BLOCKED && !move->flow.released &&
 		   !move->key.in_line &&
-		   (answer->to == TQ_STATE_SUSPENDED || answer->to == TQ_STATE_DONE);
+		   (answer->to == TQ_STATE_SUSPENDED || answer->to == TQ_STATE_DONE ||
+			answer->to == TQ_STATE_PENDING);
 }
 
 /* Somebody, and no end of another step, wants it to be claimed. */
@@ -272,28 +273,32 @@ cancel_child(TqCall *call, const TqTask *task)
 
 /*
  * A step whose parents have not all ended does not become pending, and one
- * that no worker does never: it is looked at as one that has waited.
+ * that no worker does never: it is looked at as one that has waited.  So is a
+ * blocked step that waits for nothing, which no sequence of calls should leave
+ * behind; one that waits for others is refused.
  */
 static void
-hold_back(TqTask *task, TqMoveAnswer *answer)
+hold_back(TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 {
 	int64         workflow_id = DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]);
 	int32         step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	bool          blocked = task->f.state == TQ_STATE_BLOCKED;
+	bool          waits;
 	const TqStep *step;
 	TransactionId other;
 	TqEdges       edges;
 	TqFlow        flow;
 
 	step = tq_flow_step_of(task, &flow);
-	if (step != NULL && step->wait != NULL)
-	{
-		answer->to = TQ_STATE_BLOCKED;
-		return;
-	}
 	tq_edge_begin(&edges);
-	if (tq_edge_left(&edges, workflow_id, step_id, 0, &other) != TQ_LEFT_NONE)
-		answer->to = TQ_STATE_BLOCKED;
+	waits = tq_edge_left(&edges, workflow_id, step_id, 0, &other) !=
+			TQ_LEFT_NONE;
 	tq_edge_end(&edges);
+	if (blocked && waits)
+		tq_error_invalid_transition(task->f.task_id, TQ_STATE_BLOCKED,
+									move->wanted);
+	if (blocked || waits || (step != NULL && step->wait != NULL))
+		answer->to = TQ_STATE_BLOCKED;
 }
 
 /* A step was moved. */
@@ -304,8 +309,9 @@ moved(TqCall *call, TqTask *task, TqState from, const TqMoveAnswer *answer)
 	bool    waits = to == TQ_STATE_BLOCKED &&
 				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
-	if (from == to || (TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) &&
-					   !waits && !answer->revived))
+	if ((from == to && !waits) ||
+		(TQ_STATE_IS_LIVE(from) && TQ_STATE_IS_LIVE(to) && !waits &&
+		 !answer->revived))
 		return;
 	tq_move_queue_note(
 		call, DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), task->f.task_id,
