@@ -32,7 +32,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "storage/lock.h"
-#include "utils/array.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
@@ -67,7 +66,6 @@ static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 					   StrategyNumber strategy, int32 parent);
 static void   run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
 						  const TqNewEdges *all);
-static Datum  int4_array(const int32 *values, int count);
 
 /*
  * For as long as it takes to look at the edges of an instance.  Two of them
@@ -352,25 +350,11 @@ run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
 			const TqNewEdges *all)
 {
 	Datum args[3];
-	TqSpi spi;
 
 	if (all->count == 0)
 		return;
 	args[0] = Int64GetDatum(workflow_id);
-	args[1] = int4_array(all->children, all->count);
-	args[2] = int4_array(all->parents, all->count);
-	tq_spi_enter(&spi);
-	(void) tq_spi_run(stmt, args, NULL, expected, 0);
-	tq_spi_leave(&spi);
-}
-
-static Datum
-int4_array(const int32 *values, int count)
-{
-	Datum *datums = palloc(sizeof(Datum) * (count + 1));
-
-	for (int i = 0; i < count; i++)
-		datums[i] = Int32GetDatum(values[i]);
-	return PointerGetDatum(construct_array(datums, count, INT4OID,
-										   sizeof(int32), true, TYPALIGN_INT));
+	args[1] = tq_spi_int4_array(all->children, all->count);
+	args[2] = tq_spi_int4_array(all->parents, all->count);
+	(void) tq_spi_execute(stmt, args, NULL, expected);
 }
