@@ -14,35 +14,56 @@
  * itself at once and again when it rolls back; here each delivery raises a
  * generation number, against which caches compare themselves.
  *
+ * DROP EXTENSION and CREATE EXTENSION, by this session or another one, put
+ * another extension in the place of the one that a session knows, and give
+ * the same numbers to other roles, queues and templates.  So each session
+ * numbers the extensions that it has met (tq_catalog_identity).  It tells them
+ * apart by the OID in pg_extension and the rows of taskq.instance, where
+ * CREATE EXTENSION and taskq_activate() draw a random number.  Rows that a
+ * restore loads are announced as another extension, too.  What a session keeps
+ * is compared with that number, or with a generation, which rises with it.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "commands/extension.h"
+#include "common/hashfn.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+#include "utils/uuid.h"
 
 #include "base/catalog.h"
 #include "base/debug.h"
 
 #define TASK_COLUMNS 39 /* of the SQL that this library goes with */
 
+/* The first columns of taskq.instance. */
+#define INSTANCE_COLUMN 1
+#define DATABASE_COLUMN 2
+
 static TqCatalog catalog;
 static bool      catalog_valid = false;
-static uint64    changes = 0; /* of any relation, that were told */
+static uint64    changes = 0;  /* of any relation, that were told */
+static uint64    identity = 0; /* number of the extension; 0: none met yet */
+static uint64    identity_instances = 0;
+static bool      identity_told = false; /* that it is another one */
 static uint64    queue_generation = 1;
 static uint64    worker_generation = 1;
 
-static void dropped_meanwhile(void) pg_attribute_noreturn();
-static Oid  relation_oid(Oid schema, const char *name);
-static void catalog_load(void);
-static bool has_indexes(Oid relid);
-static void relation_changed(Datum arg, Oid relid);
-static void schema_changed(Datum arg, int cacheid, uint32 hashvalue);
+static void   dropped_meanwhile(void) pg_attribute_noreturn();
+static Oid    relation_oid(Oid schema, const char *name);
+static void   catalog_load(void);
+static uint64 hash_instances(Oid relid);
+static void   meet(const TqCatalog *found, uint64 instances);
+static bool   is_loaded_from(Oid relid);
+static void   relation_changed(Datum arg, Oid relid);
+static void   schema_changed(Datum arg, int cacheid, uint32 hashvalue);
 
 void
 tq_catalog_init(void)
@@ -65,6 +86,17 @@ bool
 tq_catalog_present(void)
 {
 	return OidIsValid(get_extension_oid("taskq", true));
+}
+
+/*
+ * Which extension this is, of those that the session has met; never 0.  What
+ * was remembered under another number is of another extension.
+ */
+uint64
+tq_catalog_identity(void)
+{
+	(void) tq_catalog();
+	return identity;
 }
 
 /*
@@ -119,6 +151,15 @@ tq_catalog_announce_worker(void)
 	worker_generation++;
 }
 
+/* Rows are others than before: every session shall forget what it keeps. */
+void
+tq_catalog_announce_identity(void)
+{
+	CacheInvalidateRelcacheByRelid(tq_catalog()->instance);
+	tq_catalog_announce_queue();
+	tq_catalog_announce_worker();
+}
+
 /* Drop what this session has learned about queues, workers, roles. */
 void
 tq_catalog_forget(void)
@@ -156,6 +197,7 @@ catalog_load(void)
 	uint64    before = changes;
 	TqCatalog found;
 	Relation  task;
+	uint64    instances;
 	int       columns;
 
 	found.schema = get_namespace_oid("taskq", true);
@@ -164,6 +206,7 @@ catalog_load(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("extension taskq is not installed in this database"),
 				 errhint("Run CREATE EXTENSION taskq.")));
+	found.extension = get_extension_oid("taskq", true);
 	found.task = relation_oid(found.schema, "task");
 	found.task_pkey = relation_oid(found.schema, "task_pkey");
 	found.task_wake = relation_oid(found.schema, "task_wake_idx");
@@ -199,6 +242,7 @@ catalog_load(void)
 	found.task_id_seq = relation_oid(found.schema, "task_id_seq");
 	found.transition_id_seq = relation_oid(found.schema, "transition_id_seq");
 	found.timeline_seq = relation_oid(found.schema, "timeline_seq");
+	found.instance = relation_oid(found.schema, "instance");
 	TQ_DEBUG_POINT("catalog_loading");
 
 	task = tq_catalog_open_table(found.task, AccessShareLock);
@@ -214,17 +258,68 @@ catalog_load(void)
 			 errhint(
 				 "Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
 
+	instances = hash_instances(found.instance);
+
+	meet(&found, instances);
+
 	/* what has changed meanwhile may have been looked up before */
 	catalog = found;
 	catalog_valid = before == changes;
 }
 
-/* Is it a table of whose indexes the OIDs are kept? */
+/*
+ * A number that is another one when other rows are in taskq.instance.  They
+ * are read as of now, whatever the level of isolation.
+ */
+static uint64
+hash_instances(Oid relid)
+{
+	Relation    rel = tq_catalog_open_table(relid, AccessShareLock);
+	SysScanDesc scan =
+		systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	uint64    hash = 0;
+	HeapTuple tuple;
+
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		bool  isnull;
+		Datum instance = heap_getattr(tuple, INSTANCE_COLUMN,
+									  RelationGetDescr(rel), &isnull);
+		Datum database = heap_getattr(tuple, DATABASE_COLUMN,
+									  RelationGetDescr(rel), &isnull);
+
+		/* their order says nothing */
+		hash += hash_bytes_extended((unsigned char *) DatumGetUUIDP(instance),
+									UUID_LEN,
+									(uint64) DatumGetObjectId(database));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return hash;
+}
+
+/* Is it the extension that this session knows, or another one? */
+static void
+meet(const TqCatalog *found, uint64 instances)
+{
+	if (identity != 0 && !identity_told &&
+		found->extension == catalog.extension &&
+		instances == identity_instances)
+		return;
+	identity_told = false;
+	identity_instances = instances;
+	/* before the first one nothing was learned */
+	if (identity++ != 0)
+		tq_catalog_forget();
+}
+
+/* Is it a table of whose indexes the OIDs are kept, or the identity? */
 static bool
-has_indexes(Oid relid)
+is_loaded_from(Oid relid)
 {
 	return relid == catalog.task || relid == catalog.key ||
-		   relid == catalog.edge || relid == catalog.leaf[TQ_LEAF_KEEP];
+		   relid == catalog.edge || relid == catalog.leaf[TQ_LEAF_KEEP] ||
+		   relid == catalog.instance;
 }
 
 /* Relcache callback; InvalidOid means all. */
@@ -236,8 +331,10 @@ relation_changed(Datum arg, Oid relid)
 		queue_generation++;
 	if (!OidIsValid(relid) || relid == catalog.worker_change)
 		worker_generation++;
-	if (!OidIsValid(relid) || has_indexes(relid))
+	if (!OidIsValid(relid) || is_loaded_from(relid))
 		catalog_valid = false;
+	if (OidIsValid(relid) && relid == catalog.instance)
+		identity_told = true;
 }
 
 /* Syscache callback: some schema was made, renamed or dropped. */

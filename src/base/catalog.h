@@ -18,6 +18,7 @@
 /* OIDs of one database; valid until the next change of its catalog. */
 typedef struct TqCatalog
 {
+	Oid extension;
 	Oid schema;
 	Oid owner; /* of taskq.task, hence of the extension */
 	Oid task;
@@ -46,16 +47,19 @@ typedef struct TqCatalog
 	Oid task_id_seq;
 	Oid transition_id_seq;
 	Oid timeline_seq;
+	Oid instance; /* its rows are a part of the extension's identity */
 } TqCatalog;
 
 extern const TqCatalog *tq_catalog(void);
 extern bool             tq_catalog_present(void);
+extern uint64           tq_catalog_identity(void);
 extern Relation         tq_catalog_open_table(Oid relid, LOCKMODE mode);
 extern Relation         tq_catalog_open_index(Oid relid, LOCKMODE mode);
 extern uint64           tq_catalog_queue_generation(void);
 extern uint64           tq_catalog_worker_generation(void);
 extern void             tq_catalog_announce_queue(void);
 extern void             tq_catalog_announce_worker(void);
+extern void             tq_catalog_announce_identity(void);
 extern void             tq_catalog_forget(void);
 extern void             tq_catalog_init(void);
 

@@ -7,10 +7,10 @@
  * on this queue or on all.  Superusers, the extension's owner and the
  * queue's owner have all rights.
  *
- * Grants and the numbers of roles are kept for the session until the next
- * announcement of a change (base/catalog.c).  A number that this
- * transaction made is forgotten when the transaction, or the savepoint,
- * rolls back (tq_xact_on_rollback).
+ * Grants are kept for the session until the next announcement of a change,
+ * the numbers of roles as long as the extension is the same (base/catalog.c).
+ * A number that this transaction made is forgotten when the transaction, or
+ * the savepoint, rolls back (tq_xact_on_rollback).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -50,7 +50,8 @@ static Grant        *grants = NULL;
 static int           grant_count = 0;
 static uint64        grant_generation = 0;
 
-static HTAB *role_numbers = NULL;
+static HTAB  *role_numbers = NULL;
+static uint64 role_identity = 0; /* of the extension whose numbers they are */
 
 static TqStmt stmt_grants = {
 	"SELECT g.queue_id, r.oid, g.rights"
@@ -108,6 +109,9 @@ number_of(Oid role, bool wait)
 	Datum      args[2];
 	int32      role_id;
 
+	if (role_identity != tq_catalog_identity())
+		forget();
+	role_identity = tq_catalog_identity();
 	if (role_numbers == NULL)
 	{
 		HASHCTL ctl = {0};

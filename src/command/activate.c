@@ -95,7 +95,8 @@ static TqStmt stmt_raise[] = {
 	RAISE_SEQUENCE("role_id_seq", "role_id", "role"),
 	RAISE_SEQUENCE("lane_row_seq", "lane_row", "lane"),
 	RAISE_SEQUENCE("worker_id_seq", "worker_id", "worker"),
-	RAISE_SEQUENCE("transition_id_seq", "transition_id", "transition")};
+	RAISE_SEQUENCE("transition_id_seq", "transition_id", "transition"),
+	RAISE_SEQUENCE("template_id_seq", "template_id", "template")};
 
 static TqStmt stmt_raise_task_ids = {
 	"SELECT setval('taskq.task_id_seq', m - $1)"
@@ -145,8 +146,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	raise_sequences();
 	tq_spi_leave(&spi);
 	tq_grant_execute_again();
-	tq_catalog_announce_queue();
-	tq_catalog_announce_worker();
+	tq_catalog_announce_identity();
 
 	/* Running tasks have been loaded, and have no entries. */
 	tq_xact_note(TQ_NOTE_RESCAN, 0);
@@ -180,8 +180,7 @@ tq_activate_rows_loaded(void)
 	bool  marked;
 
 	marked = tq_spi_execute(&stmt_mark, &arg, NULL, SPI_OK_UPDATE) > 0;
-	tq_catalog_announce_queue();
-	tq_catalog_announce_worker();
+	tq_catalog_announce_identity();
 	tq_xact_note(TQ_NOTE_RESCAN, 0);
 	if (marked)
 		ereport(

@@ -83,8 +83,8 @@ typedef struct Numbers
 	int64 start_now; /* 0: not preloaded */
 } Numbers;
 
-/* The extension, as its sequence, for which this session has looked. */
-static Oid settled_sequence = InvalidOid;
+/* The extension (base/catalog.c) for which this session has looked. */
+static uint64 settled_identity = 0;
 
 /* And what it has found, or raised since. */
 static int64  id_bound = 0;
@@ -137,7 +137,7 @@ tq_id_next(void)
 	const TqCatalog *catalog = tq_catalog();
 	int64            id;
 
-	if (catalog->timeline_seq != settled_sequence)
+	if (tq_catalog_identity() != settled_identity)
 		settle(catalog->timeline_seq);
 	id = nextval_internal(catalog->task_id_seq, false);
 	if (id > id_bound)
@@ -169,7 +169,8 @@ tq_id_next_token(int64 task_id, int64 previous)
 	do
 	{
 		start = tq_token_floor_start();
-		if (sequence != settled_sequence || start != settled_start)
+		if (tq_catalog_identity() != settled_identity ||
+			start != settled_start)
 			settle(sequence);
 		if (start == 0)
 			return next_of_share(sequence, previous);
@@ -186,6 +187,7 @@ settle(Oid sequence)
 {
 	TqSpi   spi;
 	Numbers numbers;
+	uint64  identity = tq_catalog_identity();
 	bool    settled;
 
 	tq_spi_enter(&spi);
@@ -207,7 +209,7 @@ settle(Oid sequence)
 	token_base = Max(token_bound - TOKEN_STEP, 0);
 	share_last = share_end = 0;
 	settled_start = (uint64) numbers.start_now;
-	settled_sequence = sequence;
+	settled_identity = identity;
 }
 
 static void

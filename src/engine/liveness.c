@@ -33,6 +33,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/code.h"
 #include "base/debug.h"
@@ -442,15 +443,18 @@ has_beaten(int32 worker_id)
 	static LocalTransactionId last_xact = InvalidLocalTransactionId;
 	static SubTransactionId   last_subid = InvalidSubTransactionId;
 	static int64              last_at = 0;
+	static uint64             last_identity = 0;
 	int64                     now = tq_clock_monotonic();
 
 	if (worker_id == last_worker && last_xact == TQ_MY_LXID &&
 		last_subid == GetCurrentSubTransactionId() &&
+		last_identity == tq_catalog_identity() &&
 		now - last_at < (int64) tq_guc_stale_threshold * 1000 / 10)
 		return true;
 	last_worker = worker_id;
 	last_xact = TQ_MY_LXID;
 	last_subid = GetCurrentSubTransactionId();
+	last_identity = tq_catalog_identity();
 	last_at = now;
 	return false;
 }

@@ -48,7 +48,8 @@ typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
 /* Where a key queue begins, for this transaction, which has its lock. */
 typedef struct OwnHead
 {
-	uint64       epoch; /* it holds in that one */
+	uint64       epoch;    /* it holds in that one, */
+	uint64       identity; /* and in that extension */
 	TqKeyFloorOf of;
 	int64        task_id;
 } OwnHead;
@@ -368,6 +369,7 @@ note_head(TqKeyQueue *line, int64 task_id)
 	tq_xact_key_floor(&line->head);
 	own = &own_heads[line->head.of.hash & (OWN_HEADS - 1)];
 	own->epoch = tq_xact_epoch();
+	own->identity = tq_catalog_identity();
 	own->of = line->head.of;
 	own->task_id = task_id;
 }
@@ -378,8 +380,10 @@ own_head(const TqKeyFloorOf *of)
 {
 	OwnHead *own = &own_heads[of->hash & (OWN_HEADS - 1)];
 
-	return own->epoch == tq_xact_epoch() && is_same_head(&own->of, of) ? own
-																	   : NULL;
+	if (own->epoch != tq_xact_epoch() ||
+		own->identity != tq_catalog_identity() || !is_same_head(&own->of, of))
+		return NULL;
+	return own;
 }
 
 static bool

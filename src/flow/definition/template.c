@@ -5,9 +5,10 @@
  *		them.
  *
  * A definition is stored as it was given, and never changes: what it says is
- * read once by each session that needs it, and kept by its number, which is
- * never given out twice.  What is kept is dropped at the end of a transaction
- * when it has become too much.
+ * read once by each session that needs it, and kept by its number, which one
+ * extension never gives out twice, also after a roll-back.  What is kept is
+ * dropped when the extension is another one (base/catalog.c), and at the end
+ * of a transaction when it has become too much.
  *
  * Who starts an instance holds a lock on the template until his transaction
  * ends, so that whoever undefines it sees all instances.
@@ -105,8 +106,9 @@ static TqStmt stmt_read = {"SELECT definition, defined_by FROM taskq.template"
 						   " WHERE template_id = $1",
 						   {INT4OID}};
 
-static HTAB *cache = NULL;
-static Size  cache_size = 0;
+static HTAB  *cache = NULL;
+static Size   cache_size = 0;
+static uint64 cache_identity = 0; /* of the extension they are of */
 
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
 static void   raise_unbuilt(const TqDefinitionProblems *problems)
@@ -120,6 +122,7 @@ static int32 *read_versions(char *space, char *name, char *version,
 static int32 find_id(const char *space, const char *name, const char *version);
 static TqTemplate *read_template(int32 template_id);
 static void        trim_cache(XactEvent event, void *arg);
+static void        empty_cache(bool at_once);
 
 void
 tq_template_init(void)
@@ -357,6 +360,9 @@ tq_template_get(int32 template_id)
 	Cached *cached;
 	bool    found;
 
+	if (cache_identity != tq_catalog_identity())
+		empty_cache(false);
+	cache_identity = tq_catalog_identity();
 	if (cache == NULL)
 	{
 		HASHCTL ctl = {0};
@@ -424,17 +430,29 @@ read_template(int32 template_id)
 static void
 trim_cache(XactEvent event, void *arg)
 {
-	HASH_SEQ_STATUS scan;
-	Cached         *cached;
-
 	if ((event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
 		 event != XACT_EVENT_PREPARE) ||
 		cache_size <= CACHE_SIZE)
 		return;
+	empty_cache(true);
+}
+
+/* A template may be in use until the transaction ends. */
+static void
+empty_cache(bool at_once)
+{
+	HASH_SEQ_STATUS scan;
+	Cached         *cached;
+
+	if (cache == NULL)
+		return;
 	hash_seq_init(&scan, cache);
 	while ((cached = hash_seq_search(&scan)) != NULL)
 	{
-		MemoryContextDelete(cached->context);
+		if (at_once)
+			MemoryContextDelete(cached->context);
+		else
+			MemoryContextSetParent(cached->context, TopTransactionContext);
 		(void) hash_search(cache, &cached->template_id, HASH_REMOVE, NULL);
 	}
 	cache_size = 0;

@@ -238,14 +238,17 @@ tq_instance_lock_exclusive(int64 workflow_id)
 static bool
 is_any(void)
 {
-	static bool any = false;
-	Relation    rel;
+	static uint64 any_in = 0; /* the extension in which there was one */
+	Relation      rel;
+	bool          any;
 
-	if (any)
+	if (any_in == tq_catalog_identity())
 		return true;
 	rel = tq_catalog_open_table(tq_catalog()->workflow, AccessShareLock);
 	any = RelationGetNumberOfBlocks(rel) > 0;
 	table_close(rel, AccessShareLock);
+	if (any)
+		any_in = tq_catalog_identity();
 	return any;
 }
 

@@ -14,6 +14,7 @@
 
 #include "miscadmin.h"
 
+#include "base/catalog.h"
 #include "engine/key.h"
 #include "flow/definition/reach.h"
 #include "flow/definition/template.h"
@@ -28,12 +29,16 @@ static void begin(TqCall *call, TqKeyPreview *ahead,
 				  const TqWaitDefinition *wait);
 static void begin_inside(TqCall *call, TqKeyPreview *ahead,
 						 const TqTemplate *template);
+static bool latest_is_known(void);
 static void remember(const TqTemplate *template);
 
-/* Templates that may begin without a version, the last one that was looked
- * for first, and the transaction that has looked. */
+/*
+ * Templates that may begin without a version, the last one that was looked
+ * for first, and the transaction that has looked.
+ */
 static List              *latest = NIL;
 static LocalTransactionId latest_by = InvalidLocalTransactionId;
+static uint64             latest_in = 0; /* which extension */
 
 /*
  * The children of a step, by their places, those of children that may end as
@@ -146,15 +151,23 @@ begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait)
 	begin_inside(call, ahead, template);
 }
 
+/* Has this transaction looked, and not dropped the extension since? */
+static bool
+latest_is_known(void)
+{
+	return latest_by == TQ_MY_LXID && latest_in == tq_catalog_identity();
+}
+
 /* To the end of the transaction, as the latest one of its name. */
 static void
 remember(const TqTemplate *template)
 {
 	MemoryContext mine = MemoryContextSwitchTo(TopTransactionContext);
 
-	if (latest_by != TQ_MY_LXID)
+	if (!latest_is_known())
 		latest = NIL;
 	latest_by = TQ_MY_LXID;
+	latest_in = tq_catalog_identity();
 	if (!list_member_int(latest, template->template_id))
 		latest = lcons_int(template->template_id, latest);
 	MemoryContextSwitchTo(mine);
@@ -171,7 +184,7 @@ tq_key_preview_template(const TqWaitDefinition *wait)
 	TqTemplate *template;
 	ListCell *cell;
 
-	if (latest_by != TQ_MY_LXID || !tq_queue_any_ordered())
+	if (!latest_is_known() || !tq_queue_any_ordered())
 		latest = NIL;
 	foreach (cell, latest)
 	{
