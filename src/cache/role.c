@@ -10,7 +10,7 @@
  * Grants are kept for the session until the next announcement of a change,
  * the numbers of roles as long as the extension is the same (base/catalog.c).
  * A number that this transaction made is forgotten when the transaction, or
- * the savepoint, rolls back (tq_xact_on_rollback).
+ * the savepoint, rolls back (tq_xact_on_rollback), and when it is prepared.
  *
  * Copyright (c) 2026, the taskq developers
  */

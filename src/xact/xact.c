@@ -110,6 +110,7 @@ static void    give_back(const Intent *intent, bool of_savepoint);
 static void    forget_worker_counts(void);
 static void    wake_for_room(const TqRunning *claim);
 static void    forget_all(void);
+static void    forget_numbers(void);
 static void    at_end(XactEvent event, void *arg);
 static void    at_release(ResourceReleasePhase phase, bool is_commit,
 						  bool is_top_level, void *arg);
@@ -515,6 +516,16 @@ forget_worker_counts(void)
 	}
 }
 
+/* What this transaction has made, and what the session keeps of it. */
+static void
+forget_numbers(void)
+{
+	if (!session_cache_changed)
+		return;
+	forget_caches();
+	tq_catalog_forget();
+}
+
 static void
 at_end(XactEvent event, void *arg)
 {
@@ -534,13 +545,11 @@ at_end(XactEvent event, void *arg)
 					give_back(&intents[i], false);
 			}
 			tq_position_note_abort();
-			if (session_cache_changed)
-			{
-				forget_caches();
-				tq_catalog_forget();
-			}
+			forget_numbers();
 			break;
 		case XACT_EVENT_PREPARE:
+			/* another session may roll back, and nobody tells this one */
+			forget_numbers();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			refuse_bound();
@@ -593,10 +602,6 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 		tq_count_note_sub_abort(mine);
 		tq_metric_note_sub_abort(mine);
 		tq_position_note_sub_abort(mine);
-		if (session_cache_changed)
-		{
-			forget_caches();
-			tq_catalog_forget();
-		}
+		forget_numbers();
 	}
 }
