@@ -448,6 +448,7 @@ release(TqChange *change, int64 task_id)
 	move.to = stop ? TQ_STATE_CANCELLED : TQ_STATE_PENDING;
 	move.wanted = "released";
 	move.end = TQ_END_RELEASED;
+	move.due_at = tq_failure_place(&task);
 	/* a claim that is over has been an attempt */
 	if (is_ours(change, &task))
 		task.f.attempt = Max(task.f.attempt - 1, 0);

@@ -344,9 +344,10 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 			move->wanted = "released";
 			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
-			if (decision->delay > 0)
-				move->due_at =
-					tq_span_after(tq_clock_dispatch(), decision->delay);
+			move->due_at =
+				decision->delay > 0
+					? tq_span_after(tq_clock_dispatch(), decision->delay)
+					: tq_failure_place(task);
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_SUSPEND:

@@ -103,8 +103,9 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 /*
  * Where it leads that a task lost its worker (worker_dead), its lease
  * (lease_expired) or its time (timeout).  The first two go by the option
- * on_worker_death, unless attempts are used up: handed out again at once (but
- * a second death waits its backoff), held, or dead.  A timeout is a failure.
+ * on_worker_death, unless attempts are used up: handed out again at once, at
+ * the task's place (but a second death waits its backoff), held, or dead.  A
+ * timeout is a failure.
  */
 void
 tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
@@ -138,6 +139,8 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 	switch (options->on_death)
 	{
 		case TQ_ON_DEATH_REQUEUE:
+			if (retry_in == 0)
+				move->due_at = tq_failure_place(task);
 			break;
 		case TQ_ON_DEATH_HOLD:
 			move->to = TQ_STATE_SUSPENDED;
@@ -148,6 +151,17 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 			move->reason = reason;
 			break;
 	}
+}
+
+/*
+ * When a running task was due that comes back without a failure of its own: it
+ * keeps its place.  0: now.
+ */
+TimestampTz
+tq_failure_place(const TqTask *task)
+{
+	return task->f.available_at <= tq_clock_dispatch() ? task->f.available_at
+													   : 0;
 }
 
 /* Was somebody asked to stop it? */

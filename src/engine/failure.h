@@ -17,6 +17,7 @@ extern void tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 							TqReason last_reason, int64 retry_in);
 extern void tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move,
 							TqReason reason);
-extern bool tq_failure_stop_asked(const TqTask *task);
+extern TimestampTz tq_failure_place(const TqTask *task);
+extern bool        tq_failure_stop_asked(const TqTask *task);
 
 #endif /* TQ_FAILURE_H */

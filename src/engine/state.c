@@ -150,7 +150,9 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 
 	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
 		task->f.descent = (int16) from;
-	task->f.version++;
+	/* a lease that ends by itself is no change that anybody makes */
+	if (move->end != TQ_END_LEASE_EXPIRED)
+		task->f.version++;
 	/* somebody asked for it, whoever carries it out */
 	if (answer.to == TQ_STATE_CANCELLED && answer.reason == TQ_REASON_NONE)
 		answer.reason = TQ_REASON_MANUAL;

@@ -202,8 +202,9 @@ tq_running_put(const TqRunning *running)
 }
 
 /*
- * A task has stopped running with that version of its row.  Whoever tells it
- * may come late, when the next claim has put its entry.  Cannot fail.
+ * A task has stopped running with that version of its row, which is that of
+ * the claim if its lease has ended.  Whoever tells it may come late, when the
+ * next claim has put its entry, with a newer version.  Cannot fail.
  */
 void
 tq_running_remove(int64 task_id, int64 version)
@@ -213,7 +214,7 @@ tq_running_remove(int64 task_id, int64 version)
 
 	if (entry == NULL)
 		return;
-	if (entry->running.version < version)
+	if (entry->running.version <= version)
 		hash_search(entries, &entry->key, HASH_REMOVE, NULL);
 	LWLockRelease(lock);
 }
