@@ -14,6 +14,7 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -215,6 +216,12 @@ reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
+		/* it would be read as it was again, for ever */
+		if (busy != NULL && IsolationUsesXactSnapshot())
+		{
+			*busy = true;
+			return false;
+		}
 		tq_snapshot_renew();
 	}
 }

@@ -101,6 +101,17 @@ $sql->("SELECT taskq_extend($w_id, $w_token)");
 is($sql->($seen), 't', 'a call with a token is a sign of life');
 $sql->("UPDATE taskq.worker_sign SET seen_at = 'epoch'; SELECT count(*) FROM taskq_claim('none yet', 'w')");
 is($sql->($seen), 't', 'so is a claim');
+
+# --- duties in a transaction whose snapshot is older than what they find
+$sql->("SELECT count(taskq_submit('old snapshot')) FROM generate_series(1, 3)");
+my $over = $sql->("SELECT string_agg(task_id || ', ' || token, ';' ORDER BY task_id) FROM taskq_claim('old snapshot', max_tasks => 3, lease => '1 ms')");
+my ($ended, $extended) = split /;/, $over;
+$first->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.tasks");
+$sql->("SELECT taskq_complete($ended), taskq_extend($extended, '1 h')");
+is($first->query_safe("SET statement_timeout = '30 s'; SELECT sum(acted) FROM taskq_run_reapers() WHERE reaper = 'leases'; COMMIT"), '1',
+	'tasks that have changed since are left to a later call, the others taken back');
+is($sql->("SELECT string_agg(state, ' ' ORDER BY task_id) FROM taskq.tasks WHERE queue = 'old snapshot'"), 'done running pending', 'as they are now');
+$sql->("SELECT taskq_drop_queue('old snapshot', true)");
 $first->quit;
 
 # --- what needs memory says so
