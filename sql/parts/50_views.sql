@@ -97,7 +97,9 @@ SELECT w.name COLLATE "default" AS worker,
        CASE WHEN w.state OPERATOR(pg_catalog.=) @WORKER_DEAD@ THEN 'dead'
             WHEN s.seen OPERATOR(pg_catalog.<)
                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
-                  pg_catalog.current_setting('taskq.stale_threshold', true)::interval) THEN 'stale'
+                  (SELECT t.setting::double precision OPERATOR(pg_catalog.*) interval '1 s'
+                     FROM pg_catalog.pg_settings t
+                    WHERE t.name OPERATOR(pg_catalog.=) 'taskq.stale_threshold')) THEN 'stale'
             ELSE 'active'
        END AS state,
        w.queues,

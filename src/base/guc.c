@@ -6,30 +6,35 @@
  */
 #include "base/compat.h"
 
+#include "utils/guc.h"
+
 #include "base/guc.h"
 
-int  tq_guc_node_id = 0;
-bool tq_guc_auto_create_queues = true;
-int  tq_guc_stale_threshold = 30 * 1000;
-int  tq_guc_dead_threshold = 120 * 1000;
-int  tq_guc_reaper_interval = 15 * 1000;
-int  tq_guc_deadline_interval = 30 * 1000;
-int  tq_guc_retention_interval = 10 * 60;
-int  tq_guc_retention = 7 * 24 * 60 * 60;
-int  tq_guc_retention_batch = 500;
-int  tq_guc_max_lanes = 1000;
-int  tq_guc_max_workers = 2000;
-int  tq_guc_max_running_tracked = 65536;
-int  tq_guc_max_databases = 64;
-int  tq_guc_max_counters = 1000;
-int  tq_guc_max_metrics = 1000;
-int  tq_guc_max_wait = 5 * 60;
-int  tq_guc_max_decision_steps = 100;
-int  tq_guc_warn_decision_steps = 50;
-int  tq_guc_max_decision_nesting = 20;
-int  tq_guc_warn_decision_nesting = 10;
-int  tq_guc_max_batch_members = 10000;
-int  tq_guc_max_dependency_results = 16 * 1024;
+/* The longest threshold: six digits, which SHOW prints in full. */
+#define MOST_SECONDS (10 * 24 * 3600.0)
+
+int    tq_guc_node_id = 0;
+bool   tq_guc_auto_create_queues = true;
+double tq_guc_stale_threshold = 30;
+double tq_guc_dead_threshold = 120;
+double tq_guc_reaper_interval = 15;
+double tq_guc_deadline_interval = 30;
+int    tq_guc_retention_interval = 10 * 60;
+int    tq_guc_retention = 7 * 24 * 60 * 60;
+int    tq_guc_retention_batch = 500;
+int    tq_guc_max_lanes = 1000;
+int    tq_guc_max_workers = 2000;
+int    tq_guc_max_running_tracked = 65536;
+int    tq_guc_max_databases = 64;
+int    tq_guc_max_counters = 1000;
+int    tq_guc_max_metrics = 1000;
+int    tq_guc_max_wait = 5 * 60;
+int    tq_guc_max_decision_steps = 100;
+int    tq_guc_warn_decision_steps = 50;
+int    tq_guc_max_decision_nesting = 20;
+int    tq_guc_warn_decision_nesting = 10;
+int    tq_guc_max_batch_members = 10000;
+int    tq_guc_max_dependency_results = 16 * 1024;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -37,6 +42,19 @@ define_int(const char *name, const char *short_desc, int *variable, int min,
 {
 	DefineCustomIntVariable(name, short_desc, NULL, variable, *variable, min,
 							max, context, flags, NULL, NULL, NULL);
+}
+
+/*
+ * A time in seconds, with fractions: '60' is 60 s, and '200ms' is 0.2.  All
+ * times have the same unit, so that a number without one means the same in
+ * each of them.
+ */
+static void
+define_seconds(const char *name, const char *short_desc, double *variable,
+			   double max)
+{
+	DefineCustomRealVariable(name, short_desc, NULL, variable, *variable, 0.01,
+							 max, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 }
 
 /*
@@ -64,19 +82,19 @@ tq_guc_init(void)
 							 "Creates a queue with its first task.", NULL,
 							 &tq_guc_auto_create_queues, true, PGC_SUSET, 0,
 							 NULL, NULL, NULL);
-	define_int("taskq.stale_threshold",
-			   "Silence after which a worker is shown as stale.",
-			   &tq_guc_stale_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
-	define_int("taskq.dead_threshold",
-			   "Silence after which a worker is declared dead.",
-			   &tq_guc_dead_threshold, 10, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS);
-	define_int(
-		"taskq.reaper_interval", "Time between two looks for silent workers.",
-		&tq_guc_reaper_interval, 10, 3600 * 1000, PGC_SIGHUP, GUC_UNIT_MS);
-	define_int("taskq.deadline_interval",
-			   "Time between two looks for waiting tasks past their deadline.",
-			   &tq_guc_deadline_interval, 10, 3600 * 1000, PGC_SIGHUP,
-			   GUC_UNIT_MS);
+	define_seconds("taskq.stale_threshold",
+				   "Silence after which a worker is shown as stale.",
+				   &tq_guc_stale_threshold, MOST_SECONDS);
+	define_seconds("taskq.dead_threshold",
+				   "Silence after which a worker is declared dead.",
+				   &tq_guc_dead_threshold, MOST_SECONDS);
+	define_seconds("taskq.reaper_interval",
+				   "Time between two looks for silent workers.",
+				   &tq_guc_reaper_interval, 3600);
+	define_seconds(
+		"taskq.deadline_interval",
+		"Time between two looks for waiting tasks past their deadline.",
+		&tq_guc_deadline_interval, 3600);
 	define_int("taskq.retention_interval",
 			   "Time between two removals of finished tasks.",
 			   &tq_guc_retention_interval, 1, 24 * 3600, PGC_SIGHUP,
@@ -132,4 +150,34 @@ tq_guc_init(void)
 	define_at_start("taskq.max_metrics",
 					"Queues, and databases, for which metrics are counted.",
 					&tq_guc_max_metrics, 16, 1000000);
+}
+
+/* How long after a heartbeat the next one is asked for. */
+int64
+tq_guc_heartbeat_interval(void)
+{
+	return tq_guc_usecs(tq_guc_stale_threshold) / 3;
+}
+
+/*
+ * What is wrong with the thresholds beside each other, or NULL.  A check hook
+ * cannot tell: the settings of a file are assigned one after the other.
+ */
+const char *
+tq_guc_threshold_problem(void)
+{
+	char *stale;
+	char *dead;
+
+	if (tq_guc_dead_threshold > tq_guc_stale_threshold)
+		return NULL;
+	stale = GetConfigOptionByName("taskq.stale_threshold", NULL, false);
+	dead = GetConfigOptionByName("taskq.dead_threshold", NULL, false);
+	if (tq_guc_usecs(tq_guc_dead_threshold) <= tq_guc_heartbeat_interval())
+		return psprintf(
+			"taskq.dead_threshold, %s, is not longer than the time after which workers are asked for their next heartbeat, a third of taskq.stale_threshold, %s: workers that beat on time are declared dead",
+			dead, stale);
+	return psprintf(
+		"taskq.dead_threshold, %s, is not longer than taskq.stale_threshold, %s: workers are declared dead without having been stale",
+		dead, stale);
 }

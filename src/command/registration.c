@@ -212,7 +212,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	tq_worker_registered(name, &worker);
 
 	next = palloc0(sizeof(Interval));
-	next->time = (int64) tq_guc_stale_threshold * 1000 / 3;
+	next->time = tq_guc_heartbeat_interval();
 	values[0] = CStringGetTextDatum("active");
 	values[1] = tq_cancel_request_tasks(worker.worker_id);
 	values[2] = BoolGetDatum(worker.draining);

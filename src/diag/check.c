@@ -249,11 +249,11 @@ check_overdue(ReturnSetInfo *result)
 
 	args[0] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE);
 	args[1] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
-								  (int64) tq_guc_reaper_interval * 1000);
+								  tq_guc_usecs(tq_guc_reaper_interval));
 	args[2] = TimestampTzGetDatum(tq_clock_wall() - OVERDUE -
-								  (int64) tq_guc_deadline_interval * 1000);
+								  tq_guc_usecs(tq_guc_deadline_interval));
 	args[3] = TimestampTzGetDatum(tq_clock_dispatch() - OVERDUE -
-								  (int64) tq_guc_deadline_interval * 1000);
+								  tq_guc_usecs(tq_guc_deadline_interval));
 	rows = find_problems(&stmt_overdue, args, &found);
 	for (int i = 0; rows > 0 && i < ASK_TRIES; i++)
 	{

@@ -427,7 +427,7 @@ explain_held(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 
 	tq_explain_whom(e, holder);
 	if (registered && holder->seen &&
-		holder->silent >= (int64) tq_guc_stale_threshold * 1000)
+		holder->silent >= tq_guc_usecs(tq_guc_stale_threshold))
 	{
 		tq_explain_because(TQ_WHY_WORKER_STALE);
 		appendStringInfo(
@@ -435,7 +435,7 @@ explain_held(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 			" holds it, but is silent: it was last seen at %s, and is"
 			" declared dead when it has been silent for %s.",
 			tq_explain_time(seen_at),
-			tq_explain_span((int64) tq_guc_dead_threshold * 1000));
+			tq_explain_span(tq_guc_usecs(tq_guc_dead_threshold)));
 		return;
 	}
 	tq_explain_because(registered             ? TQ_WHY_RUNS_BY_WORKER

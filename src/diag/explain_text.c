@@ -248,5 +248,5 @@ tq_explain_deadline_duty(TqExplain *e)
 	appendStringInfo(&e->text,
 					 "; the background worker makes it dead within"
 					 " taskq.deadline_interval, %s.",
-					 tq_explain_span((int64) tq_guc_deadline_interval * 1000));
+					 tq_explain_span(tq_guc_usecs(tq_guc_deadline_interval)));
 }

@@ -159,8 +159,7 @@ read_workers(const Datum *args, int *count)
 		Candidate *worker = &workers[i];
 
 		(void) tq_liveness_silence(worker->worker_id, &worker->silent);
-		worker->stale = worker->silent >=
-						(int64) tq_guc_stale_threshold * 1000;
+		worker->stale = worker->silent >= tq_guc_usecs(tq_guc_stale_threshold);
 		worker->full =
 			worker->max_running > 0 &&
 			tq_explain_worker_used(worker->worker_id, worker->max_running,

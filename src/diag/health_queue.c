@@ -168,7 +168,7 @@ tq_health_leases(TqHealth *health)
 void
 tq_health_deadlines(TqHealth *health)
 {
-	int64       interval = (int64) tq_guc_deadline_interval * 1000;
+	int64       interval = tq_guc_usecs(tq_guc_deadline_interval);
 	TimestampTz oldest;
 	int64       count;
 
@@ -240,8 +240,8 @@ tq_health_retention(TqHealth *health)
 void
 tq_health_silent_workers(TqHealth *health)
 {
-	int64        slack = (int64) tq_guc_reaper_interval * 1000 + ARREARS;
-	int64        threshold = (int64) tq_guc_dead_threshold * 1000 + slack;
+	int64        slack = tq_guc_usecs(tq_guc_reaper_interval) + ARREARS;
+	int64        threshold = tq_guc_usecs(tq_guc_dead_threshold) + slack;
 	int64        now = tq_clock_monotonic();
 	Datum        arg = TimestampTzGetDatum(health->wall - slack);
 	TqHeartbeat *slots;

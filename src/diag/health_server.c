@@ -9,6 +9,7 @@
 #include "catalog/pg_type.h"
 #include "utils/timestamp.h"
 
+#include "base/guc.h"
 #include "base/spi.h"
 #include "diag/health_report.h"
 #include "diag/health_server.h"
@@ -333,6 +334,7 @@ tq_health_settings(TqHealth *health)
 		{"track_counts", "off",
 		 "autovacuum does not work without it, and claims get slower and slower"},
 	};
+	const char *problem = tq_guc_threshold_problem();
 
 	for (int i = 0; i < lengthof(settings); i++)
 	{
@@ -342,6 +344,8 @@ tq_health_settings(TqHealth *health)
 			tq_health_fail(health, "%s is %s: %s.", settings[i].name, value,
 						   settings[i].consequence);
 	}
+	if (problem != NULL)
+		tq_health_fail(health, "%s.", problem);
 	if (health->ok)
 		tq_health_say(health, "No setting endangers tasks.");
 }

@@ -449,7 +449,7 @@ has_beaten(int32 worker_id)
 	if (worker_id == last_worker && last_xact == TQ_MY_LXID &&
 		last_subid == GetCurrentSubTransactionId() &&
 		last_identity == tq_catalog_identity() &&
-		now - last_at < (int64) tq_guc_stale_threshold * 1000 / 10)
+		now - last_at < tq_guc_usecs(tq_guc_stale_threshold) / 10)
 		return true;
 	last_worker = worker_id;
 	last_xact = TQ_MY_LXID;

@@ -165,7 +165,7 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 		if (!tq_shmem_ready())
 			wait->until =
 				Min(wait->until, tq_clock_monotonic() +
-									 (int64) tq_guc_dead_threshold * 1000 / 2);
+									 tq_guc_usecs(tq_guc_dead_threshold) / 2);
 	}
 	else if (wait->worker_id != 0 && !worker->registered)
 		tq_error_no_such_worker(name, false);
@@ -287,7 +287,7 @@ enter(const TqWait *wait)
 static void
 sleep_until(const TqWait *wait, int64 look_at)
 {
-	int64 beat = (int64) tq_guc_stale_threshold * 1000 / 3;
+	int64 beat = tq_guc_heartbeat_interval();
 
 	for (;;)
 	{

@@ -175,9 +175,9 @@ tq_duty_turn(TimestampTz told)
 	turn_failed = false;
 	/* an interval that has become shorter counts from now on */
 	liveness_due =
-		Min(liveness_due, now + (int64) tq_guc_reaper_interval * 1000);
+		Min(liveness_due, now + tq_guc_usecs(tq_guc_reaper_interval));
 	deadline_due =
-		Min(deadline_due, now + (int64) tq_guc_deadline_interval * 1000);
+		Min(deadline_due, now + tq_guc_usecs(tq_guc_deadline_interval));
 	retention_due =
 		Min(retention_due,
 			now + (int64) tq_guc_retention_interval * USECS_PER_SEC);
@@ -195,7 +195,7 @@ tq_duty_turn(TimestampTz told)
 		while (turn_of("timers", tq_step_timer_run, BATCH))
 			;
 		timers_due = Min(tq_step_timer_next(),
-						 now + (int64) tq_guc_deadline_interval * 1000);
+						 now + tq_guc_usecs(tq_guc_deadline_interval));
 	}
 	if (now >= liveness_due || tq_running_asked_duty(TQ_ASK_WORKERS))
 	{
@@ -207,14 +207,14 @@ tq_duty_turn(TimestampTz told)
 			(void) turn_of("orphans", duty_orphans, BATCH);
 		while (!turn_failed && sweep_orphans.more);
 		(void) turn_of("numbers", tq_finished_count, 1);
-		liveness_due = now + (int64) tq_guc_reaper_interval * 1000;
+		liveness_due = now + tq_guc_usecs(tq_guc_reaper_interval);
 	}
 	if (now >= deadline_due)
 	{
 		do
 			(void) turn_of("deadline", duty_deadline, BATCH);
 		while (!turn_failed && sweep_deadlines.more);
-		deadline_due = now + (int64) tq_guc_deadline_interval * 1000;
+		deadline_due = now + tq_guc_usecs(tq_guc_deadline_interval);
 	}
 	if (now >= retention_due)
 	{
@@ -360,7 +360,7 @@ duty_silent(int limit)
 	TqHeartbeat *slots;
 	int          slot_count;
 	int64        now = tq_clock_monotonic();
-	int64        threshold = (int64) tq_guc_dead_threshold * 1000;
+	int64        threshold = tq_guc_usecs(tq_guc_dead_threshold);
 	uint64       rows;
 	int32       *active;
 	int64        acted = 0;
@@ -404,8 +404,8 @@ duty_silent_by_rows(int limit)
 	int64  acted = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	count = tq_liveness_silent((int64) tq_guc_dead_threshold * 1000, silent,
-							   limit);
+	count =
+		tq_liveness_silent(tq_guc_usecs(tq_guc_dead_threshold), silent, limit);
 	for (int i = 0; i < count; i++)
 	{
 		if (tq_registration_end_if_free(silent[i], TQ_WORKER_DEAD))

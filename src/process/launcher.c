@@ -49,6 +49,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/clock.h"
+#include "base/guc.h"
 #include "process/bgw.h"
 #include "process/launcher.h"
 #include "shared/shmem.h"
@@ -94,6 +95,7 @@ static bool  lacks_slot = false; /* and the log has said so */
 static void            handle_signal(SIGNAL_ARGS);
 static void            at_exit(int code, Datum arg);
 static void            add_context(void *arg);
+static void            warn_of_thresholds(void);
 static void            take_round(void *arg);
 static void            notice_ends(void);
 static void            note_end(Watch *watch, TqWorkerEnd end);
@@ -161,6 +163,7 @@ tq_launcher_main(Datum arg)
 		signalled = false;
 		tq_worker_directory_round_begin();
 		MemoryContextSwitchTo(round_context);
+		warn_of_thresholds();
 		if (!tq_bgw_try(take_round, &next))
 		{
 			next = tq_clock_monotonic() + SLOT_RETRY * INT64CONST(1000);
@@ -201,6 +204,24 @@ static void
 add_context(void *arg)
 {
 	errcontext("taskq launcher");
+}
+
+/* Once for each change of the settings, for the whole server. */
+static void
+warn_of_thresholds(void)
+{
+	static double stale = 0;
+	static double dead = 0;
+	const char   *problem;
+
+	if (stale == tq_guc_stale_threshold && dead == tq_guc_dead_threshold)
+		return;
+	stale = tq_guc_stale_threshold;
+	dead = tq_guc_dead_threshold;
+	problem = tq_guc_threshold_problem();
+	if (problem != NULL)
+		ereport(WARNING, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						  errmsg("%s", problem)));
 }
 
 /*

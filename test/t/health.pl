@@ -228,6 +228,34 @@ fails('a task too many', $small, { running_tasks => qr/^120 of taskq.max_running
 $small_sql->("SELECT taskq_drop_queue('q', force => true)");
 well('with room again', $small);
 
+# Thresholds: a number without a unit counts seconds, and each must be longer
+# than what has to happen before it.
+
+my $set_small = sub {
+	my ($name, $value, $shown) = @_;
+	$small_sql->("ALTER SYSTEM SET $name = '$value'");
+	$small->reload;
+	ok($small->poll_query_until('postgres', "SHOW $name", $shown // $value), "$name $value is shown as " . ($shown // $value));
+};
+$set_small->('taskq.stale_threshold', '0.2', '200ms');
+$set_small->('taskq.stale_threshold', '1500 ms', '1500ms');
+$set_small->('taskq.dead_threshold', '60', '1min');
+well('longer than a threshold in milliseconds', $small);
+$set_small->('taskq.stale_threshold', '30s');
+for my $bad (
+	[ '30s', qr/taskq\.dead_threshold, 30s, is not longer than taskq\.stale_threshold, 30s: workers are declared dead without/ ],
+	[ '9s', qr/taskq\.dead_threshold, 9s, is not longer than .* third of taskq\.stale_threshold, 30s: workers that beat on time/ ])
+{
+	$set_small->('taskq.dead_threshold', $bad->[0]);
+	fails("dead_threshold $bad->[0]", $small, { settings => qr/^$bad->[1]/ });
+	ok(within(30, sub { slurp_file($small->logfile) =~ /WARNING:  $bad->[1]/ }), 'the log has it, too');
+}
+$set_small->('taskq.stale_threshold', '2s');
+well('both thresholds are shorter', $small);
+$set_small->('taskq.dead_threshold', '2min');
+$set_small->('taskq.stale_threshold', '30s');
+is(() = slurp_file($small->logfile) =~ /WARNING:  taskq\.dead_threshold/g, 2, 'one WARNING for each change');
+
 # Three of the eight connections are reserved.
 waiters_of($small);
 my @waiters = map { start("CALL taskq_wait('nothing', '5 min');") } 1 .. 5;

@@ -251,12 +251,11 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, 20) n"
 
 # Settings: default, range, unit, who sets it.
 
-my %unit = ('' => 1, ms => 1, s => 1000, min => 60_000, h => 3_600_000, d => 86_400_000, kB => 1, MB => 1024, GB => 1024 * 1024);
+my %unit = ('' => 1, ms => 0.001, s => 1, min => 60, h => 3600, d => 86_400, kB => 1, MB => 1024, GB => 1024 * 1024);
 my %context = (superuser => 'superuser', reload => 'sighup', start => 'postmaster');
-my ($in_ms) = $text =~ /Without a unit,((?:\s|`taskq\.\w+`|,|and)+?)\s+count\s+milliseconds/s;
-my ($in_s) = $text =~ /milliseconds,((?:\s|`taskq\.\w+`|,|and)+?)\s+seconds/s;
+my ($in_s) = $text =~ /Without a unit,((?:\s|`taskq\.\w+`|,|and)+?)\s+count\s+seconds/s;
 my ($in_kb) = $text =~ /seconds,((?:\s|`taskq\.\w+`|,|and)+?)\s+kilobytes/s;
-my %counts = ((map { $_ => 'kB' } quoted($in_kb // '')), (map { $_ => 'ms' } quoted($in_ms // '')), (map { $_ => 's' } quoted($in_s // '')));
+my %counts = ((map { $_ => 'kB' } quoted($in_kb // '')), (map { $_ => 's' } quoted($in_s // '')));
 
 # in(UNIT, TEXT): "10 min" in seconds
 sub in

@@ -58,7 +58,7 @@ is($sql->("SELECT clock_timestamp() - last_seen < '1 min' FROM taskq.workers WHE
 is($sql->("SELECT taskq_register('new'); SELECT taskq_drain('new'); SELECT (taskq_heartbeat('new')).drain; SELECT taskq_deregister('new')"),
 	"0\n\nt\n0", 'register, drain, deregister');
 
-is($sql->("SELECT value FROM taskq.settings WHERE name = 'taskq.stale_threshold'"), '30000', 'settings are there, as the first thing in a session');
+is($sql->("SELECT value FROM taskq.settings WHERE name = 'taskq.stale_threshold'"), '30', 'settings are there, as the first thing in a session');
 
 # rows are changed in place
 $node->psql('postgres', "SELECT taskq_heartbeat('w');\n" x 200);
