@@ -40,6 +40,8 @@ _PG_init(void)
 	tq_clock_init();
 	tq_catalog_init();
 	tq_index_entry_init();
+	/* what the end of a transaction calls is called in the reverse order */
+	tq_process_init();
 	tq_xact_init();
 	tq_role_init();
 	tq_dead_letter_init();
@@ -51,6 +53,5 @@ _PG_init(void)
 	tq_explain_step_init();
 	tq_claim_columns_init();
 	tq_shmem_init();
-	tq_process_init();
 	MarkGUCPrefixReserved("taskq");
 }

@@ -365,13 +365,17 @@ take_turn(void *arg)
  * Whoever drops the extension locks it first.  Waiting for that lock, and
  * not for one of the tables that go with it, this process sees afterwards
  * that the extension is gone.  (Normally it is kept out by then; but not
- * while the drop is a prepared transaction.)
+ * while the drop is a prepared transaction.)  When another extension is there,
+ * another process shall serve it.
  */
 static bool
 is_wanted(void)
 {
+	static Oid served =
+		InvalidOid; /* what this process keeps is of that one */
 	bool wanted = false;
 	Oid  extension;
+	Oid  found;
 
 	StartTransactionCommand();
 	extension = get_extension_oid("taskq", true);
@@ -379,13 +383,17 @@ is_wanted(void)
 	{
 		LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
 		PushActiveSnapshot(GetTransactionSnapshot());
-		if (get_extension_oid("taskq", true) == extension)
+		found = get_extension_oid("taskq", true);
+		if (found == extension && (!OidIsValid(served) || served == extension))
 		{
+			served = extension;
 			wanted = tq_activation_allows_duties();
 			/* what was scanned while it became a copy is not kept true */
 			if (!wanted)
 				tq_running_flag();
 		}
+		else if (OidIsValid(found))
+			tq_worker_directory_visit(MyDatabaseId);
 		PopActiveSnapshot();
 	}
 	CommitTransactionCommand();

@@ -18,6 +18,8 @@
 #include "storage/ipc.h"
 
 #include "process/prepared.h"
+#include "shared/counter.h"
+#include "shared/shmem.h"
 #include "shared/worker_directory.h"
 #include "xact/xact.h"
 
@@ -27,6 +29,9 @@ static enum {
 	ENDING_BY_COMMIT,
 	ENDING_BY_ROLLBACK
 } ending = ENDING_NOTHING;
+
+/* The extension of this database when it began. */
+static Oid extension_before = InvalidOid;
 
 static void ended(int code, Datum arg);
 static bool is_refusal(int code);
@@ -44,22 +49,30 @@ tq_prepared_begin(bool commits)
 	if (!registered)
 		before_shmem_exit(ended, (Datum) 0);
 	registered = true;
+	extension_before = get_extension_oid("taskq", true);
 	ending = commits ? ENDING_BY_COMMIT : ENDING_BY_ROLLBACK;
 }
 
 /*
  * A prepared transaction has ended.  It may have claimed tasks; and it may
- * have created the extension.
+ * have created or dropped the extension, or both.
  */
 void
 tq_prepared_end(void)
 {
 	bool committed = ending == ENDING_BY_COMMIT;
+	Oid  extension = get_extension_oid("taskq", true);
+	bool replaced = extension != extension_before;
 
+	/* what others have done with the former one is told before */
+	if (replaced)
+		tq_counter_wait_for_ended();
 	tq_xact_prepared_ended();
 	ending = ENDING_NOTHING;
-	if (committed && !tq_worker_directory_has_worker(MyDatabaseId) &&
-		OidIsValid(get_extension_oid("taskq", true)))
+	if (replaced)
+		tq_shmem_forget_database(MyDatabaseId);
+	if (committed && OidIsValid(extension) &&
+		(replaced || !tq_worker_directory_has_worker(MyDatabaseId)))
 		tq_worker_directory_visit(MyDatabaseId);
 }
 
@@ -83,9 +96,11 @@ ended(int code, Datum arg)
 	if (ending == ENDING_NOTHING)
 		return;
 	tq_xact_prepared_ended();
-	if (ending == ENDING_BY_COMMIT &&
-		!tq_worker_directory_has_worker(MyDatabaseId))
-		tq_worker_directory_visit(MyDatabaseId);
+	if (ending != ENDING_BY_COMMIT)
+		return;
+	/* it may have dropped the extension */
+	tq_shmem_forget_database(MyDatabaseId);
+	tq_worker_directory_visit(MyDatabaseId);
 }
 
 /*

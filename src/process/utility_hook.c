@@ -22,6 +22,9 @@
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
  * extension, and a COPY that restores tables of it.
  *
+ * When a transaction leaves another extension than it has found, or none, what
+ * shared memory says of the database is forgotten.
+ *
  * All that happens when the transaction has released its locks, not earlier
  * at its commit: only then other processes have been told that what they
  * keep of the catalog is no longer valid.  Nothing may fail there; what it
@@ -36,12 +39,14 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "nodes/parsenodes.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
@@ -86,6 +91,7 @@ typedef struct Extension
 } Extension;
 
 static ProcessUtility_hook_type previous_hook = NULL;
+static object_access_hook_type  previous_access_hook = NULL;
 
 /* Databases kept clear by this transaction, each as often as it is here. */
 static Databases held;
@@ -93,7 +99,11 @@ static Databases held;
 /* Where a worker shall look when this transaction has committed. */
 static Databases visits;
 
-/* The transaction that is about to commit leaves no extension here. */
+/* The extension, when this transaction has dropped it, in whatever way. */
+static Oid dropped = InvalidOid;
+
+/* The transaction that is about to commit leaves another one here, or none. */
+static bool replaced_here = false;
 static bool dropped_here = false;
 
 /* Commands on databases at work; a commit meanwhile is not the last one. */
@@ -111,6 +121,8 @@ static void run_prepared(PlannedStmt *pstmt, const char *query_string,
 						 bool read_only_tree, ProcessUtilityContext context,
 						 ParamListInfo params, QueryEnvironment *query_env,
 						 DestReceiver *dest, QueryCompletion *qc);
+static void object_accessed(ObjectAccessType access, Oid class_oid, Oid object,
+							int sub, void *arg);
 static bool is_database_command(Node *command);
 static bool sets_tablespace(AlterDatabaseStmt *alter);
 static void before_command(Node *command);
@@ -127,9 +139,9 @@ static bool read_extension(Extension *extension);
 static void keep_out(Oid dboid);
 static void wait_until_gone(Oid dboid);
 static void visit(Oid dboid);
-static bool is_held(Oid dboid);
 static void release(int keep);
 static void command_failed(int code, Datum arg);
+static void forget_dropped(void);
 static void at_end(XactEvent event, void *arg);
 static void resources_released(ResourceReleasePhase phase, bool is_commit,
 							   bool is_top_level, void *arg);
@@ -140,6 +152,8 @@ tq_utility_hook_init(void)
 {
 	previous_hook = ProcessUtility_hook;
 	ProcessUtility_hook = process_utility;
+	previous_access_hook = object_access_hook;
+	object_access_hook = object_accessed;
 	RegisterXactCallback(at_end, NULL);
 	RegisterResourceReleaseCallback(resources_released, NULL);
 }
@@ -233,6 +247,21 @@ run_prepared(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+}
+
+/*
+ * Is the extension being dropped?  Many commands can do that, with CASCADE;
+ * and the transaction may create it again, or roll back to a savepoint.
+ */
+static void
+object_accessed(ObjectAccessType access, Oid class_oid, Oid object, int sub,
+				void *arg)
+{
+	if (previous_access_hook)
+		previous_access_hook(access, class_oid, object, sub, arg);
+	if (access == OAT_DROP && class_oid == ExtensionRelationId &&
+		!OidIsValid(dropped) && object == get_extension_oid("taskq", true))
+		dropped = object;
 }
 
 /*
@@ -592,15 +621,6 @@ visit(Oid dboid)
 	visits.oids[visits.count++] = dboid;
 }
 
-static bool
-is_held(Oid dboid)
-{
-	for (int i = 0; i < held.count; i++)
-		if (held.oids[i] == dboid)
-			return true;
-	return false;
-}
-
 /* Let workers back in, but for the first so many databases. */
 static void
 release(int keep)
@@ -617,6 +637,13 @@ command_failed(int code, Datum arg)
 	release(DatumGetInt32(arg));
 }
 
+static void
+forget_dropped(void)
+{
+	dropped = InvalidOid;
+	replaced_here = dropped_here = false;
+}
+
 /*
  * The transaction is about to end, or has.  What is to be seen elsewhere
  * waits for resources_released.
@@ -624,20 +651,21 @@ command_failed(int code, Datum arg)
 static void
 at_end(XactEvent event, void *arg)
 {
-	Extension extension;
-
 	if (commands > 0)
 		return;
-	if (event == XACT_EVENT_PRE_COMMIT)
+	if (event == XACT_EVENT_PRE_COMMIT && OidIsValid(dropped))
 	{
-		dropped_here = is_held(MyDatabaseId) && !read_extension(&extension);
+		Oid extension = get_extension_oid("taskq", true);
+
+		replaced_here = extension != dropped;
+		dropped_here = !OidIsValid(extension);
 		/* what others have done there must not be told after its end */
-		if (dropped_here)
+		if (replaced_here)
 			tq_counter_wait_for_ended();
 	}
 	else if (event == XACT_EVENT_PREPARE || event == XACT_EVENT_ABORT)
 	{
-		dropped_here = false;
+		forget_dropped();
 		visits.count = 0;
 	}
 }
@@ -654,12 +682,11 @@ resources_released(ResourceReleasePhase phase, bool is_commit,
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level ||
 		(is_commit && commands > 0))
 		return;
-	if (is_commit && dropped_here)
-	{
+	if (is_commit && replaced_here)
 		tq_shmem_forget_database(MyDatabaseId);
+	if (is_commit && dropped_here)
 		tq_worker_directory_dropped(MyDatabaseId);
-	}
-	dropped_here = false;
+	forget_dropped();
 	release(0);
 	for (int i = 0; is_commit && i < visits.count; i++)
 		tq_worker_directory_visit(visits.oids[i]);
