@@ -148,8 +148,8 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_grant_execute_again();
 	tq_catalog_announce_identity();
 
-	/* Running tasks have been loaded, and have no entries. */
-	tq_xact_note(TQ_NOTE_RESCAN, 0);
+	/* Tasks may have come without a word to shared memory. */
+	tq_xact_note(TQ_NOTE_ROWS_CHANGED, 0);
 	tq_xact_note(TQ_NOTE_VISIT, 0);
 	PG_RETURN_VOID();
 }
@@ -181,7 +181,7 @@ tq_activate_rows_loaded(void)
 
 	marked = tq_spi_execute(&stmt_mark, &arg, NULL, SPI_OK_UPDATE) > 0;
 	tq_catalog_announce_identity();
-	tq_xact_note(TQ_NOTE_RESCAN, 0);
+	tq_xact_note(TQ_NOTE_ROWS_CHANGED, 0);
 	if (marked)
 		ereport(
 			NOTICE,

@@ -8,7 +8,8 @@
  * are now, and what is overdue may be about to be done.  So whoever is
  * found is asked twice: only what two statements agree on is reported.
  *
- * check_rows.c compares what SQL cannot, check_memory.c what memory says.
+ * check_rows.c compares what SQL cannot, check_memory.c what memory says, and
+ * check_hidden.c looks for tasks that claims pass over.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,6 +27,7 @@
 #include "cache/activation.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "diag/check_hidden.h"
 #include "diag/check_memory.h"
 #include "diag/check_report.h"
 #include "diag/check_rows.h"
@@ -155,6 +157,7 @@ check_all(ReturnSetInfo *result)
 	tq_check_registry(result);
 	tq_check_numbers(result);
 	tq_check_reserved(result);
+	tq_check_hidden(result);
 	if (tq_activation_allows_duties())
 	{
 		tq_check_slots(result);

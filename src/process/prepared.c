@@ -9,12 +9,20 @@
  * what comes after that, of the server or of others' hooks, can fail or end
  * the session.
  *
+ * The apply worker of a subscription with two_phase ends prepared transactions
+ * without a command.  It does so in a transaction of its own that gets no
+ * number, so the end of each such transaction there counts as the end of a
+ * prepared one.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "access/twophase.h"
+#include "access/xact.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
+#include "replication/logicalworker.h"
 #include "storage/ipc.h"
 
 #include "process/prepared.h"
@@ -34,7 +42,15 @@ static enum {
 static Oid extension_before = InvalidOid;
 
 static void ended(int code, Datum arg);
+static void at_end(XactEvent event, void *arg);
 static bool is_refusal(int code);
+
+/* While the library is preloaded. */
+void
+tq_prepared_init(void)
+{
+	RegisterXactCallback(at_end, NULL);
+}
 
 /*
  * A prepared transaction is going to be ended; the session may end with it.
@@ -101,6 +117,16 @@ ended(int code, Datum arg)
 	/* it may have dropped the extension */
 	tq_shmem_forget_database(MyDatabaseId);
 	tq_worker_directory_visit(MyDatabaseId);
+}
+
+/* In an apply worker; nothing here may fail. */
+static void
+at_end(XactEvent event, void *arg)
+{
+	if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) &&
+		max_prepared_xacts > 0 && IsLogicalWorker() &&
+		!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		tq_xact_prepared_ended();
 }
 
 /*

@@ -9,6 +9,7 @@
 
 #include "base/compat.h"
 
+extern void tq_prepared_init(void);
 extern void tq_prepared_begin(bool commits);
 extern void tq_prepared_end(void);
 extern void tq_prepared_error(int sqlerrcode);

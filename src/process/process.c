@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 #include "process/launcher.h"
+#include "process/prepared.h"
 #include "process/process.h"
 #include "process/utility_hook.h"
 
@@ -19,5 +20,6 @@ tq_process_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	tq_utility_hook_init();
+	tq_prepared_init();
 	tq_launcher_init();
 }

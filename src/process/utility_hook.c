@@ -43,6 +43,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -56,6 +57,7 @@
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
@@ -484,9 +486,13 @@ may_drop_extension(Node *command)
 static bool
 loads_rows(CopyStmt *copy)
 {
-	return copy->is_from && copy->relation != NULL &&
-		   copy->relation->schemaname != NULL &&
-		   strcmp(copy->relation->schemaname, "taskq") == 0;
+	Oid table;
+
+	if (!copy->is_from || copy->relation == NULL)
+		return false;
+	table = RangeVarGetRelid(copy->relation, NoLock, true);
+	return OidIsValid(table) &&
+		   get_rel_namespace(table) == get_namespace_oid("taskq", true);
 }
 
 /* Does the database belong to the current user? */

@@ -360,6 +360,40 @@ tq_dead_range_repaired(int64 lane_id, int16 priority, TqPosition position,
 	return wrong;
 }
 
+/*
+ * Do those who walk not come to a position, since it is dead or the lane is
+ * known to have no task of that priority?
+ */
+bool
+tq_dead_range_hides(int64 lane_id, int16 priority, TqPosition position)
+{
+	TqRangeKey    key = key_of(lane_id, priority);
+	int           partition = partition_of(lane_id);
+	TqRangeTable *table;
+	TqDeadRange   ranges[TQ_RANGES];
+	int16         priorities[TQ_RANGE_PRIORITIES];
+	int           count;
+	bool          hides = false;
+
+	if (shared == NULL)
+		return false;
+	table = lock_partition(partition, LW_SHARED);
+	if (tq_dead_range_core_priorities(table, MyDatabaseId, lane_id, priorities,
+									  &count))
+	{
+		hides = true;
+		for (int i = 0; i < count; i++)
+			hides = hides && priorities[i] != priority;
+	}
+	count = tq_dead_range_core_read(table, &key, ranges);
+	unlock_partition(partition);
+	for (int i = 0; i < count; i++)
+		hides = hides ||
+				(!tq_dead_range_core_before(&position, &ranges[i].lo) &&
+				 !tq_dead_range_core_before(&ranges[i].hi, &position));
+	return hides;
+}
+
 /* false without shared memory */
 bool
 tq_dead_range_numbers(TqDeadRangeNumbers *numbers)

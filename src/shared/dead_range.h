@@ -73,6 +73,8 @@ extern bool tq_dead_range_still(int64 lane_id, int16 priority,
 extern bool tq_dead_range_repaired(int64 lane_id, int16 priority,
 								   TqPosition        position,
 								   TqDeadRangeMoment moment);
+extern bool tq_dead_range_hides(int64 lane_id, int16 priority,
+								TqPosition position);
 extern bool tq_dead_range_numbers(TqDeadRangeNumbers *numbers);
 
 #endif /* TQ_DEAD_RANGE_H */

@@ -20,7 +20,9 @@
  * A prepared transaction keeps no intents: its end flags running tasks as
  * incomplete and numbers as unknown, and the background worker looks
  * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED).  One
- * that has bound a worker to its session is refused.
+ * that has bound a worker to its session is refused.  A transaction that has
+ * changed rows behind shared memory, as a restore does, resets the same at
+ * its commit (TQ_NOTE_ROWS_CHANGED), and where the queues of keys begin.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -386,6 +388,10 @@ carry_out_note(TqXactNote note, int32 id)
 		case TQ_NOTE_RESCAN:
 			tq_running_flag();
 			tq_worker_directory_wake();
+			break;
+		case TQ_NOTE_ROWS_CHANGED:
+			tq_key_floor_wipe();
+			tq_xact_prepared_ended();
 			break;
 		case TQ_NOTE_WORKER_GONE:
 			tq_heartbeat_remove(id);

@@ -29,11 +29,12 @@ typedef enum TqXactNote
 								   * from before the commit can be seen */
 
 	/* with 0 */
-	TQ_NOTE_ORPHANS,   /* workers were declared dead: take back their tasks */
-	TQ_NOTE_RESCAN,    /* running tasks may end at other times than noted */
-	TQ_NOTE_WAKE_MADE, /* a queue or lane was made: some may wait for it */
-	TQ_NOTE_BOUND,     /* a worker is bound to this session: no PREPARE */
-	TQ_NOTE_VISIT      /* the launcher sees whether this database wants a
+	TQ_NOTE_ORPHANS, /* workers were declared dead: take back their tasks */
+	TQ_NOTE_RESCAN,  /* running tasks may end at other times than noted */
+	TQ_NOTE_ROWS_CHANGED, /* rows of tasks came by other means than calls */
+	TQ_NOTE_WAKE_MADE,    /* a queue or lane was made: some may wait for it */
+	TQ_NOTE_BOUND,        /* a worker is bound to this session: no PREPARE */
+	TQ_NOTE_VISIT         /* the launcher sees whether this database wants a
 						* background worker */
 } TqXactNote;
 
