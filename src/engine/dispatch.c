@@ -142,6 +142,8 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
 			break;
 		tq_call_renew(call);
+		/* it may have rolled back, and told so before the new moment */
+		walk.writer = InvalidTransactionId;
 	}
 	walk_end(&walk);
 	if (walk.saw_deadline)

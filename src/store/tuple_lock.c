@@ -166,8 +166,9 @@ tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid)
 
 /*
  * Was another transaction, still in progress, writing the row when it was
- * read?  *writer is the last one that was met, which is not asked about
- * again: when it has ended meanwhile, it has told what has come back.
+ * read?  *writer is the last one that was met since the moment that learning
+ * names, which is not asked about again: when it has ended meanwhile, it tells
+ * what has come back after that moment.
  */
 bool
 tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer)
