@@ -27,6 +27,7 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/lock_scope.h"
 #include "base/srf.h"
 #include "change/change.h"
 #include "change/change_entry.h"
@@ -51,17 +52,19 @@ typedef struct Turn
 
 typedef struct One
 {
-	TqCall  *call;
-	TqChange depends;
-	TqClaim  claim;
-	Turn    *turns;
-	int      count;
-	bool     leaves; /* the task as it is: its lease would be 0 */
-	bool     lost;   /* somebody was faster, when all was locked */
-	int64    task_id;
+	TqCall        *call;
+	ReturnSetInfo *result;
+	TqChange       depends;
+	TqClaim        claim;
+	Turn          *turns;
+	int            count;
+	bool           leaves; /* the task as it is: its lease would be 0 */
+	bool           lost;   /* somebody was faster, when all was locked */
+	int64          task_id;
 } One;
 
 static void         read_queues(FunctionCallInfo fcinfo, One *one);
+static bool         call_for_one(One *one);
 static TqWaitResult look(TqWait *wait);
 static bool         find_one(One *one);
 static void         check_depends(One *one, bool lock);
@@ -82,6 +85,7 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 
 	tq_srf_begin(fcinfo);
 	one.call = &call;
+	one.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	read_queues(fcinfo, &one);
 	if (PG_ARGISNULL(2))
 		tq_error_required("lease");
@@ -101,28 +105,35 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	tq_change_sort(&one.depends);
 	span = tq_wait_span(fcinfo, 4, "wait", 0);
 	if (span > 0)
-		tq_wait_require_unwritten("taskq_claim_one()");
-	tq_call_begin(&call, "taskq_claim_one()");
-	if (span > 0)
 	{
+		tq_wait_require_unwritten("taskq_claim_one()");
 		tq_wait_begin(&wait, span);
 		one.claim.wait = &wait;
 		(void) tq_wait_run(&wait);
 	}
 	else
-		(void) find_one(&one);
-	if (one.task_id != 0)
-	{
-		TqInfo info;
+		(void) call_for_one(&one);
+	return (Datum) 0;
+}
 
+/* One call, which returns what it finds. */
+static bool
+call_for_one(One *one)
+{
+	TqInfo info;
+	bool   found;
+
+	tq_call_begin(one->call, "taskq_claim_one()");
+	found = find_one(one);
+	if (found)
+	{
 		tq_snapshot_renew();
 		tq_task_info_begin(&info);
 		info.sight.all = info.sight.all_payload = true;
-		tq_change_return(&call, &info, one.task_id,
-						 (ReturnSetInfo *) fcinfo->resultinfo);
+		tq_change_return(one->call, &info, one->task_id, one->result);
 	}
-	tq_call_end(&call);
-	return (Datum) 0;
+	tq_call_end(one->call);
+	return found;
 }
 
 static void
@@ -145,12 +156,15 @@ read_queues(FunctionCallInfo fcinfo, One *one)
 static TqWaitResult
 look(TqWait *wait)
 {
-	One *one = wait->arg;
+	One        *one = wait->arg;
+	TqLockScope scope;
+	bool        found;
 
 	AcceptInvalidationMessages();
-	tq_queue_refresh();
-	tq_call_renew(one->call);
-	if (find_one(one))
+	tq_lock_scope_begin(&scope);
+	found = call_for_one(one);
+	tq_lock_scope_end(&scope, found || one->lost);
+	if (found)
 		return TQ_WAIT_FOUND;
 	/* whoever waits on would keep what is depended upon locked */
 	return wait->over || one->lost ? TQ_WAIT_OVER : TQ_WAIT_NO_TASK;

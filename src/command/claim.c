@@ -8,10 +8,13 @@
  * with what stands in taskq.large.  A claim from all queues of a worker does
  * so with one after the other, each time beginning with the next one.
  *
- * A claim that waits claims again and again, each time with a new snapshot
- * (wait.c).  What it would have to write before it claims, it writes only
- * when there is a task, and room for it: else it would have a transaction
- * number as long as it waits.
+ * A claim that waits claims again and again (wait.c), each time with a new
+ * snapshot and in a call of its own, whose locks are released if it got
+ * nothing: while the session sleeps it holds no lock on a table or index, so
+ * that REINDEX and the like need not wait for it, nor producers for them.
+ * What the claim would have to write before it claims, it writes only when
+ * there is a task, and room for it: else it would have a transaction number as
+ * long as it waits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -25,6 +28,7 @@
 #include "base/arg.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "base/lock_scope.h"
 #include "base/srf.h"
 #include "cache/role.h"
 #include "command/claim.h"
@@ -114,12 +118,13 @@ taskq_claim(PG_FUNCTION_ARGS)
 		claim.order = read_order(fcinfo, 6);
 
 	if (wait > 0)
+	{
 		tq_wait_require_unwritten("taskq_claim()");
-	tq_call_begin(&call, "taskq_claim()");
-	if (wait > 0)
 		claim_waiting(&claiming, wait);
-	else
-		tq_claim_run(&call, &claim, claiming.result);
+		return (Datum) 0;
+	}
+	tq_call_begin(&call, "taskq_claim()");
+	tq_claim_run(&call, &claim, claiming.result);
 	tq_call_end(&call);
 	return (Datum) 0;
 }
@@ -164,12 +169,17 @@ claim_waiting(Claiming *claiming, int64 span)
 static TqWaitResult
 look(TqWait *wait)
 {
-	Claiming *claiming = wait->arg;
+	Claiming   *claiming = wait->arg;
+	TqLockScope scope;
+	int         claimed;
 
 	AcceptInvalidationMessages();
-	tq_queue_refresh();
-	tq_call_renew(claiming->call);
-	if (tq_claim_run(claiming->call, claiming->claim, claiming->result) > 0)
+	tq_lock_scope_begin(&scope);
+	tq_call_begin(claiming->call, "taskq_claim()");
+	claimed = tq_claim_run(claiming->call, claiming->claim, claiming->result);
+	tq_call_end(claiming->call);
+	tq_lock_scope_end(&scope, claimed > 0);
+	if (claimed > 0)
 		return TQ_WAIT_FOUND;
 	return wait->over ? TQ_WAIT_OVER : TQ_WAIT_NO_TASK;
 }
