@@ -30,8 +30,10 @@
 #include "base/error.h"
 #include "base/lock_scope.h"
 #include "base/srf.h"
+#include "base/subxact.h"
 #include "cache/role.h"
 #include "command/claim.h"
+#include "command/claim_trouble.h"
 #include "command/ready.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
@@ -68,6 +70,18 @@ enum
 	OUT_COLUMNS = OUT_OF_STEP + TQ_CARRY_COLUMNS
 };
 
+/* A claim from one of all queues. */
+typedef struct OneOfAll
+{
+	TqCall        *call;
+	const TqClaim *claim;
+	TqWorker      *worker;
+	const char    *queue_name;
+	ReturnSetInfo *result;
+	int            max_tasks;
+	int            count; /* of tasks that it got */
+} OneOfAll;
+
 /* A claim that waits. */
 typedef struct Claiming
 {
@@ -81,6 +95,9 @@ static void         claim_waiting(Claiming *claiming, int64 span);
 static TqWaitResult look(TqWait *wait);
 static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
 static int  claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
+static void claim_one_of_all(OneOfAll *one);
+static void claim_apart(void *arg);
+static void claim_if_possible(OneOfAll *one);
 static bool find_worker(TqCall *call, const TqClaim *claim,
 						const TqQueue *queue, TqWorker *worker);
 static bool begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
@@ -219,20 +236,80 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 	names = tq_worker_queues(&worker, claim->turn, &count);
 	for (int i = 0; i < count && claimed < claim->max_tasks; i++)
 	{
-		TqQueue *queue = tq_queue_find(names[i]);
-		bool     may = queue != NULL &&
-				   (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0;
+		OneOfAll one = {call, claim, &worker, names[i], result};
 
 		CHECK_FOR_INTERRUPTS();
-
-		/* it may be made, and the right granted */
-		if (!may && claim->wait != NULL)
-			tq_wait_open(claim->wait);
-		if (may)
-			claimed += claim_from(call, claim, &worker, names[i],
-								  claim->max_tasks - claimed, result);
+		one.max_tasks = claim->max_tasks - claimed;
+		claim_one_of_all(&one);
+		claimed += one.count;
 	}
 	return claimed;
+}
+
+/*
+ * Claim from one of all queues.  After an error it is claimed from in
+ * savepoints, task by task, since rows that were returned cannot be taken
+ * back.
+ */
+static void
+claim_one_of_all(OneOfAll *one)
+{
+	if (!tq_claim_trouble_met(one->queue_name))
+	{
+		PG_TRY();
+		{
+			claim_if_possible(one);
+		}
+		PG_CATCH();
+		{
+			tq_claim_trouble_note(one->queue_name, true);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		return;
+	}
+	while (one->count < one->max_tasks)
+	{
+		OneOfAll   next = *one;
+		ErrorData *error;
+
+		next.max_tasks = 1;
+		next.count = 0;
+		error = tq_subxact_run(claim_apart, &next);
+		if (error != NULL)
+			tq_claim_trouble_survive(one->queue_name, error);
+		else
+			tq_claim_trouble_note(one->queue_name, false);
+		if (error != NULL || next.count == 0)
+			break;
+		one->count++;
+	}
+}
+
+static void
+claim_apart(void *arg)
+{
+	OneOfAll *one = arg;
+	TqCall    call;
+
+	one->call = &call;
+	tq_call_begin(&call, "taskq_claim()");
+	claim_if_possible(one);
+	tq_call_end(&call);
+}
+
+static void
+claim_if_possible(OneOfAll *one)
+{
+	TqQueue *queue = tq_queue_find(one->queue_name);
+	bool may = queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0;
+
+	/* it may be made, and the right granted */
+	if (!may && one->claim->wait != NULL)
+		tq_wait_open(one->claim->wait);
+	if (may && tq_claim_trouble_check(queue, one->worker))
+		one->count = claim_from(one->call, one->claim, one->worker,
+								one->queue_name, one->max_tasks, one->result);
 }
 
 /*

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/srf.h"
 #include "cache/role.h"
+#include "command/claim_trouble.h"
 #include "command/ready.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
@@ -194,6 +195,12 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	{
 		/* it may be granted */
 		tq_wait_open(wait);
+		return false;
+	}
+	if (ready->queue_name == NULL && !tq_claim_trouble_check(queue, worker))
+	{
+		/* a claim passes it over, too */
+		tq_wait_queue(wait, queue, tags, &no_task);
 		return false;
 	}
 	if (tq_ready_task(&ready->call, queue, tags, &lane_id) &&

@@ -65,6 +65,7 @@
 #define RETRY_AFTER_MAX_MS 60000
 #define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
 
+static bool has_queue_limit(const TqLimit *limit);
 static void count_used(TqOwner owner, int32 id);
 static void let_claims_write(int32 worker_id);
 static bool try_count_used(TqOwner owner, int32 id);
@@ -96,6 +97,34 @@ tq_limit_begin(TqLimit *limit)
 		limit->worker_ended =
 			tq_xact_stopped_of(TQ_OWNER_WORKER, limit->worker_id);
 	}
+}
+
+/* Is there no limit, or shared memory to keep it? */
+bool
+tq_limit_is_possible(const TqLimit *limit)
+{
+	return tq_shmem_ready() ||
+		   (!has_queue_limit(limit) && limit->worker_max == 0);
+}
+
+/* Is there no limit, or a counter to keep it? */
+bool
+tq_limit_has_room(const TqLimit *limit)
+{
+	return !tq_shmem_ready() ||
+		   ((!has_queue_limit(limit) ||
+			 tq_reservation_has_room(TQ_OWNER_QUEUE,
+									 limit->queue->queue_id)) &&
+			(limit->worker_max == 0 ||
+			 tq_reservation_has_room(TQ_OWNER_WORKER, limit->worker_id)));
+}
+
+static bool
+has_queue_limit(const TqLimit *limit)
+{
+	const TqOptions *options = &limit->queue->options;
+
+	return options->max_running > 0 || options->rate.count > 0;
 }
 
 /* 55000 when limits are to be kept and there is no memory for them. */

@@ -29,6 +29,8 @@ typedef struct TqLimit
 
 extern void          tq_limit_of_worker_is_new(int32 worker_id);
 extern void          tq_limit_begin(TqLimit *limit);
+extern bool          tq_limit_is_possible(const TqLimit *limit);
+extern bool          tq_limit_has_room(const TqLimit *limit);
 extern void          tq_limit_require(const TqLimit *limit);
 extern TqReservation tq_limit_look(TqLimit *limit);
 extern TqReservation tq_limit_reserve(TqLimit *limit, int64 task_id);

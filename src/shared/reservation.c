@@ -12,6 +12,7 @@
  */
 #include "base/compat.h"
 
+#include "base/guc.h"
 #include "shared/counter_table.h"
 #include "shared/reservation.h"
 
@@ -68,6 +69,19 @@ tq_reservation_make(TqOwner owner, int32 id, int64 max, uint64 *epoch)
 	}
 	LWLockRelease(tq_counter_table->lock);
 	return answer;
+}
+
+/* Does the queue or worker have a counter, or is there room for one? */
+bool
+tq_reservation_has_room(TqOwner owner, int32 id)
+{
+	bool has;
+
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	has = tq_counter_find(owner, id) != NULL ||
+		  hash_get_num_entries(tq_counter_hash) < tq_guc_max_counters;
+	LWLockRelease(tq_counter_table->lock);
+	return has;
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "shared/counter_types.h"
 
 extern void          tq_reservation_invalidate(TqOwner owner, int32 id);
+extern bool          tq_reservation_has_room(TqOwner owner, int32 id);
 extern TqReservation tq_reservation_make(TqOwner owner, int32 id, int64 max,
 										 uint64 *epoch);
 extern void   tq_reservation_release(TqOwner owner, int32 id, int64 task_id,

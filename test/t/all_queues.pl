@@ -1,0 +1,72 @@
+# A worker of all queues meets queues from which nothing can be claimed: they
+# are passed over with a warning, and it gets the tasks of all others.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $node = start_node('all', 'fsync' => 'off', 'taskq.max_counters' => 16);
+my $sql = sub { $node->safe_psql('postgres', shift) };
+
+# claims(N, SQL): so many claims of all queues in one session, and the
+# warnings and errors that it met.
+sub claims
+{
+	my ($n, $first) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY sqlstate\n" . ($first // '') . "SELECT queue FROM taskq_claim(NULL, 'all');\n" x $n,
+		on_error_stop => 0);
+	my @words = $err =~ /(?:WARNING|ERROR):\s+(\w{5})/g;
+
+	return join(' ', (split /\n/, $out), @words);
+}
+
+# --- no counter is left for a queue with a limit
+$sql->("SELECT taskq_register('all')");
+$sql->("SELECT taskq_create_queue('limited' || n, '{\"max_running\": 2}') FROM generate_series(1, 30) n");
+$sql->("SELECT taskq_submit('limited' || n) FROM generate_series(1, 30) n");
+$sql->(<<'SQL');
+DO $$ BEGIN FOR n IN 1..30 LOOP
+    BEGIN PERFORM FROM taskq_claim('limited' || n); EXCEPTION WHEN SQLSTATE '53400' THEN END;
+END LOOP; END $$;
+SELECT count(*) FROM taskq_submit_many('plain', array_fill('{}'::jsonb, ARRAY[6]));
+SQL
+my $left = $sql->("SELECT count(*) FROM taskq.tasks WHERE queue LIKE 'limited%' AND state = 'pending'");
+cmp_ok($left, '>', 5, 'there is no room for some queues');
+my $got = claims(8);
+is(($got =~ s/plain ?//g), 6, 'each claim of all queues gets a task of the others');
+unlike($got, qr/TQ|42|55/, 'without an error');
+is(join(' ', sort keys %{ { map { $_ => 1 } split / /, $got } }), '53400', 'and says so');
+cmp_ok(scalar(split / /, $got), '<=', $left, 'once for each queue, however many claims there are');
+my $one = $sql->("SELECT min(queue) FROM taskq.tasks WHERE queue LIKE 'limited%' AND state = 'pending'");
+is(error_of($node, "SELECT FROM taskq_claim('$one')"), '53400', 'a claim that names the queue fails');
+is($sql->("SET client_min_messages = error; CALL taskq_wait(NULL, '0 s', NULL, 'all')"), 'f', 'taskq_wait does not take it for ready');
+$sql->("SELECT count(taskq_drop_queue('limited' || n, true)) FROM generate_series(1, 30) n");
+
+# --- another error, at one queue only
+$sql->("SELECT taskq_create_queue('broken'), taskq_create_queue('sound')");
+$sql->("SELECT taskq_submit('broken'), taskq_submit('sound'), taskq_submit('sound')");
+$sql->("UPDATE taskq.queue SET options = '{\"max_attempts\": \"many\"}' WHERE name = 'broken'; SELECT taskq_alter_queue('sound', '{}')");
+like(error_of($node, "SELECT FROM taskq_claim('broken')"), qr/^\w{5}$/, 'a queue from which a claim fails');
+$got = claims(6);
+is(($got =~ s/sound ?//g), 2, 'the others are served');
+like($got, qr/^(TQ004) \1$/, 'after one error, with one warning');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running' AND queue = 'sound'"), 2, 'what was claimed is kept');
+$sql->("UPDATE taskq.queue SET options = '{}' WHERE name = 'broken'; SELECT taskq_alter_queue('sound', '{}')");
+is(claims(2), 'broken', 'and so is that queue, when it can be');
+sound($node);
+
+# --- without preloading, limits cannot be kept
+$node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
+$node->restart;
+$sql->("SELECT taskq_create_queue('unlimited')");
+$sql->("UPDATE taskq.queue SET options = '{\"max_running\": 2}' WHERE name = 'sound'; SELECT taskq_alter_queue('unlimited', '{}')");
+$sql->("SELECT taskq_submit('sound'), taskq_submit('unlimited')");
+is(error_of($node, "SELECT FROM taskq_claim('sound')"), '55000', 'a limit needs preloading');
+is(claims(3), 'unlimited 55000', 'its queue is passed over');
+$node->stop('fast');
+done_testing();
