@@ -84,8 +84,10 @@ SELECT wf.work() FROM generate_series(1, 3);
 SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
 -- what cannot be chosen
+\set VERBOSITY terse
 SELECT wf.work(r) FROM unnest(ARRAY[NULL, '{}', '{"create": "left"}', '{"create": ["left2"]}', '{"create": [1]}', '{"create": ["nobody"]}']::jsonb[]) r,
   LATERAL (SELECT taskq_start_workflow('choice', to_jsonb(r)) OFFSET 0) s;
+\set VERBOSITY default
 SELECT t.state, t.reason, t.error FROM taskq.tasks t WHERE t.queue = 'wf' AND t.state = 'dead' AND t.step = 'choose' ORDER BY t.task_id;
 
 -- the engine decides; a region in a region
@@ -130,8 +132,10 @@ SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"total": 0, "size": 3}');
 SELECT wf.work() FROM generate_series(1, 2);
 SELECT * FROM wf.state(:w);
+\set VERBOSITY terse
 SELECT wf.work(r) FROM unnest(ARRAY['{"total": 5}', '{"batches": 1}', '{"batches": [1]}', '{"odd": 1}', '[]', '{"total": -1, "size": 1}', '{"total": 100000000, "size": 1}']::jsonb[]) r,
   LATERAL (SELECT taskq_start_workflow('batch', to_jsonb(r)) OFFSET 0) s;
+\set VERBOSITY default
 SELECT t.error FROM taskq.tasks t WHERE t.queue = 'wf' AND t.state = 'dead' AND t.step = 'split' ORDER BY t.task_id;
 
 -- failures: what does not depend on it goes on

@@ -104,7 +104,9 @@ SELECT wm.work('{"create": ["u"]}'), wm.seen(:w), wm.work(), wm.work(), wm.work(
 -- a choice by hand that cannot be used is refused, and the instance stays as it is
 SELECT taskq_define_workflow('{"name": "by hand", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}]}');
 SELECT taskq_start_workflow('by hand') AS w \gset
+\set VERBOSITY terse
 SELECT wm.work('{"create": ["nobody"]}'), wm.seen(:w);
+\set VERBOSITY default
 SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["nobody"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.seen(:w);
 SELECT taskq_resolve(task_id, '{"create": ["x"]}') FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
@@ -230,7 +232,9 @@ SELECT taskq_cancel_workflow(:w);
 SELECT taskq_create_queue('wm tiny', '{"max_payload": 200}');
 SELECT taskq_define_workflow('{"name": "parts", "version": "1", "queue": "wm", "steps": [{"name": "b", "type": "batch", "max_attempts": 1}, {"name": "j", "type": "deferred", "depends_on": ["b", "m"]}, {"name": "m", "type": "batch_worker", "queue": "wm tiny", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('parts') AS w \gset
+\set VERBOSITY terse
 SELECT wm.work(jsonb_build_object('batches', jsonb_build_array(jsonb_build_object('x', 1), jsonb_build_object('x', repeat('x', 300))))), wm.seen(:w);
+\set VERBOSITY default
 SELECT t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w AND s.state = 'dead';
 SELECT * FROM taskq_check();
 DROP SCHEMA wm CASCADE;

@@ -21,6 +21,8 @@ extern char  *tq_choice_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
 extern void   tq_choice_refuse(const TqStep *step, int64 task_id,
 							   const char *wrong) pg_attribute_noreturn();
+extern void   tq_choice_warn_wrong(const TqFlow *flow, const TqStep *step,
+								   int64 task_id, const char *wrong);
 extern void   tq_choice_note_large(List **all, const TqTemplate *template,
 								   int place, int64 task_id);
 extern void   tq_choice_warn(const TqFlow *flow, const List *all);

@@ -41,7 +41,7 @@ static bool  lock_instance(TqCall *call, const TqQueue *queue,
 						   const TqFlow *flow, const TqStep *step,
 						   const TqTask *task, const TqMove *move,
 						   const TqMoveAnswer *answer, bool repairs);
-static void  check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
+static char *check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 						  const TqMove *move, TqMoveAnswer *answer);
 static char *too_large(const TqFlow *flow, const TqStep *step,
 					   const TqChoice *choice);
@@ -72,18 +72,21 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 				 (repairs || !TQ_STATE_IS_LIVE(answer->to) ||
 				  goes_back_with_key(queue, task, answer));
 	const TqStep *step = NULL;
+	char         *wrong = NULL;
 	TqFlow        flow;
 
 	if (locks || answer->to == TQ_STATE_DONE)
 		step = tq_flow_step_of(task, &flow);
 	if (step != NULL && answer->to == TQ_STATE_DONE)
-		check_choice(&flow, step, task, move, answer);
+		wrong = check_choice(&flow, step, task, move, answer);
 	if (step != NULL && locks &&
 		!lock_instance(call, queue, &flow, step, task, move, answer, repairs))
 	{
 		answer->refused = true;
 		return;
 	}
+	if (wrong != NULL)
+		tq_choice_warn_wrong(&flow, step, task->f.task_id, wrong);
 	if (!TQ_STATE_IS_LIVE(from))
 		tq_repair(call, task, move, answer);
 	else if (leaves_its_wait(from, move, answer))
@@ -188,10 +191,10 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 }
 
 /*
- * A decision or batch that does not say what it should is rejected, but not
- * what somebody says by hand: he is told.
+ * A decision or batch that does not say what it should is rejected: what is
+ * wrong is returned.  What is said by hand raises an error instead.
  */
-static void
+static char *
 check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 			 const TqMove *move, TqMoveAnswer *answer)
 {
@@ -201,7 +204,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	char    *wrong;
 
 	if (!tq_step_chooses(step->type))
-		return;
+		return NULL;
 	/* it has chosen nothing, and that was seen to */
 	if (task->f.state == TQ_STATE_FILTERED)
 		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
@@ -210,7 +213,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 		result = DatumGetJsonbP(value);
 	if (result == NULL &&
 		(move->reason == TQ_REASON_MANUAL || step->type == TQ_STEP_BATCH))
-		return;
+		return NULL;
 	wrong = result == NULL
 				? "a decision must have a result"
 				: tq_choice_read(flow->template,
@@ -219,7 +222,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	if (wrong == NULL)
 		wrong = too_large(flow, step, &choice);
 	if (wrong == NULL)
-		return;
+		return NULL;
 	if (move->reason == TQ_REASON_MANUAL)
 		tq_choice_refuse(step, task->f.task_id, wrong);
 	tq_failure_add_error(task, wrong, NULL, NULL);
@@ -227,6 +230,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	answer->to = TQ_STATE_DEAD;
 	answer->reason = TQ_REASON_REJECTED;
 	answer->end = TQ_END_FAILURE;
+	return wrong;
 }
 
 /* A part that its member could not have as payload; NULL: there is none. */
