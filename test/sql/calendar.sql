@@ -32,7 +32,7 @@ SELECT taskq_fail(task_id, token, 'x', retryable => false) FROM taskq_claim('cal
 SELECT pg_temp.is_after(expires_at, '9 years 6 months') AS expires_at FROM taskq.archive WHERE task_id = :task_id;
 SELECT count(taskq_submit('cal', reference => w, options => jsonb_build_object('reference_window', w))) FROM unnest('{8 years,365 days}'::text[]) w;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('cal', max_tasks => 2);
-SELECT reference, pg_temp.is_after(expires_at, CASE reference WHEN '8 years' THEN interval '8 years' ELSE '7 years' END) AS expires_at FROM taskq.archive WHERE reference IS NOT NULL ORDER BY reference;
+SELECT reference, pg_temp.is_after(expires_at, CASE reference WHEN '8 years' THEN interval '8 years' ELSE '7 years' END) AS expires_at FROM taskq.archive WHERE reference IN ('8 years', '365 days') ORDER BY reference;
 -- the window holds on the last day of its year; 360 days are over
 SELECT taskq_create_queue('win', '{"reference_window": "1 year", "retention": "none"}');
 SELECT taskq_submit('win', reference => 'r') > 0 AS submitted;
@@ -49,7 +49,7 @@ SELECT pg_temp.is_after(lease_until, '2 years') AS lease_until FROM taskq_claim_
 -- a timer of a workflow, and how long its instance is kept
 SELECT taskq_define_workflow('{"namespace": "cal", "name": "f", "version": "1", "queue": "cal", "retention": "2 years", "identity_window": "3 years", "steps": [{"name": "t", "type": "timer", "timer": {"after": "1 year"}}]}');
 SELECT taskq_start_workflow('f', namespace => 'cal') AS w \gset
-SELECT pg_temp.is_after(t.at, '1 year') AS at FROM taskq.timer t;
+SELECT pg_temp.is_after(t.at, '1 year') AS at FROM taskq.timer t JOIN taskq.workflow_steps USING (task_id) WHERE workflow_id = :w;
 SELECT taskq_cancel_workflow(:w);
 SELECT pg_temp.is_after(expires_at, '3 years') AS expires_at FROM taskq.workflow WHERE workflow_id = :w;
 -- as lengths a month counts 30 days and a year 365; ten years are allowed
