@@ -56,7 +56,7 @@ static OptionReader read_priority, read_max_attempts, read_retry,
 	read_max_running_per_key, read_max_payload, read_retention,
 	read_retention_dead, read_max_running, read_rate_limit, read_max_depth,
 	read_reference_window, read_on_worker_death, read_dead_letter_queue,
-	read_notify, read_history, read_deadline_in;
+	read_notify, read_history, read_expect_workers, read_deadline_in;
 
 static const OptionDef option_defs[] = {
 	{"priority", "an integer from -32768 to 32767", read_priority, OF_QUEUE},
@@ -99,6 +99,7 @@ static const OptionDef option_defs[] = {
 	 OF_QUEUE},
 	{"notify", "true, false", read_notify, OF_QUEUE},
 	{"history", "none, transitions", read_history, OF_QUEUE},
+	{"expect_workers", "true, false", read_expect_workers, OF_QUEUE},
 	{"executor", NULL, NULL, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
 	 read_deadline_in, OF_TASK},
@@ -259,7 +260,7 @@ read_one(TqOptions *options, const char *name, JsonbValue *value, int of)
 		initStringInfo(&all);
 		for (int i = 0; i < lengthof(option_defs); i++)
 		{
-			if (option_defs[i].of & of)
+			if ((option_defs[i].of & of) && option_defs[i].read != NULL)
 				appendStringInfo(&all, "%s%s", all.len > 0 ? ", " : "",
 								 option_defs[i].name);
 		}
@@ -595,6 +596,14 @@ static void
 read_history(TqOptions *options, const char *name, JsonbValue *value)
 {
 	options->history = option_word(name, value) == 1;
+}
+
+/* taskq_health() reads it from the row, as nothing else asks for it. */
+static void
+read_expect_workers(TqOptions *options, const char *name, JsonbValue *value)
+{
+	if (value->type != jbvBool)
+		bad_value(name);
 }
 
 static void

@@ -77,7 +77,10 @@ static TqStmt stmt_pause = {
 	" ORDER BY q.queue_id",
 	{TIMESTAMPTZOID}};
 
-/* Queues that may be claimed from, with their limit of running tasks. */
+/*
+ * Queues that may be claimed from, with their limit of running tasks, but for
+ * those whose workers come and go.
+ */
 static TqStmt stmt_queues = {
 	"SELECT q.queue_id, q.name, m.max_running"
 	"  FROM taskq.queue q"
@@ -89,6 +92,8 @@ static TqStmt stmt_queues = {
 	"            AS max_running) m"
 	" WHERE q.queue_id <> 0"
 	"   AND (q.paused_at IS NULL OR q.paused_until <= $1)"
+	"   AND coalesce(q.options -> 'expect_workers',"
+	"                d.options -> 'expect_workers', 'true') <> 'false'"
 	" ORDER BY q.name",
 	{TIMESTAMPTZOID}};
 

@@ -762,6 +762,7 @@ static const char *const option_members[] = {"priority",
 											 "dead_letter_queue",
 											 "notify",
 											 "history",
+											 "expect_workers",
 											 "executor",
 											 "deadline_in",
 											 NULL};

@@ -91,6 +91,8 @@ $sql->(<<'SQL');
 SELECT taskq_create_queue('left', '{"retention": "1 min", "max_attempts": 9}');
 SELECT taskq_create_queue('full', '{"max_running": 1}');
 SELECT taskq_submit('left', '1'), taskq_submit('left', '2'), taskq_submit('left', '3');
+SELECT taskq_create_queue('nightly', '{"expect_workers": false}');
+SELECT taskq_submit('nightly');
 SELECT taskq_submit('paused'), taskq_submit('full'), taskq_submit('full'), taskq_submit('busy'), taskq_submit('busy');
 SELECT taskq_pause('paused');
 SELECT taskq_register('dying'), taskq_register('other');
@@ -127,6 +129,10 @@ fails('an hour later', $node, {
 	claims => qr/^(Queue "held": 1 tasks are ready.*handed out 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last one was handed out 1 h.*ago\.) Start workers/,
 	snapshots => qr/held for 1 h.*application "long report", idle in transaction/,
 	prepared_transactions => qr/^1 are open, the oldest for 1 h.*: "forgotten" of user/ });
+$sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": false}'); SELECT taskq_alter_queue('left', '{\"expect_workers\": true}')");
+like({ health($node) }->{claims}, qr/^Queue "left": [^"]*$/, 'a default, and a queue of its own');
+$sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": null}')");
+like({ health($node) }->{claims}, qr/^Queue "held": .* Queue "left": [^"]*$/, 'as before');
 $sql->("ROLLBACK PREPARED 'forgotten'");
 $holder->query_safe('COMMIT');
 $holder->quit;

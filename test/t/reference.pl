@@ -179,7 +179,7 @@ my @options = table($options, 'option');
 my ($unbuilt) = $options =~ /^(Known, but not built.*?)(?=^\s*$|\z)/ms;
 my %unbuilt = map { $_ => '' }
   grep { !/^(?:none|false)$/ } quoted($unbuilt // '');
-agree('options of queues', { %unbuilt, map { (quoted($_->[0]))[0] => '' } @options },
+agree('options of queues', { map { (quoted($_->[0]))[0] => '' } @options },
 	{ option_names(q{SELECT taskq_create_queue('o', '{"bogus": 1}')}) });
 my $own = section('Options of a task');
 my ($listed) = $own =~ /^(These hold for this task.*?)(?=, with the values)/ms;
