@@ -523,7 +523,9 @@ static void
 enter_running(TqTask *task, const TqMove *move)
 {
 	task->f.token = tq_id_next_token(task->f.task_id, task->f.token);
-	task->f.attempt++;
+	/* it may have any number of them */
+	if (task->f.attempt < PG_INT32_MAX)
+		task->f.attempt++;
 	task->f.claimed_at = move->claimed_at;
 	task->f.worker_id = move->worker_id;
 	task->f.lease_until = move->lease_until;

@@ -53,6 +53,13 @@ END $$;
 SELECT state FROM taskq_change('other', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', task_id)) FROM t.is('d')));
 SELECT t.claim('x') AS d, t.claim('x') AS h;
 SELECT * FROM taskq_check();
+-- the number of attempts has an end, a task with any number of them has none
+SELECT taskq_submit('p', '"z"', max_attempts => -1, priority => 9) > 0 AS submitted;
+UPDATE taskq.task SET attempt = 2147483646 WHERE task_id = (SELECT task_id FROM t.is('z'));
+SELECT t.claim('x') AS z;
+SELECT attempt, taskq_fail(task_id, token, 'x', retry_in => '0') FROM t.is('z');
+SELECT t.claim('x') AS z;
+SELECT attempt, taskq_fail(task_id, token, 'x', retry_in => '0') FROM t.is('z');
 SELECT taskq_drop_queue('p', true);
 DROP FUNCTION t.claim, t.is;
 DROP PROCEDURE t.reap;
