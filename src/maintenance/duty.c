@@ -66,6 +66,7 @@
 
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
+#define CLOCK_AHEAD USECS_PER_MINUTE        /* is told */
 #define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
@@ -107,11 +108,23 @@ static TqStmt stmt_deadline = {
 	" ORDER BY deadline, task_id LIMIT $2 OFFSET $3",
 	{TIMESTAMPTZOID, INT4OID, INT4OID}};
 
+/*
+ * What the dispatch clock has shown before the start: the latest claim that
+ * goes on, and the latest pending task that was due when it came, so that no
+ * timer is set for it.  They are later than any created_at if the wall clock
+ * has stepped forward and back.
+ */
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT created_at FROM taskq.task"
 	"                  ORDER BY task_id DESC LIMIT 1),"
 	"                (SELECT max(finished_at) FROM taskq.archive"
-	"                  WHERE finished_at > now() - interval '1 hour'))"};
+	"                  WHERE finished_at > now() - interval '1 hour'),"
+	"                (SELECT max(CASE WHEN state = " TQ_SQL_STATE_RUNNING
+	"                                 THEN claimed_at ELSE available_at END)"
+	"                   FROM taskq.task"
+	"                  WHERE state = " TQ_SQL_STATE_RUNNING
+	"                     OR (state = " TQ_SQL_STATE_PENDING
+	"                         AND wake_at IS NULL)))"};
 
 static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
@@ -123,6 +136,7 @@ static TqStmt stmt_roles_gone = {
 	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
 	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"};
 
+static void  start_clock(TimestampTz at);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
@@ -150,7 +164,7 @@ tq_duty_start(void)
 		Datum value = tq_spi_get(0, 1, &isnull);
 
 		if (!isnull)
-			tq_clock_not_before(DatumGetTimestampTz(value));
+			start_clock(DatumGetTimestampTz(value));
 	}
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
@@ -159,6 +173,23 @@ tq_duty_start(void)
 	next_end = 0;
 	tq_wake_turn_start();
 	tq_dead_range_audit_start();
+}
+
+/* The dispatch clock goes on where it was, at least. */
+static void
+start_clock(TimestampTz at)
+{
+	int64 ahead = at - tq_clock_dispatch();
+
+	tq_clock_not_before(at);
+	if (ahead >= CLOCK_AHEAD)
+		ereport(
+			LOG,
+			(errmsg("taskq: the clock by which tasks are due is " INT64_FORMAT
+					" s ahead of the system's",
+					ahead / USECS_PER_SEC),
+			 errdetail(
+				 "The system's clock was set back since tasks were submitted or claimed.")));
 }
 
 /*

@@ -129,5 +129,28 @@ is($sql->($work), 'compensate:second|', 'it is taken back before that all the sa
 is($sql->($work), 'compensate:first|', 'and then the first one');
 is($sql->('SELECT state, reason FROM taskq.workflows'), 'error|compensated', 'all has been taken back');
 sound($node);
+
+# --- a step forward that is taken back, then a restart: what was due stays due
+clear();
+$sql->("SELECT taskq_drop_queue('u', true)");
+my $days = 8 * 86400;
+ok(step($days), 'the clock steps forward by days');
+my @ahead = map { $sql->("SELECT taskq_submit('ahead', priority => $_)") } 1 .. 2;
+$sql->("SELECT taskq_submit('running')");
+$sql->("SELECT FROM taskq_claim('running', lease => '2 s')");
+ok(step(0), 'and back');
+my @behind = map { $sql->("SELECT taskq_submit('ahead', priority => -$_)") } 1 .. 2;
+for my $how ('fast', 'immediate')
+{
+	$node->stop($how);
+	$node->start;
+	ok(within($LONG, sub { $sql->("SELECT count(*) FROM taskq_claim('ahead')") eq '1' }), "a task is claimed after a restart ($how)");
+	is($sql->("SELECT count(*) FROM taskq_claim('ahead')"), '1', "and another one ($how)");
+}
+is($sql->("SELECT string_agg(task_id::text, ' ' ORDER BY claimed_at) FROM taskq.tasks WHERE queue = 'ahead' AND state = 'running'"),
+	join(' ', $ahead[1], $ahead[0], @behind), 'in their order');
+ok(within($LONG, sub { $sql->("SELECT attempt || state FROM taskq.tasks WHERE queue = 'running'") eq '1pending' }), 'a lease ends');
+sound($node);
+like(slurp_file($node->logfile), qr/the clock by which tasks are due is \d+ s ahead/, 'the log says so');
 $node->stop;
 done_testing();
