@@ -207,6 +207,25 @@ is($psql->('lacking', "SELECT state FROM taskq_get((SELECT task_id FROM taskq.ta
 sound($target, database => $_) for 'plain', 'custom', 'lacking';
 amcheck($target, $_) for 'plain', 'directory';
 
+# --- a dump by a role that is no superuser, as the page on backups says
+for my $grants ([ 'GRANT pg_read_all_data TO keeper', 'REVOKE pg_read_all_data FROM keeper' ],
+	[ 'GRANT SELECT ON ALL TABLES IN SCHEMA taskq TO keeper; GRANT SELECT ON ALL SEQUENCES IN SCHEMA taskq TO keeper', 'DROP OWNED BY keeper' ])
+{
+	my @dump = ('pg_dump', '-d', $source->connstr('postgres') . ' user=keeper', '-Fc', '-f', "$dir/kept");
+	my $name = $grants->[0] =~ /pg_read/ ? 'kept' : 'kept_alone';
+
+	$source->safe_psql('postgres', 'CREATE ROLE keeper LOGIN');
+	$psql->('postgres', 'DROP ROLE IF EXISTS keeper; CREATE ROLE keeper');
+	command_fails(\@dump, 'a role that is no superuser cannot dump');
+	$source->safe_psql('postgres', $grants->[0]);
+	command_ok(\@dump, "it can: $grants->[0]");
+	$source->safe_psql('postgres', "$grants->[1]; DROP ROLE keeper");
+	$psql->('postgres', 'CREATE DATABASE ' . $name);
+	command_ok([ 'pg_restore', '-d', $target->connstr($name), '--no-privileges', '--exit-on-error', "$dir/kept" ], 'what it dumped is restored');
+	is(contents($target, $name), $contents, 'with every row');
+	is(numbers($target, $name), $numbers, 'and every number');
+}
+
 # --- a dump while clients work
 $source->safe_psql('postgres', 'CREATE TABLE effect (task_id bigint PRIMARY KEY); CREATE TABLE outbox (task_id bigint PRIMARY KEY)');
 my $clients = start_clients($source, 4, "\\set VERBOSITY sqlstate\n" . <<'SQL' x 50);
