@@ -37,6 +37,7 @@ CREATE TABLE taskq.task (
     claimed_at timestamp with time zone NOT NULL,
     lease_until timestamp with time zone NOT NULL,
     worker_id integer NOT NULL,
+    claimed_by integer NOT NULL,
     attempt integer NOT NULL,
     state smallint NOT NULL,
     priority smallint NOT NULL,
@@ -84,6 +85,7 @@ COMMENT ON COLUMN taskq.task.version IS 'Raised by every change';
 COMMENT ON COLUMN taskq.task.claimed_at IS 'When it was claimed; -infinity while it is not';
 COMMENT ON COLUMN taskq.task.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
 COMMENT ON COLUMN taskq.task.worker_id IS 'Who claimed it; 0 is nobody';
+COMMENT ON COLUMN taskq.task.claimed_by IS 'Of a step, the role that claimed it; 0 is none';
 COMMENT ON COLUMN taskq.task.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.task.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
 COMMENT ON COLUMN taskq.task.priority IS 'Higher is claimed first';

@@ -109,19 +109,19 @@ COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';
 
 CREATE TABLE taskq.signal (
     workflow_id bigint NOT NULL,
-    name pg_catalog.text NOT NULL COLLATE "C",
+    step_id integer NOT NULL,
     payload jsonb,
     sent_by integer NOT NULL,
     sent_at timestamp with time zone NOT NULL,
-    CONSTRAINT signal_pkey PRIMARY KEY (workflow_id, name)
+    CONSTRAINT signal_pkey PRIMARY KEY (workflow_id, step_id)
 );
-COMMENT ON TABLE taskq.signal IS 'Signals that instances have been given, the first of each name';
+COMMENT ON TABLE taskq.signal IS 'Signals that steps of instances have been given, reached or not';
 COMMENT ON COLUMN taskq.signal.workflow_id IS 'The instance';
-COMMENT ON COLUMN taskq.signal.name IS 'As its template has it';
+COMMENT ON COLUMN taskq.signal.step_id IS 'The step that waits for it, has had it, or will find it';
 COMMENT ON COLUMN taskq.signal.payload IS 'What came with it';
 COMMENT ON COLUMN taskq.signal.sent_by IS 'Role that sent it';
 COMMENT ON COLUMN taskq.signal.sent_at IS 'When';
-COMMENT ON CONSTRAINT signal_pkey ON taskq.signal IS 'The first of a name counts';
+COMMENT ON CONSTRAINT signal_pkey ON taskq.signal IS 'The first one counts';
 
 CREATE TABLE taskq.timer (
     at timestamp with time zone NOT NULL,

@@ -197,7 +197,7 @@ SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflo
 UNION ALL
 SELECT 'step waits for a signal that has come', pg_catalog.concat('task ', s.task_id)
   FROM step s
-  JOIN taskq.signal g ON g.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND g.name OPERATOR(pg_catalog.=) s.signal
+  JOIN taskq.signal g ON g.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND g.step_id OPERATOR(pg_catalog.=) s.step_id
  WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@
 UNION ALL
 SELECT 'signal is for no workflow', pg_catalog.concat('workflow ', g.workflow_id)
@@ -207,8 +207,8 @@ UNION ALL
 SELECT 'signal is none that its workflow has', pg_catalog.concat('workflow ', g.workflow_id)
   FROM taskq.signal g
   JOIN flow w ON w.workflow_id OPERATOR(pg_catalog.=) g.workflow_id
-  LEFT JOIN form f ON f.template_id OPERATOR(pg_catalog.=) w.template_id AND f.signal OPERATOR(pg_catalog.=) g.name
- WHERE f.place IS NULL
+  LEFT JOIN form f ON f.template_id OPERATOR(pg_catalog.=) w.template_id AND f.place OPERATOR(pg_catalog.=) g.step_id
+ WHERE f.signal IS NULL
 UNION ALL
 SELECT 'step waits for a time that no timer knows', pg_catalog.concat('task ', s.task_id)
   FROM step s

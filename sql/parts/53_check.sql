@@ -96,7 +96,7 @@ UNION ALL
 /* Of each task, live or finished, by its own row */
 SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
   FROM (SELECT t.task_id, t.created_at, t.run_at, t.token, t.version, t.attempt,
-               t.state, t.max_attempts, t.submitted_by, t.run_as, t.reason,
+               t.state, t.max_attempts, t.submitted_by, t.run_as, t.claimed_by, t.reason,
                t.descent, t.flags, t.large, t.deadline, t.wake_at,
                t.cancel_requested_at, t.reference, t.key, t.correlation_id,
                t.tags, t.payload, t.data, t.headers, t.result, t.checkpoint,
@@ -104,7 +104,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
           FROM taskq.task t
          UNION ALL
         SELECT a.task_id, a.created_at, a.run_at, a.token, a.version, a.attempt,
-               a.state, a.max_attempts, a.submitted_by, a.run_as, a.reason,
+               a.state, a.max_attempts, a.submitted_by, a.run_as, a.claimed_by, a.reason,
                a.descent, a.flags, a.large, a.deadline, a.wake_at,
                a.cancel_requested_at, a.reference, a.key, a.correlation_id,
                a.tags, a.payload, a.data, a.headers, a.result, a.checkpoint,
@@ -144,6 +144,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
     SELECT 'task has an unknown role', ''
      WHERE b.submitted_by NOT IN (SELECT r.role_id FROM taskq.role r)
      OR b.run_as NOT IN (SELECT r.role_id FROM taskq.role r)
+     OR (b.claimed_by OPERATOR(pg_catalog.<>) 0 AND b.claimed_by NOT IN (SELECT r.role_id FROM taskq.role r))
     UNION ALL
     SELECT 'task has words that cannot be', ''
      WHERE pg_catalog.octet_length(b.reference) NOT BETWEEN 1 AND 500

@@ -41,7 +41,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 
-#define TASK_COLUMNS 39 /* of the SQL that this library goes with */
+#define TASK_COLUMNS 40 /* of the SQL that this library goes with */
 
 /* The first columns of taskq.instance. */
 #define INSTANCE_COLUMN 1

@@ -129,7 +129,8 @@ tq_guc_init(void)
 			   &tq_guc_warn_decision_nesting, 0, TQ_GUC_MOST_NESTING,
 			   PGC_SUSET, 0);
 	define_int("taskq.max_batch_members", "Members that one batch may have.",
-			   &tq_guc_max_batch_members, 1, 100000, PGC_SUSET, 0);
+			   &tq_guc_max_batch_members, 1, TQ_GUC_MOST_MEMBERS, PGC_SUSET,
+			   0);
 	define_int("taskq.max_dependency_results",
 			   "Size of results up to which a claim brings them along.",
 			   &tq_guc_max_dependency_results, 0, 128 * 1024, PGC_SUSET,

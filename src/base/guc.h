@@ -15,6 +15,9 @@
 /* Decisions and batches below each other, however high the setting is. */
 #define TQ_GUC_MOST_NESTING 100
 
+/* Members of a batch, however high the setting is. */
+#define TQ_GUC_MOST_MEMBERS 100000
+
 extern PGDLLIMPORT int    tq_guc_node_id;
 extern PGDLLIMPORT bool   tq_guc_auto_create_queues;
 extern PGDLLIMPORT double tq_guc_stale_threshold;    /* s */

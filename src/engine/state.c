@@ -18,6 +18,7 @@
 #include "base/compat.h"
 
 #include "catalog/pg_collation_d.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
@@ -29,6 +30,7 @@
 #include "base/guc.h"
 #include "base/span.h"
 #include "base/try.h"
+#include "cache/role.h"
 #include "engine/history.h"
 #include "engine/id.h"
 #include "engine/state.h"
@@ -496,6 +498,7 @@ enter_live(TqTask *task, const TqMove *move, const TqMoveAnswer *answer,
 	task->f.claimed_at = DT_NOBEGIN;
 	task->f.lease_until = DT_NOEND;
 	task->f.worker_id = 0;
+	task->f.claimed_by = 0;
 	tq_task_clear(task, TQ_COL_WAKE_AT);
 	tq_task_clear(task, TQ_COL_CANCEL_REQUESTED_AT);
 	if (answer->to != TQ_STATE_SUSPENDED)
@@ -528,6 +531,9 @@ enter_running(TqTask *task, const TqMove *move)
 		task->f.attempt++;
 	task->f.claimed_at = move->claimed_at;
 	task->f.worker_id = move->worker_id;
+	/* a claim waits for nobody, so a role that is new may be left out */
+	task->f.claimed_by = tq_step_is(task) ? tq_role_intern_now(GetUserId())
+										  : 0;
 	task->f.lease_until = move->lease_until;
 }
 

@@ -28,12 +28,12 @@ static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
 
 #define ALL_COLUMNS                                                           \
 	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
-	" claimed_at, lease_until, worker_id, attempt, state, priority,"          \
-	" queue_id, max_attempts, submitted_by, run_as, reason, descent, flags,"  \
-	" large, deadline, wake_at, cancel_requested_at, suspended_at,"           \
-	" workflow_id, step_id, reference, key, correlation_id, tags, options,"   \
-	" payload, data, headers, result, checkpoint, errors, message, bucket,"   \
-	" finished_at, expires_at, recreated_as"
+	" claimed_at, lease_until, worker_id, claimed_by, attempt, state,"        \
+	" priority, queue_id, max_attempts, submitted_by, run_as, reason,"        \
+	" descent, flags, large, deadline, wake_at, cancel_requested_at,"         \
+	" suspended_at, workflow_id, step_id, reference, key, correlation_id,"    \
+	" tags, options, payload, data, headers, result, checkpoint, errors,"     \
+	" message, bucket, finished_at, expires_at, recreated_as"
 
 /* By leaf: a deletion from all of them costs many times as much. */
 #define TAKE_FROM(leaf)                                                       \

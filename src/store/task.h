@@ -44,6 +44,7 @@ typedef struct TqTaskFixed
 	TimestampTz claimed_at;  /* DT_NOBEGIN: not claimed */
 	TimestampTz lease_until; /* DT_NOEND: none */
 	int32       worker_id;   /* 0: nobody */
+	int32       claimed_by;  /* of a step: the role; 0: nobody */
 	int32       attempt;
 	int16       state;
 	/* to here */
@@ -71,6 +72,7 @@ typedef enum TqColumn
 	TQ_COL_CLAIMED_AT,
 	TQ_COL_LEASE_UNTIL,
 	TQ_COL_WORKER_ID,
+	TQ_COL_CLAIMED_BY,
 	TQ_COL_ATTEMPT,
 	TQ_COL_STATE,
 	TQ_COL_PRIORITY,

@@ -23,7 +23,7 @@ SELECT views_are('taskq', ARRAY[
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',
-    'version', 'claimed_at', 'lease_until', 'worker_id', 'attempt', 'state',
+    'version', 'claimed_at', 'lease_until', 'worker_id', 'claimed_by', 'attempt', 'state',
     'priority', 'queue_id', 'max_attempts', 'submitted_by', 'run_as',
     'reason', 'descent', 'flags', 'large', 'deadline', 'wake_at',
     'cancel_requested_at', 'suspended_at', 'workflow_id', 'step_id', 'reference', 'key',
@@ -48,49 +48,50 @@ SELECT results_eq('task_columns', $$VALUES
     (8, 'claimed_at', 'timestamp with time zone', true),
     (9, 'lease_until', 'timestamp with time zone', true),
     (10, 'worker_id', 'integer', true),
-    (11, 'attempt', 'integer', true),
-    (12, 'state', 'smallint', true),
-    (13, 'priority', 'smallint', true),
-    (14, 'queue_id', 'integer', true),
-    (15, 'max_attempts', 'integer', true),
-    (16, 'submitted_by', 'integer', true),
-    (17, 'run_as', 'integer', true),
-    (18, 'reason', 'smallint', true),
-    (19, 'descent', 'smallint', true),
-    (20, 'flags', 'smallint', true),
-    (21, 'large', 'smallint', true),
-    (22, 'deadline', 'timestamp with time zone', false),
-    (23, 'wake_at', 'timestamp with time zone', false),
-    (24, 'cancel_requested_at', 'timestamp with time zone', false),
-    (25, 'suspended_at', 'timestamp with time zone', false),
-    (26, 'workflow_id', 'bigint', false),
-    (27, 'step_id', 'integer', false),
-    (28, 'reference', 'text', false),
-    (29, 'key', 'text', false),
-    (30, 'correlation_id', 'text', false),
-    (31, 'tags', 'text[]', false),
-    (32, 'options', 'jsonb', false),
-    (33, 'payload', 'jsonb', false),
-    (34, 'data', 'bytea', false),
-    (35, 'headers', 'jsonb', false),
-    (36, 'result', 'jsonb', false),
-    (37, 'checkpoint', 'jsonb', false),
-    (38, 'errors', 'jsonb', false),
-    (39, 'message', 'text', false)$$,
+    (11, 'claimed_by', 'integer', true),
+    (12, 'attempt', 'integer', true),
+    (13, 'state', 'smallint', true),
+    (14, 'priority', 'smallint', true),
+    (15, 'queue_id', 'integer', true),
+    (16, 'max_attempts', 'integer', true),
+    (17, 'submitted_by', 'integer', true),
+    (18, 'run_as', 'integer', true),
+    (19, 'reason', 'smallint', true),
+    (20, 'descent', 'smallint', true),
+    (21, 'flags', 'smallint', true),
+    (22, 'large', 'smallint', true),
+    (23, 'deadline', 'timestamp with time zone', false),
+    (24, 'wake_at', 'timestamp with time zone', false),
+    (25, 'cancel_requested_at', 'timestamp with time zone', false),
+    (26, 'suspended_at', 'timestamp with time zone', false),
+    (27, 'workflow_id', 'bigint', false),
+    (28, 'step_id', 'integer', false),
+    (29, 'reference', 'text', false),
+    (30, 'key', 'text', false),
+    (31, 'correlation_id', 'text', false),
+    (32, 'tags', 'text[]', false),
+    (33, 'options', 'jsonb', false),
+    (34, 'payload', 'jsonb', false),
+    (35, 'data', 'bytea', false),
+    (36, 'headers', 'jsonb', false),
+    (37, 'result', 'jsonb', false),
+    (38, 'checkpoint', 'jsonb', false),
+    (39, 'errors', 'jsonb', false),
+    (40, 'message', 'text', false)$$,
     'columns of taskq.task stand in their order, with their types');
 
 -- What a claim changes: side by side, of fixed width, not null.
 CREATE TEMP TABLE claimed_column (name) AS
 SELECT unnest(ARRAY['state', 'attempt', 'token', 'version', 'worker_id',
-                    'claimed_at', 'lease_until']);
+                    'claimed_by', 'claimed_at', 'lease_until']);
 SELECT is((SELECT count(*) FROM pg_attribute a
              JOIN claimed_column c ON a.attname = c.name
             WHERE a.attrelid = 'taskq.task'::regclass
-              AND a.attlen > 0 AND a.attnotnull), 7::bigint,
-    'the seven columns that a claim changes are fixed in width and not null');
+              AND a.attlen > 0 AND a.attnotnull), 8::bigint,
+    'the eight columns that a claim changes are fixed in width and not null');
 SELECT is((SELECT (max(a.attnum) - min(a.attnum))::int FROM pg_attribute a
              JOIN claimed_column c ON a.attname = c.name
-            WHERE a.attrelid = 'taskq.task'::regclass), 6,
+            WHERE a.attrelid = 'taskq.task'::regclass), 7,
     'the columns that a claim changes are side by side');
 SELECT is_empty($$
     SELECT a.attname FROM pg_attribute a
@@ -185,7 +186,7 @@ SELECT is(pg_stat_get_xact_tuples_hot_updated('taskq.task'::regclass),
 SELECT results_eq($$
     SELECT a.attname, a.atttypid, a.attnotnull, a.attcollation
       FROM pg_attribute a
-     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum BETWEEN 1 AND 39
+     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum BETWEEN 1 AND 40
      ORDER BY a.attnum$$, $$
     SELECT a.attname, a.atttypid, a.attnotnull, a.attcollation
       FROM pg_attribute a
@@ -196,7 +197,7 @@ SELECT results_eq($$
     SELECT a.attname::text COLLATE "default",
            format_type(a.atttypid, NULL), a.attnotnull
       FROM pg_attribute a
-     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum > 39
+     WHERE a.attrelid = 'taskq.archive'::regclass AND a.attnum > 40
      ORDER BY a.attnum$$, $$VALUES
     ('bucket', 'smallint', true),
     ('finished_at', 'timestamp with time zone', true),

@@ -247,6 +247,20 @@ SELECT wp.seen(:w), wp.work();
 SELECT taskq_start_workflow('how', '{"n": 1}') AS w \gset
 SELECT wp.seen(:w), wp.work();
 
+-- a step that is tried again waits for another signal, and leaves the one that came to the steps that have not been reached
+SELECT taskq_define_workflow('{"name": "again", "version": "1", "queue": "wp", "steps": [
+  {"name": "s1", "type": "signal", "signal": {"name": "go", "timeout": "1 ms"}}, {"name": "s2", "type": "signal", "signal": {"name": "go"}},
+  {"name": "a"}, {"name": "s3", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]}]}');
+SELECT taskq_start_workflow('again') AS w \gset
+CALL wp.until(:w, 's1', 'dead');
+SELECT taskq_signal(:w, 'go', '1'), wp.seen(:w);
+SELECT taskq_retry(wp.task(:w, 's2'));
+SELECT wp.seen(:w), taskq_signal(:w, 'go', '2'), taskq_signal(:w, 'go', '3'), wp.work();
+SELECT step, state, result FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY step;
+SELECT taskq_retry(wp.task(:w, 's1'));
+CALL wp.until(:w, 's1', 'dead');
+SELECT wp.seen(:w);
+
 -- all that is theirs goes with an instance
 SELECT count(*) > 0 AS signals FROM taskq.signal;
 UPDATE taskq.workflow SET expires_at = now() - interval '1 s' WHERE finished_at IS NOT NULL;

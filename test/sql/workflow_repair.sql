@@ -285,5 +285,28 @@ SELECT problem, count(*) FROM taskq_check() GROUP BY 1 ORDER BY 1;
 SELECT wr.retry(:w, 'c'), wr.retry(:w, 'd'), wr.retry(:w, 'e'), wr.seen(:w);
 SELECT problem, count(*) FROM taskq_check() GROUP BY 1 ORDER BY 1;
 SELECT wr.all(), wr.seen(:w);
+-- what was chosen stands when limits are lowered, whatever is repaired
+SELECT taskq_define_workflow('{"name": "lowered", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [{"name": "other"}, {"name": "d", "type": "decision"},
+  {"name": "x1", "depends_on": ["d"]}, {"name": "x2", "depends_on": ["d"]}, {"name": "late", "type": "decision"}, {"name": "y1", "depends_on": ["late"]}, {"name": "y2", "depends_on": ["late"]},
+  {"name": "list", "type": "batch"}, {"name": "part", "type": "batch_worker", "depends_on": ["list"]}, {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
+SELECT taskq_start_workflow('lowered') AS w \gset
+CREATE TEMP TABLE held AS SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 10);
+SELECT taskq_complete(task_id, token, result::jsonb) FROM held JOIN (VALUES ('d', '{"create": ["x1", "x2"]}'), ('list', '{"total": 3, "size": 1}')) r (step, result) USING (step);
+SELECT taskq_fail(task_id, token, 'broken', false) FROM held WHERE step = 'other';
+SELECT taskq_complete(task_id, token, '{"create": ["y1", "y2"]}') FROM held WHERE step = 'late';
+SET taskq.max_batch_members = 2;
+SET taskq.max_decision_steps = 1;
+-- also of what is still to be made
+SELECT wr.seen(:w);
+SELECT wr.retry(:w, 'other'), wr.seen(:w);
+SELECT wr.work(), wr.all(), wr.seen(:w);
+-- but a new choice keeps to them
+SET client_min_messages = error;
+SELECT taskq_start_workflow('lowered') AS w \gset
+SELECT wr.work(), wr.work('{"create": ["x1", "x2"]}'), wr.seen(:w);
+SET client_min_messages = warning;
+RESET taskq.max_batch_members;
+RESET taskq.max_decision_steps;
+DROP TABLE held;
 SELECT * FROM taskq_check();
 DROP SCHEMA wr CASCADE;

@@ -154,7 +154,7 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	}
 	wrong = tq_choice_read(a->flow.template, place,
 						   tq_results_of_step(end->task_id), &choice);
-	/* it was checked before; a limit may have been lowered since */
+	/* it was checked when the step ended */
 	if (wrong != NULL)
 		tq_choice_refuse(&a->flow.template->steps[place], end->task_id, wrong);
 	if (choices->view == NULL)

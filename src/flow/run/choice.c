@@ -35,6 +35,7 @@ typedef struct Large
 	int   count;
 } Large;
 
+static char  *too_many(int64 members);
 static char  *read_create(const TqTemplate *template, int place, Jsonb *result,
 						  TqChoice *choice);
 static Child *children_by_name(const TqTemplate *template, const TqStep *step);
@@ -52,7 +53,9 @@ static void        note(TqStepList *list, bool *noted, int place);
 
 /*
  * What a result chooses; else what is wrong with it.  No result (of one that
- * was filtered, or resolved by hand) chooses nothing.
+ * was filtered, or resolved by hand) chooses nothing.  The settings that limit
+ * a choice are for new ones (tq_choice_exceeds): a choice that was accepted
+ * stands when they are lowered.
  */
 char *
 tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
@@ -66,7 +69,30 @@ tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
 			   : read_batches(result, choice);
 }
 
-/* TQ005: what was said by hand, or is not allowed any more. */
+/* A choice that the settings do not allow: what is wrong; else NULL. */
+char *
+tq_choice_exceeds(const TqStep *step, const TqChoice *choice)
+{
+	if (step->type == TQ_STEP_DECISION &&
+		choice->steps.count > tq_guc_max_decision_steps)
+		return psprintf("a decision chooses %d steps, and "
+						"taskq.max_decision_steps allows %d",
+						choice->steps.count, tq_guc_max_decision_steps);
+	if (step->type == TQ_STEP_BATCH &&
+		choice->member_count > tq_guc_max_batch_members)
+		return too_many(choice->member_count);
+	return NULL;
+}
+
+static char *
+too_many(int64 members)
+{
+	return psprintf("a batch has " INT64_FORMAT " members, and "
+					"taskq.max_batch_members allows %d",
+					members, tq_guc_max_batch_members);
+}
+
+/* TQ005: what was said by hand. */
 void
 tq_choice_refuse(const TqStep *step, int64 task_id, const char *wrong)
 {
@@ -179,10 +205,6 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 							entry.val.string.val);
 		note(&choice->steps, noted, chosen->place);
 	}
-	if (choice->steps.count > tq_guc_max_decision_steps)
-		return psprintf("a decision chooses %d steps, and "
-						"taskq.max_decision_steps allows %d",
-						choice->steps.count, tq_guc_max_decision_steps);
 	return NULL;
 }
 
@@ -283,10 +305,8 @@ read_list(const JsonbValue *list, TqChoice *choice)
 	if (!tq_json_is_list(list))
 		return "batches must be a list of objects";
 	count = JsonContainerSize(list->val.binary.data);
-	if (count > tq_guc_max_batch_members)
-		return psprintf("a batch has %d members, and taskq.max_batch_members "
-						"allows %d",
-						count, tq_guc_max_batch_members);
+	if (count > TQ_GUC_MOST_MEMBERS)
+		return too_many(count);
 	choice->members = palloc(sizeof(Jsonb *) * (count + 1));
 	it = JsonbIteratorInit(list->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
@@ -318,10 +338,8 @@ read_split(Jsonb *result, TqChoice *choice)
 		return wrong;
 	parts = total / size + (total % size > 0);
 	parts = Min(parts, most);
-	if (parts > tq_guc_max_batch_members)
-		return psprintf("a batch has " INT64_FORMAT " members, and "
-						"taskq.max_batch_members allows %d",
-						parts, tq_guc_max_batch_members);
+	if (parts > TQ_GUC_MOST_MEMBERS)
+		return too_many(parts);
 	choice->members = palloc(sizeof(Jsonb *) * (parts + 1));
 	for (int64 i = 0; i < parts; i++)
 	{

@@ -19,6 +19,7 @@ typedef struct TqChoice
 
 extern char  *tq_choice_read(const TqTemplate *template, int place,
 							 Jsonb *result, TqChoice *choice);
+extern char  *tq_choice_exceeds(const TqStep *step, const TqChoice *choice);
 extern void   tq_choice_refuse(const TqStep *step, int64 task_id,
 							   const char *wrong) pg_attribute_noreturn();
 extern void   tq_choice_warn_wrong(const TqFlow *flow, const TqStep *step,

@@ -256,8 +256,9 @@ begin_again(const TqStep *step, TqTask *task, const TqMove *move,
 		 task->f.reason == TQ_REASON_DEPENDENCY_FAILED))
 		return;
 	if (tq_passive_takes_signal(step))
-		tq_signal_forget(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
-						 step->wait->signal);
+		tq_signal_forget(
+			DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]),
+			TQ_STEP_INDEX(DatumGetInt32(task->value[TQ_COL_STEP_ID])));
 	if (from == TQ_STATE_DONE && step->type == TQ_STEP_WORKFLOW)
 		tq_spi_execute(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE);
 }

@@ -2,10 +2,12 @@
  * signal.c
  *		taskq_signal: what steps of the types signal and approval wait for.
  *
- * A signal is kept as a row, which says that it has come: of two with the
- * same name the first one counts, and a step that is reached later finds it.
- * Who signals has the instance's lock alone, who reaches a step that waits
- * for a signal shares it, so that one of the two sees the other.
+ * A signal is kept as a row for each step of its name, which says that it has
+ * come: a step that is reached later finds it, and of two signals the first
+ * one counts.  A step that is tried again waits for another signal, and loses
+ * only its own row, since others may not have been reached yet.  Who signals
+ * has the instance's lock alone, who reaches a step that waits for a signal
+ * shares it, so that one of the two sees the other.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,17 +43,18 @@
 PG_FUNCTION_INFO_V1(taskq_signal);
 
 static TqStmt stmt_add = {
-	"INSERT INTO taskq.signal (workflow_id, name, payload, sent_by, sent_at)"
-	" VALUES ($1, $2, $3, $4, $5) ON CONFLICT (workflow_id, name) DO NOTHING",
-	{INT8OID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID}};
+	"INSERT INTO taskq.signal (workflow_id, step_id, payload, sent_by, sent_at)"
+	" VALUES ($1, $2, $3, $4, $5)"
+	" ON CONFLICT (workflow_id, step_id) DO NOTHING",
+	{INT8OID, INT4OID, JSONBOID, INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_delete = {
-	"DELETE FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	{INT8OID, TEXTOID}};
+	"DELETE FROM taskq.signal WHERE workflow_id = $1 AND step_id = $2",
+	{INT8OID, INT4OID}};
 
 static TqStmt stmt_sender = {
-	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	{INT8OID, TEXTOID}};
+	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND step_id = $2",
+	{INT8OID, INT4OID}};
 
 /* Of a step that is made once, and is there; no rows: it is not. */
 static TqStmt stmt_step = {
@@ -86,9 +89,13 @@ static void       find_waiting(const TqFlow *flow, const TqStepList *steps,
 static bool       is_over(const Now *now);
 static bool is_left_out(const TqFlow *flow, const TqStepRow *made, int count,
 						int place);
-static bool find_sender(const TqFlow *flow, const char *name, Oid *sender);
+static bool find_sender(const TqFlow *flow, int place, Oid *sender);
 static bool may_give(const TqStep *step, Oid sender);
-static bool add_signal(const TqFlow *flow, const char *name, Jsonb *payload);
+static TqStepList add_signals(const TqFlow *flow, const TqStepList *steps,
+							  Jsonb *payload);
+static bool       add_signal(const TqFlow *flow, int place, Jsonb *payload);
+static bool give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
+				 const TqStepList *wait, Jsonb *payload);
 static bool tell_steps(TqCall *call, const TqFlow *flow,
 					   const TqStepList *steps, Jsonb *payload);
 static bool tell_step(TqCall *call, const TqFlow *flow, int place,
@@ -102,11 +109,10 @@ taskq_signal(PG_FUNCTION_ARGS)
 	int64      workflow_id = tq_arg_int8(fcinfo, 0, "workflow_id");
 	char      *name = tq_arg_name(fcinfo, 1, "name", NULL);
 	Jsonb     *payload = tq_arg_jsonb(fcinfo, 2);
-	bool       first = false;
+	bool       first;
 	TqStepList steps;
 	TqStepList wait;
 	TqStepList asked;
-	TqStepList left;
 	TqFlow     flow;
 	TqCall     call;
 
@@ -133,20 +139,36 @@ taskq_signal(PG_FUNCTION_ARGS)
 		asked = steps;
 	for (int i = 0; i < asked.count; i++)
 		check_step(&flow, asked.places[i], payload);
-	if (wait.count > 0 && add_signal(&flow, name, payload))
-	{
-		first = tell_steps(&call, &flow, &wait, payload);
-		if (!first)
-		{
-			find_waiting(&flow, &wait, &left, &asked);
-			first = left.count > 0;
-		}
-		/* their time was up before */
-		if (!first)
-			tq_signal_forget(workflow_id, name);
-	}
+	first = give(&call, &flow, &steps, &wait, payload);
 	tq_call_end(&call);
 	PG_RETURN_BOOL(first);
+}
+
+/* False: all that wait have been given one before. */
+static bool
+give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
+	 const TqStepList *wait, Jsonb *payload)
+{
+	TqStepList given = add_signals(flow, wait, payload);
+	TqStepList others;
+	TqStepList left;
+	TqStepList asked;
+
+	if (given.count == 0)
+		return false;
+	/* for those that may be made, or made anew, later */
+	others = add_signals(flow, steps, payload);
+	if (tell_steps(call, flow, &given, payload))
+		return true;
+	find_waiting(flow, &given, &left, &asked);
+	if (left.count > 0)
+		return true;
+	/* their time was up before */
+	for (int i = 0; i < given.count; i++)
+		tq_signal_forget(flow->workflow_id, given.places[i]);
+	for (int i = 0; i < others.count; i++)
+		tq_signal_forget(flow->workflow_id, others.places[i]);
+	return false;
 }
 
 /* Those that wait for it. */
@@ -369,7 +391,7 @@ is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 
 /*
  * A choice is made anew, and may make steps that could not come when a signal
- * was given: it stays if whoever gave it could give it to all of them.
+ * was given: it stays for those that whoever gave it could give it to.
  */
 void
 tq_signal_check_again(const TqFlow *flow, const bool *places)
@@ -382,18 +404,16 @@ tq_signal_check_again(const TqFlow *flow, const bool *places)
 		Oid           sender;
 
 		if (places[i] && tq_passive_takes_signal(step) &&
-			find_sender(flow, step->wait->signal, &sender) &&
-			!may_give(step, sender))
-			tq_signal_forget(flow->workflow_id, step->wait->signal);
+			find_sender(flow, i, &sender) && !may_give(step, sender))
+			tq_signal_forget(flow->workflow_id, i);
 	}
 }
 
 /* False: it has not been given. */
 static bool
-find_sender(const TqFlow *flow, const char *name, Oid *sender)
+find_sender(const TqFlow *flow, int place, Oid *sender)
 {
-	Datum args[2] = {Int64GetDatum(flow->workflow_id),
-					 CStringGetTextDatum(name)};
+	Datum args[2] = {Int64GetDatum(flow->workflow_id), Int32GetDatum(place)};
 	int32 role_id = 0;
 	bool  found;
 	TqSpi spi;
@@ -426,26 +446,41 @@ may_give(const TqStep *step, Oid sender)
 	return OidIsValid(role) && has_privs_of_role(sender, role);
 }
 
+/* For these steps; those of them that had none before. */
+static TqStepList
+add_signals(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
+{
+	TqStepList added = {0};
+
+	added.places = palloc(sizeof(int) * (steps->count + 1));
+	for (int i = 0; i < steps->count; i++)
+	{
+		if (add_signal(flow, steps->places[i], payload))
+			added.places[added.count++] = steps->places[i];
+	}
+	return added;
+}
+
 /* False: there is one. */
 static bool
-add_signal(const TqFlow *flow, const char *name, Jsonb *payload)
+add_signal(const TqFlow *flow, int place, Jsonb *payload)
 {
 	Datum args[5];
 	bool  nulls[5] = {false, false, payload == NULL};
 
 	args[0] = Int64GetDatum(flow->workflow_id);
-	args[1] = CStringGetTextDatum(name);
+	args[1] = Int32GetDatum(place);
 	args[2] = payload == NULL ? (Datum) 0 : JsonbPGetDatum(payload);
 	args[3] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[4] = TimestampTzGetDatum(tq_clock_wall());
 	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) == 1;
 }
 
-/* It is gone, so that a step that failed can wait for another one. */
+/* It is gone, so that the step can wait for another one. */
 void
-tq_signal_forget(int64 workflow_id, const char *name)
+tq_signal_forget(int64 workflow_id, int place)
 {
-	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
+	Datum args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
 
 	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 }

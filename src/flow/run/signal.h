@@ -9,7 +9,7 @@
 
 #include "flow/instance/flow_types.h"
 
-extern void tq_signal_forget(int64 workflow_id, const char *name);
+extern void tq_signal_forget(int64 workflow_id, int place);
 extern void tq_signal_check_again(const TqFlow *flow, const bool *places);
 
 #endif /* TQ_SIGNAL_H */

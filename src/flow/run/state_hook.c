@@ -220,6 +220,8 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 								 (int) (step - flow->template->steps), result,
 								 &choice);
 	if (wrong == NULL)
+		wrong = tq_choice_exceeds(step, &choice);
+	if (wrong == NULL)
 		wrong = too_large(flow, step, &choice);
 	if (wrong == NULL)
 		return NULL;

@@ -35,14 +35,14 @@
 #define LONGEST_PAUSE (10 * USECS_PER_SEC)
 
 static TqStmt stmt_signal = {
-	"SELECT payload FROM taskq.signal WHERE workflow_id = $1 AND name = $2",
-	{INT8OID, TEXTOID}};
+	"SELECT payload FROM taskq.signal WHERE workflow_id = $1 AND step_id = $2",
+	{INT8OID, INT4OID}};
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.timer (at, task_id, since) VALUES ($1, $2, $3)",
 	{TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID}};
 
-static bool take_signal(int64 workflow_id, const char *name, Jsonb **payload);
+static bool take_signal(int64 workflow_id, int place, Jsonb **payload);
 static bool approves(Jsonb *payload);
 static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					  TimestampTz *at, char **wrong);
@@ -62,7 +62,8 @@ tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 	move->due_at = 0;
 	move->to = TQ_STATE_SUSPENDED;
 	if (tq_passive_takes_signal(step) &&
-		take_signal(flow->workflow_id, step->wait->signal, &payload))
+		take_signal(flow->workflow_id, (int) (step - flow->template->steps),
+					&payload))
 	{
 		tq_wait_step_end(step, task, payload, move);
 		return;
@@ -124,11 +125,11 @@ tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(payload));
 }
 
-/* Does an instance have this signal?  As of now, whatever the snapshot. */
+/* Has the signal of a step come?  As of now, whatever the snapshot. */
 static bool
-take_signal(int64 workflow_id, const char *name, Jsonb **payload)
+take_signal(int64 workflow_id, int place, Jsonb **payload)
 {
-	Datum args[2] = {Int64GetDatum(workflow_id), CStringGetTextDatum(name)};
+	Datum args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
 	bool  found;
 	TqSpi spi;
 

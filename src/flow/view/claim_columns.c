@@ -50,13 +50,6 @@ static TqStmt stmt_page = {
 	" ORDER BY a.task_id LIMIT $4",
 	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID}};
 
-/* Who has claimed it, as it is held now. */
-static TqStmt stmt_claimer = {
-	"SELECT role_id FROM taskq.transition"
-	" WHERE task_id = $1 AND token = $2 AND to_state = " TQ_SQL_STATE_RUNNING
-	" LIMIT 1",
-	{INT8OID, INT8OID}};
-
 static void          carry(TqTask *task, Datum *values, bool *nulls);
 static Datum         payload(const TqTask *task, bool *isnull);
 static char         *name(const TqTask *task);
@@ -263,18 +256,10 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 static bool
 is_held(const TqTask *task)
 {
-	Datum args[2] = {Int64GetDatum(task->f.task_id),
-					 Int64GetDatum(task->f.token)};
-	Oid   role = InvalidOid;
-	TqSpi spi;
+	Oid role = tq_role_oid(task->f.claimed_by);
 
-	if (task->f.state != TQ_STATE_RUNNING)
-		return false;
-	tq_spi_enter(&spi);
-	if (tq_spi_look(&stmt_claimer, args, NULL, 1) > 0)
-		role = tq_role_oid(tq_spi_int4(0, 1, 0));
-	tq_spi_leave(&spi);
-	return OidIsValid(role) && has_privs_of_role(GetUserId(), role);
+	return task->f.state == TQ_STATE_RUNNING && OidIsValid(role) &&
+		   has_privs_of_role(GetUserId(), role);
 }
 
 static bool
