@@ -11,8 +11,9 @@ CREATE TABLE taskq.worker_change ();
 COMMENT ON TABLE taskq.worker_change IS
     'Always empty: its invalidation announces registrations and deaths of workers';
 
-CREATE SEQUENCE taskq.worker_id_seq AS integer;
-COMMENT ON SEQUENCE taskq.worker_id_seq IS 'Numbers of taskq.worker';
+CREATE SEQUENCE taskq.worker_id_seq AS integer CYCLE;
+COMMENT ON SEQUENCE taskq.worker_id_seq IS
+    'Numbers of taskq.worker; after the last one those that are free are given out again';
 
 CREATE TABLE taskq.worker (
     worker_id integer NOT NULL DEFAULT pg_catalog.nextval('taskq.worker_id_seq'),
@@ -49,7 +50,7 @@ CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(
 COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';
 CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_LABEL@;
 COMMENT ON INDEX taskq.worker_label_idx IS 'A label by its name; not unique, so that claims never wait for each other';
-CREATE INDEX worker_past_idx ON taskq.worker (name, worker_id) WHERE state OPERATOR(pg_catalog.<>) @WORKER_LABEL@;
+CREATE INDEX worker_past_idx ON taskq.worker (name, registered_at) WHERE state OPERATOR(pg_catalog.<>) @WORKER_LABEL@;
 COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name: a dead worker is told so';
 CREATE INDEX worker_bound_idx ON taskq.worker (worker_id)
     WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@ AND bound_session IS NOT NULL;

@@ -439,10 +439,6 @@ SELECT 'sequence is behind its table', s.name
                (SELECT pg_catalog.max(y.role_id) FROM taskq.role y)
           FROM taskq.role_id_seq q
          UNION ALL
-        SELECT 'taskq.worker_id_seq', q.last_value, q.is_called,
-               (SELECT pg_catalog.max(y.worker_id) FROM taskq.worker y)
-          FROM taskq.worker_id_seq q
-         UNION ALL
         SELECT 'taskq.lane_row_seq', q.last_value, q.is_called,
                (SELECT pg_catalog.max(y.lane_row) FROM taskq.lane y)
           FROM taskq.lane_row_seq q

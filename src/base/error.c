@@ -199,6 +199,22 @@ tq_error_too_large(const char *what, int64 size, int64 limit)
 }
 
 void
+tq_error_too_many_tags(int64 count, int64 limit)
+{
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_TOO_LARGE),
+		 errmsg("number of different sets of tags in the queue is too large"),
+		 errdetail(
+			 "{\"what\": \"number of different sets of tags in the queue\", \"size\": " INT64_FORMAT
+			 ", \"limit\": " INT64_FORMAT "}",
+			 count, limit),
+		 errhint(
+			 "Use fewer sets of tags at a time, or increase taskq.max_lanes: sets count that live tasks have.")));
+	pg_unreachable();
+}
+
+void
 tq_error_no_right(const char *queue, TqRight right)
 {
 	ereport(

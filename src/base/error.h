@@ -44,6 +44,8 @@ extern void tq_error_version(int64 task_id, int64 wanted, int64 found)
 	pg_attribute_noreturn();
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
+extern void tq_error_too_many_tags(int64 count, int64 limit)
+	pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)
 	pg_attribute_noreturn();
 extern void tq_error_task_right(TqRight right) pg_attribute_noreturn();

@@ -33,6 +33,8 @@
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "shared/running.h"
+#include "shared/worker_directory.h"
 #include "xact/xact.h"
 
 typedef struct NameEntry
@@ -77,6 +79,16 @@ static TqStmt stmt_add_lane = {
 	"INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES ($1, $2, $3)",
 	{INT8OID, INT4OID, TEXTARRAYOID}};
 
+static TqStmt stmt_has_lane = {
+	"SELECT FROM taskq.lane WHERE lane_id = $1 AND queue_id = $2",
+	{INT8OID, INT4OID}};
+
+static TqStmt stmt_live_lanes = {
+	"SELECT count(*)"
+	"  FROM (SELECT DISTINCT lane_id FROM taskq.lane WHERE queue_id = $1) l"
+	" WHERE EXISTS (SELECT FROM taskq.task t WHERE t.lane_id = l.lane_id)",
+	{INT4OID}};
+
 static TqStmt stmt_add_queue = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
 	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
@@ -99,6 +111,8 @@ static TqStmt stmt_rotation = {
 	"SELECT bucket::integer FROM taskq.archive_rotation"};
 
 static TqQueue *make(const char *name);
+static void     check_lanes(const TqQueue *queue);
+static void add_lane(const TqQueue *queue, int64 lane_id, const TqTags *tags);
 static TqQueue *load(TqStmt *stmt, Datum arg);
 static TqQueue *read_queue(TqSpi *spi);
 static void     read_lanes(TqQueue *queue);
@@ -387,15 +401,56 @@ int64
 tq_queue_lane(TqQueue *queue, const TqTags *tags)
 {
 	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
-	Datum args[3];
 
 	if (bsearch(&lane_id, queue->lanes, queue->lane_count, sizeof(TqLane),
 				tq_order_int64) != NULL)
 		return lane_id;
-
 	if (queue->lane_count >= tq_guc_max_lanes)
-		tq_error_too_large("number of different sets of tags in the queue",
-						   (int64) queue->lane_count + 1, tq_guc_max_lanes);
+		check_lanes(queue);
+	add_lane(queue, lane_id, tags);
+	return lane_id;
+}
+
+/*
+ * The same for a finished task that comes back, whose lane may have been
+ * removed meanwhile.  It is not refused, and keeps its queue as it is known.
+ */
+int64
+tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
+{
+	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
+	Datum args[2] = {Int64GetDatum(lane_id), Int32GetDatum(queue->queue_id)};
+
+	/* from here on it is not removed */
+	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
+	if (!tq_spi_exists(&stmt_has_lane, args))
+		add_lane(queue, lane_id, tags);
+	return lane_id;
+}
+
+/*
+ * TQ009 when the queue has too many sets of tags.  Sets without a live task do
+ * not count: the background worker is asked to remove them
+ * (maintenance/forget_lane.c).  Until it has, there may be as many again.
+ */
+static void
+check_lanes(const TqQueue *queue)
+{
+	Datum arg = Int32GetDatum(queue->queue_id);
+	int64 live = tq_spi_find_id(&stmt_live_lanes, &arg);
+
+	if (live >= tq_guc_max_lanes || queue->lane_count / 2 >= tq_guc_max_lanes)
+		tq_error_too_many_tags(Max(live, queue->lane_count / 2) + 1,
+							   tq_guc_max_lanes);
+	tq_running_ask_duty(TQ_ASK_LANES);
+	tq_worker_directory_wake();
+}
+
+static void
+add_lane(const TqQueue *queue, int64 lane_id, const TqTags *tags)
+{
+	Datum args[3];
+
 	args[0] = Int64GetDatum(lane_id);
 	args[1] = Int32GetDatum(queue->queue_id);
 	args[2] = tags->count > 0
@@ -404,7 +459,6 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 	tq_spi_execute(&stmt_add_lane, args, NULL, SPI_OK_INSERT);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
-	return lane_id;
 }
 
 /*

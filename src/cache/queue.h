@@ -29,6 +29,7 @@ extern bool             tq_queue_any_ordered(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
 extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
 extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
+extern int64 tq_queue_lane_again(TqQueue *queue, const TqTags *tags);
 extern const TqMatch *tq_queue_match(const TqQueue *queue, const TqTags *tags);
 extern int64          tq_queue_lane_id(int32 queue_id, const TqTags *tags);
 extern int            tq_queue_bucket(void);

@@ -439,6 +439,16 @@ lock_out_submits(Datum queue_id, bool force)
 	}
 }
 
+/*
+ * Keep submits out until the transaction ends, if those in flight end within
+ * DROP_TRY_MS.
+ */
+bool
+tq_queue_admin_lock_out_briefly(void)
+{
+	return try_lock(tq_catalog()->queue_change);
+}
+
 /* Get the lock within DROP_TRY_MS; false if that was not possible. */
 static bool
 try_lock(Oid relid)

@@ -10,5 +10,6 @@
 #include "base/types.h"
 
 extern int32 tq_queue_admin_to_change(const char *name, TqRight right);
+extern bool  tq_queue_admin_lock_out_briefly(void);
 
 #endif /* TQ_QUEUE_ADMIN_H */

@@ -68,11 +68,12 @@ typedef struct Registration
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
 	" (name, state, role_id, queues, tags, info, registered_at, max_running,"
-	"  bound_instance, bound_session)"
-	" VALUES ($1, " TQ_SQL_WORKER_ACTIVE ", $2, $3, $4, $5, $6, $7, $8, $9)"
+	"  bound_instance, bound_session, worker_id)"
+	" VALUES ($1, " TQ_SQL_WORKER_ACTIVE ", $2, $3, $4, $5, $6, $7, $8, $9,"
+	"         $10)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
 	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
-	 INT4OID, INT8OID, INT8OID}};
+	 INT4OID, INT8OID, INT8OID, INT4OID}};
 
 static TqStmt stmt_keep = {
 	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
@@ -378,8 +379,8 @@ static int32
 add_row(const char *name, const Registration *registration)
 {
 	TqSpi spi;
-	Datum args[9];
-	bool  nulls[9] = {false};
+	Datum args[10];
+	bool  nulls[10] = {false};
 	int32 worker_id = 0;
 
 	args[0] = CStringGetTextDatum(name);
@@ -395,6 +396,7 @@ add_row(const char *name, const Registration *registration)
 	args[7] = Int64GetDatum(registration->bound_instance);
 	args[8] = Int64GetDatum(registration->bound_session);
 	nulls[7] = nulls[8] = registration->bound_session == 0;
+	args[9] = Int32GetDatum(tq_worker_draw_number());
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT_RETURNING, 0) > 0)
 		worker_id = tq_spi_int4(0, 1, 0);

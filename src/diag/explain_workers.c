@@ -57,9 +57,10 @@ static TqStmt stmt_dead = {
 	"   AND (w.queues IS NULL OR $1 = ANY (w.queues))"
 	"   AND w.tags @> $2"
 	"   AND NOT EXISTS (SELECT FROM taskq.worker n"
-	"                    WHERE n.name = w.name AND n.worker_id > w.worker_id"
+	"                    WHERE n.name = w.name"
+	"                      AND n.registered_at > w.registered_at"
 	"                      AND n.state <> " TQ_SQL_WORKER_LABEL ")"
-	" ORDER BY w.worker_id DESC LIMIT 1",
+	" ORDER BY w.ended_at DESC LIMIT 1",
 	{TEXTOID, TEXTARRAYOID}};
 
 static Candidate *read_workers(const Datum *args, int *count);

@@ -98,6 +98,7 @@ TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
 
 static void         read_own(void *arg);
 static TqMoveAnswer as_wanted(const TqMove *move);
+static void         take_lane(TqQueue *queue, TqTask *task);
 static void         entering(TqCall *call, TqQueue *queue, TqTask *task,
 							 const TqMove *move, TqMoveAnswer *answer);
 static void entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
@@ -168,6 +169,8 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 		leaves_trace = enter_finished(queue, task, answer.to, move->trace);
 	task->f.state = (int16) answer.to;
 
+	if (!was_live && TQ_STATE_IS_LIVE(answer.to))
+		take_lane(queue, task);
 	TQ_DEBUG_POINT("state_before_write");
 	tq_xact_begin();
 	tq_position_note_taking(task);
@@ -188,6 +191,18 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
 		tq_step_hooks.moved(call, task, from, &answer);
 	return true;
+}
+
+/* Of a finished task that comes back: its lane may be gone. */
+static void
+take_lane(TqQueue *queue, TqTask *task)
+{
+	TqTags tags = {0};
+
+	/* tags that cannot be, which somebody has written, have no lane */
+	if (task->isnull[TQ_COL_TAGS] ||
+		tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags))
+		task->f.lane_id = tq_queue_lane_again(queue, &tags);
 }
 
 /*

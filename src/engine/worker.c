@@ -70,7 +70,7 @@ static TqStmt stmt_find_living = {
 
 static TqStmt stmt_find_past = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state <> " TQ_SQL_WORKER_LABEL
-				  " ORDER BY w.worker_id DESC LIMIT 1",
+				  " ORDER BY w.registered_at DESC LIMIT 1",
 	{TEXTOID}};
 
 static TqStmt stmt_find_label = {
@@ -89,10 +89,17 @@ static TqStmt stmt_use_label = {
 
 /* It belongs to nobody, and a claim waits for nobody. */
 static TqStmt stmt_add_label = {
-	"INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)"
-	" VALUES ($1, " TQ_SQL_WORKER_LABEL ", 0, '{}', $2)"
+	"INSERT INTO taskq.worker"
+	" (worker_id, name, state, role_id, tags, registered_at)"
+	" VALUES ($3, $1, " TQ_SQL_WORKER_LABEL ", 0, '{}', $2)"
 	" ON CONFLICT DO NOTHING",
-	{TEXTOID, TIMESTAMPTZOID}};
+	{TEXTOID, TIMESTAMPTZOID, INT4OID}};
+
+/* The sequence begins anew after its last number. */
+static TqStmt stmt_number = {
+	"SELECT n.id::integer,"
+	"       EXISTS (SELECT FROM taskq.worker w WHERE w.worker_id = n.id)"
+	"  FROM (SELECT nextval('taskq.worker_id_seq') AS id) n"};
 
 static TqStmt stmt_name = {
 	"SELECT name FROM taskq.worker WHERE worker_id = $1", {INT4OID}};
@@ -105,7 +112,7 @@ static Oid    role_of(int32 role_id);
 static bool   label_is_fresh(const KnownWorker *worker);
 static void   use_label(KnownWorker *worker, const char *name);
 static bool   write_label(TqStmt *stmt, Datum which, TimestampTz now,
-						  int expected);
+						  int32 number, int expected);
 static void   tell(const KnownWorker *worker, TqWorker *result);
 static char **strings_of(Datum array, int *count);
 static void   require_name(const KnownWorker *worker);
@@ -414,7 +421,7 @@ use_label(KnownWorker *worker, const char *name)
 	if (worker->worker_id != 0)
 	{
 		bool used = write_label(&stmt_use_label,
-								Int32GetDatum(worker->worker_id), now,
+								Int32GetDatum(worker->worker_id), now, 0,
 								SPI_OK_UPDATE);
 
 		if (used)
@@ -425,21 +432,46 @@ use_label(KnownWorker *worker, const char *name)
 			return;
 	}
 	if (!write_label(&stmt_add_label, CStringGetTextDatum(name), now,
-					 SPI_OK_INSERT))
+					 tq_worker_draw_number(), SPI_OK_INSERT))
 		tq_snapshot_renew();
 	read_known(worker, &stmt_find_label, name);
 	if (worker->worker_id == 0)
 		tq_error_serialization();
 }
 
-/* Of which label, and when; false when nothing was written. */
-static bool
-write_label(TqStmt *stmt, Datum which, TimestampTz now, int expected)
+/*
+ * A number that no row has.  A row goes only when nothing refers to it
+ * (forget_worker.c), so its number may be given to another worker.
+ */
+int32
+tq_worker_draw_number(void)
 {
-	Datum args[2];
+	TqSpi spi;
+	int32 number;
+	bool  taken;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		tq_spi_enter(&spi);
+		tq_spi_run(&stmt_number, NULL, NULL, SPI_OK_SELECT, 0);
+		number = tq_spi_int4(0, 1, 0);
+		taken = tq_spi_bool(0, 2);
+		tq_spi_leave(&spi);
+	} while (taken);
+	return number;
+}
+
+/* Of which label, when, and its number if it is new; false: nothing done. */
+static bool
+write_label(TqStmt *stmt, Datum which, TimestampTz now, int32 number,
+			int expected)
+{
+	Datum args[3];
 
 	args[0] = which;
 	args[1] = TimestampTzGetDatum(now);
+	args[2] = Int32GetDatum(number);
 	return tq_spi_execute(stmt, args, NULL, expected) > 0;
 }
 

@@ -39,6 +39,7 @@ extern TqWorkerState tq_worker_look(const char *name, bool may_read,
 									TqWorker *worker);
 extern int32         tq_worker_active(const char *name);
 extern bool          tq_worker_may_be(Oid role);
+extern int32         tq_worker_draw_number(void);
 extern char         *tq_worker_name(int32 worker_id);
 
 #endif /* TQ_WORKER_H */

@@ -53,6 +53,7 @@
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"
 #include "maintenance/duty.h"
+#include "maintenance/forget_lane.h"
 #include "maintenance/forget_worker.h"
 #include "maintenance/orphan.h"
 #include "maintenance/retention.h"
@@ -67,6 +68,7 @@
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define CLOCK_AHEAD USECS_PER_MINUTE        /* is told */
+#define LANES_PAUSE (10 * USECS_PER_SEC)    /* after producers were busy */
 #define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
@@ -77,6 +79,7 @@ static TimestampTz liveness_due = 0;
 static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
+static TimestampTz lanes_due = DT_NOEND;
 
 /* Where they are among what others are at. */
 static TqSweep sweep_ends;
@@ -137,6 +140,8 @@ static TqStmt stmt_roles_gone = {
 	"   AND NOT EXISTS (SELECT FROM pg_roles a WHERE a.oid = r.oid)"};
 
 static void  start_clock(TimestampTz at);
+static void  run_retention(TimestampTz now);
+static void  run_lanes(TimestampTz now);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
@@ -248,33 +253,8 @@ tq_duty_turn(TimestampTz told)
 		deadline_due = now + tq_guc_usecs(tq_guc_deadline_interval);
 	}
 	if (now >= retention_due)
-	{
-		(void) turn_of("role names", duty_role_names, 1);
-		while (turn_of("signs", tq_liveness_clean, tq_guc_retention_batch))
-			;
-		if (tq_guc_retention > 0)
-		{
-			while (turn_of("retention", tq_retention_expired,
-						   tq_guc_retention_batch))
-				;
-			while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
-				;
-			(void) turn_of("rotation", tq_retention_rotate, 1);
-			while (
-				turn_of("large", tq_retention_large, tq_guc_retention_batch))
-				;
-			do
-				(void) turn_of("keys", tq_retention_keys,
-							   tq_guc_retention_batch);
-			while (!turn_failed && tq_retention_more_keys());
-			do
-				(void) turn_of("workers", tq_forget_worker_batch,
-							   tq_guc_retention_batch);
-			while (!turn_failed && tq_forget_worker_more());
-		}
-		retention_due = now +
-						(int64) tq_guc_retention_interval * USECS_PER_SEC;
-	}
+		run_retention(now);
+	run_lanes(now);
 
 	if (tq_dead_range_audit_due(now))
 		(void) turn_of("audit", tq_dead_range_audit_slice, AUDIT_BATCH);
@@ -283,6 +263,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
+	next = Min(next, lanes_due);
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);
@@ -291,6 +272,49 @@ tq_duty_turn(TimestampTz told)
 	else
 		failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
 	return Min(next, tq_wake_turn_next());
+}
+
+/* Remove what is no longer kept. */
+static void
+run_retention(TimestampTz now)
+{
+	(void) turn_of("role names", duty_role_names, 1);
+	while (turn_of("signs", tq_liveness_clean, tq_guc_retention_batch))
+		;
+	if (tq_guc_retention > 0)
+	{
+		while (
+			turn_of("retention", tq_retention_expired, tq_guc_retention_batch))
+			;
+		while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
+			;
+		(void) turn_of("rotation", tq_retention_rotate, 1);
+		while (turn_of("large", tq_retention_large, tq_guc_retention_batch))
+			;
+		do
+			(void) turn_of("keys", tq_retention_keys, tq_guc_retention_batch);
+		while (!turn_failed && tq_retention_more_keys());
+		do
+			(void) turn_of("workers", tq_forget_worker_batch,
+						   tq_guc_retention_batch);
+		while (!turn_failed && tq_forget_worker_more());
+	}
+	lanes_due = now;
+	retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
+}
+
+/* Remove sets of tags that no task has. */
+static void
+run_lanes(TimestampTz now)
+{
+	if (tq_running_asked_duty(TQ_ASK_LANES))
+		lanes_due = now;
+	if (now >= lanes_due)
+	{
+		while (turn_of("lanes", tq_forget_lane_batch, BATCH))
+			;
+		lanes_due = tq_forget_lane_was_busy() ? now + LANES_PAUSE : DT_NOEND;
+	}
 }
 
 /*
@@ -362,7 +386,8 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"rotation", tq_retention_rotate, 1, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
-				  {"workers", tq_forget_worker_batch, 10 * BATCH, true}};
+				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},
+				  {"lanes", tq_forget_lane_batch, BATCH, false}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	tq_srf_begin(fcinfo);

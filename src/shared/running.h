@@ -17,6 +17,7 @@
 /* Duties that can be asked to look now, as bits. */
 #define TQ_ASK_DEADLINES 1
 #define TQ_ASK_WORKERS 2
+#define TQ_ASK_LANES 4
 
 typedef struct TqRunning
 {

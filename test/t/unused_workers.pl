@@ -165,6 +165,36 @@ my $turns = $node->background_psql('postgres');
 my $count = 0;
 $count += $turns->query_safe("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") for 1 .. 5;
 is($count, 1000, 'all that can go do, behind those that cannot');
+
+# --- numbers begin anew when all have been given out; those in use are left out
+$sql->("SELECT taskq_create_queue('pods')");
+$sql->("SELECT taskq_register('kept')");
+my $kept = $sql->("SELECT worker_id FROM taskq.worker WHERE name = 'kept'");
+my $number = sub { $sql->("SELECT worker_id FROM taskq.worker WHERE name = '$_[0]'") };
+$sql->("SELECT count(*) FROM taskq_submit_many('pods', array_fill('{}'::jsonb, ARRAY[6]))");
+$sql->("SELECT setval('taskq.worker_id_seq', 2147483645)");
+$sql->("SELECT FROM taskq_claim('pods', 'pod $_')") for 1 .. 2;
+is($number->('pod 2'), 2147483647, 'the last number');
+$sql->("SELECT setval('taskq.worker_id_seq', 2147483647)");
+$sql->("SELECT FROM taskq_claim('pods', 'pod 3')");
+cmp_ok($number->('pod 3'), '<', 2147483646, 'then numbers begin anew');
+$sql->("SELECT setval('taskq.worker_id_seq', $kept - 1)");
+$sql->("SELECT FROM taskq_claim('pods', 'pod 4')");
+cmp_ok($number->('pod 4'), '>', $kept, 'a label gets one that is free');
+$sql->("SELECT setval('taskq.worker_id_seq', $kept - 1)");
+$sql->("SELECT taskq_register('pod 5')");
+cmp_ok($number->('pod 5'), '>', $number->('pod 4'), 'and so does a registration');
+$sql->("SELECT FROM taskq_claim('pods', 'pod 5')");
+is($sql->("SELECT string_agg(worker, ',' ORDER BY worker) FROM taskq.tasks WHERE queue = 'pods' AND state = 'running'"),
+	'pod 1,pod 2,pod 3,pod 4,pod 5', 'each has its own task');
+# the newest registration of a name is not the one with the highest number
+$sql->("SELECT taskq_register('again'); SELECT setval('taskq.worker_id_seq', 100000)");
+$sql->("UPDATE taskq.worker SET worker_id = 2000000000 WHERE name = 'again'; SELECT taskq_deregister('again'), taskq_register('again')");
+$sql->("UPDATE taskq.worker SET state = 2, ended_at = now() WHERE name = 'again' AND state = 1; SELECT taskq_register('other')");
+like(($node->psql('postgres', "SELECT FROM taskq_claim(NULL, 'again')"))[2],
+	qr/dead/, 'what a name is told is of its newest registration');
+$sql->("SELECT count(*) FROM (SELECT taskq_complete(task_id, token, keep => false) FROM taskq.tasks WHERE queue = 'pods' AND state = 'running') c");
+$sql->("DELETE FROM taskq.worker WHERE name NOT LIKE 'many %'");
 $sql->("SELECT taskq_purge('for ever')");
 $_->quit for $session, $locker, $turns;
 $sql->("ALTER SYSTEM SET taskq.retention_interval = '1 s'");

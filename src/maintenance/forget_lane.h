@@ -1,0 +1,15 @@
+/*
+ * forget_lane.h
+ *		Sets of tags that no live task has any more.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_FORGET_LANE_H
+#define TQ_FORGET_LANE_H
+
+#include "base/compat.h"
+
+extern int64 tq_forget_lane_batch(int limit);
+extern bool  tq_forget_lane_was_busy(void);
+
+#endif /* TQ_FORGET_LANE_H */
