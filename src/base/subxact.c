@@ -7,9 +7,13 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
+#include "utils/guc.h"
 #include "utils/resowner.h"
 
 #include "base/subxact.h"
+
+/* Longest wait for a lock where waits are limited. */
+#define LONGEST_WAIT_MS 10
 
 /*
  * Do work in a savepoint.  When it ends with an error all that it did is
@@ -42,4 +46,19 @@ tq_subxact_run(void (*work)(void *arg), void *arg)
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return error;
+}
+
+/*
+ * Waits for locks end with 55P03 after a moment, until AtEOXact_GUC of the
+ * level that is returned.
+ */
+int
+tq_subxact_limit_waits(void)
+{
+	int level = NewGUCNestLevel();
+
+	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
+							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
+							 0, false);
+	return level;
 }

@@ -10,5 +10,6 @@
 #include "base/compat.h"
 
 extern ErrorData *tq_subxact_run(void (*work)(void *arg), void *arg);
+extern int        tq_subxact_limit_waits(void);
 
 #endif /* TQ_SUBXACT_H */

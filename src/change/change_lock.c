@@ -2,48 +2,48 @@
  * change_lock.c
  *		What a change locks, and in which order.
  *
- * Keys are locked, then the references that changes give to several tasks,
- * then the rows of all tasks that are named, or make way for those that are
- * added, in the order of their ids, then documents in theirs (document.c):
- * what changes for ourselves, what others only depend on shared.  So two
- * changes never wait for each other.
+ * Keys are locked, then references, when several are given to tasks or may be
+ * taken from them, then the rows of all tasks that are named, or make way for
+ * those that are added, in the order of their ids, then documents
+ * (document.c): what changes exclusively, what others only depend on shared.
+ * So two changes never wait for each other.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
-#include "nodes/bitmapset.h"
 #include "nodes/pg_list.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#include "base/catalog.h"
 #include "base/spi.h"
 #include "cache/role.h"
 #include "change/change_lock.h"
 #include "change/change_set.h"
 #include "change/document.h"
 #include "engine/key.h"
+#include "engine/name_lock.h"
+#include "engine/task_lock.h"
 #include "store/row.h"
 #include "store/snapshot.h"
-#include "xact/position_note.h"
-#include "xact/xact.h"
-
-#define REFERENCE_LOCKS 1024
 
 static TqStmt stmt_of_key = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE queue_id = $1 AND key = $2 AND state <> " TQ_SQL_STATE_RUNNING,
 	{INT4OID, TEXTOID}};
 
+static TqStmt stmt_references = {
+	"SELECT reference FROM taskq.task"
+	" WHERE task_id = ANY ($1) AND reference IS NOT NULL",
+	{INT8ARRAYOID}};
+
 static void lock_keys(TqChange *change);
 static bool key_of(TqChange *change, const TqEntry *entry, TqKeyName *name);
 static bool names_after(TqChange *change, const TqEntry *entry,
 						TqQueue **queue, text **key);
 static void lock_references(TqChange *change);
+static int  add_held_references(TqChange *change, Bitmapset **names);
 static void add_who_makes_way(TqChange *change);
 static void lock_row(TqChange *change, TqEntry *entry);
 
@@ -141,18 +141,15 @@ names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
 }
 
 /*
- * Unique references are waited for in the order in which rows are written.
- * Of two changes that each give several, in whatever order, the second one
- * waits here instead: for the hash of the reference, of which there are so
- * few that a hundred thousand of them do not fill the table of locks.  The
- * OID is that of a table, which REINDEX CONCURRENTLY leaves as it is.
+ * The references that the change gives to tasks, and those that it may take
+ * from them.  One alone is waited for with nothing locked that others of the
+ * same kind wait for.
  */
 static void
 lock_references(TqChange *change)
 {
-	Bitmapset *hashes = NULL;
+	Bitmapset *names = NULL;
 	int        given = 0;
-	int        hash = -1;
 
 	for (int i = 0; i < change->count; i++)
 	{
@@ -161,16 +158,40 @@ lock_references(TqChange *change)
 		if (reference == NULL)
 			continue;
 		given++;
-		hashes = bms_add_member(hashes, hash_bytes((unsigned char *) reference,
-												   (int) strlen(reference)) %
-											REFERENCE_LOCKS);
+		names = tq_name_lock_add(names, reference);
 	}
+	if (given > 0)
+		given += add_held_references(change, &names);
 	if (given > 1)
+		tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
+}
+
+/* Of the tasks that are named; returns how many. */
+static int
+add_held_references(TqChange *change, Bitmapset **names)
+{
+	int64 *ids =
+		palloc_extended(sizeof(int64) * (change->count + 1), MCXT_ALLOC_HUGE);
+	Datum  arg;
+	uint64 rows;
+	TqSpi  spi;
+
+	for (int i = 0; i < change->by_id_count; i++)
+		ids[i] = change->by_id[i]->id;
+	arg = tq_spi_int8_array(ids, change->by_id_count);
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_references, &arg, NULL, 0);
+	for (uint64 row = 0; row < rows; row++)
 	{
-		while ((hash = bms_next_member(hashes, hash)) >= 0)
-			LockDatabaseObject(tq_catalog()->key, (Oid) hash, 0,
-							   ExclusiveLock);
+		char         *reference = tq_spi_text(&spi, row, 1);
+		MemoryContext inner = MemoryContextSwitchTo(spi.caller);
+
+		*names = tq_name_lock_add(*names, reference);
+		MemoryContextSwitchTo(inner);
 	}
+	tq_spi_leave(&spi);
+	pfree(ids);
+	return (int) rows;
 }
 
 /*
@@ -237,44 +258,9 @@ tq_change_lock(TqChange *change)
 	tq_change_each(change, change->by_id, change->by_id_count, lock_row);
 }
 
-/*
- * Claims pass over a row that is locked, and may remember that: when the
- * transaction has ended, they have to be told where it stands.
- */
 static void
 lock_row(TqChange *change, TqEntry *entry)
 {
-	TqTask         task;
-	TqQueue       *queue;
-	TqLanePosition before;
-
-	entry->locked = false;
-	for (;;)
-	{
-		if (!tq_row_find(change->call, entry->id, &task))
-			return;
-		queue = tq_queue_by_id(task.f.queue_id);
-		/* nobody may hold up the tasks of others */
-		if (queue == NULL || tq_role_rights(queue) == 0)
-			return;
-		before = task.place;
-		tq_xact_begin();
-		tq_position_note_taking(&task);
-		entry->locked =
-			tq_row_lock(change->call, &task, entry->part == TQ_PART_DEPENDS);
-		if (entry->locked)
-			break;
-		/* the row has been taken out, and may be put in elsewhere */
-		tq_position_note_not_taken(&task);
-		tq_snapshot_renew();
-	}
-	tq_position_note_put(&task);
-	/* it may have moved while we waited */
-	if (task.stood && (task.place.lane_id != before.lane_id ||
-					   task.place.priority != before.priority ||
-					   task.place.available_at != before.available_at))
-	{
-		tq_position_note_taking(&task);
-		tq_position_note_put(&task);
-	}
+	entry->locked =
+		tq_task_lock(change->call, entry->id, entry->part == TQ_PART_DEPENDS);
 }

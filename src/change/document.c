@@ -11,7 +11,8 @@
  * A namespace with the name of a queue belongs to those who may work there,
  * every other one to those who may on all queues.
  *
- * Rows are locked in the order of their ids, after those of tasks, and new
+ * The names of several documents are locked before any row of one
+ * (name_lock.c), rows in the order of their ids, after those of tasks, and new
  * ones are made in the order of their names.
  *
  * Copyright (c) 2026, the taskq developers
@@ -40,6 +41,7 @@
 #include "change/document.h"
 #include "engine/call.h"
 #include "engine/id.h"
+#include "engine/name_lock.h"
 #include "store/snapshot.h"
 
 #define DOC_COLUMNS 8
@@ -47,12 +49,12 @@
 PG_FUNCTION_INFO_V1(taskq_claim_docs);
 
 static TqStmt stmt_by_names = {
-	"SELECT d.doc_id, d.namespace FROM taskq.doc d"
+	"SELECT d.doc_id, d.namespace, d.key FROM taskq.doc d"
 	" WHERE d.namespace = $1 AND d.key = $2 AND d.secondary_key = $3",
 	{TEXTOID, TEXTOID, TEXTOID}};
 
 static TqStmt stmt_by_id = {
-	"SELECT d.doc_id, d.namespace FROM taskq.doc d WHERE d.doc_id = $1",
+	"SELECT d.doc_id, d.namespace, d.key FROM taskq.doc d WHERE d.doc_id = $1",
 	{INT8OID}};
 
 #define READ_AND_LOCK                                                         \
@@ -113,15 +115,18 @@ static TqStmt stmt_read = {
 	" WHERE d.doc_id = ANY ($1) ORDER BY d.secondary_key",
 	{INT8ARRAYOID}};
 
-static void sort_docs(TqChange *change);
-static void find(TqEntry *entry);
-static void find_and_lock(TqEntry *entry);
-static void lock(TqEntry *entry);
-static bool is_deleted_here(const TqChange *change, int64 doc_id);
-static int  rights_in(const char *space);
-static void require_work(const char *space, int rights);
-static void check(TqChange *change, TqEntry *entry);
-static void missing(TqChange *change, const TqEntry *entry);
+static void       lock_names(TqChange *change);
+static Bitmapset *add_name(Bitmapset *names, const char *space,
+						   const char *key);
+static void       sort_docs(TqChange *change);
+static char      *find(TqEntry *entry);
+static void       find_and_lock(TqEntry *entry);
+static void       lock(TqEntry *entry);
+static bool       is_deleted_here(const TqChange *change, int64 doc_id);
+static int        rights_in(const char *space);
+static void       require_work(const char *space, int rights);
+static void       check(TqChange *change, TqEntry *entry);
+static void       missing(TqChange *change, const TqEntry *entry);
 static void check_add(TqChange *change, TqEntry *entry, const TqEntry *before);
 static void check_size(const TqDocument *doc);
 static char *name_of(const TqDocument *doc);
@@ -145,12 +150,13 @@ static int   compare_names(const void *a, const void *b);
 void
 tq_document_lock(TqChange *change)
 {
+	lock_names(change);
 	for (int i = 0; i < change->count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (change->entries[i].doc != NULL &&
 			change->entries[i].part != TQ_PART_DOC_ADDS)
-			find(&change->entries[i]);
+			(void) find(&change->entries[i]);
 	}
 	sort_docs(change);
 	for (int i = 0; i < change->doc_count; i++)
@@ -158,6 +164,46 @@ tq_document_lock(TqChange *change)
 		CHECK_FOR_INTERRUPTS();
 		find_and_lock(change->docs[i]);
 	}
+}
+
+/*
+ * Of several documents, whether they are there or come: one that comes waits
+ * for those that change another one of its names.
+ */
+static void
+lock_names(TqChange *change)
+{
+	Bitmapset *names = NULL;
+	Bitmapset *shared = NULL;
+	int        count = 0;
+
+	for (int i = 0; i < change->count; i++)
+	{
+		TqEntry    *entry = &change->entries[i];
+		TqDocument *doc = entry->doc;
+		char       *key;
+
+		CHECK_FOR_INTERRUPTS();
+		if (doc == NULL)
+			continue;
+		count++;
+		key = doc->key != NULL ? doc->key : find(entry);
+		if (key == NULL || rights_in(doc->space) == 0)
+			continue;
+		if (entry->part == TQ_PART_DOC_DEPENDS)
+			shared = add_name(shared, doc->space, key);
+		else
+			names = add_name(names, doc->space, key);
+	}
+	if (count > 1)
+		tq_name_lock(TQ_NAME_DOCUMENT, names, shared);
+	tq_snapshot_renew();
+}
+
+static Bitmapset *
+add_name(Bitmapset *names, const char *space, const char *key)
+{
+	return tq_name_lock_add(names, psprintf("%s %s", space, key));
 }
 
 /* Note what is wrong with them. */
@@ -227,6 +273,7 @@ taskq_claim_docs(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_claim_docs()");
 	require_work(space, rights_in(space));
 	tq_worker_if_registered(worker, &who);
+	tq_name_lock(TQ_NAME_DOCUMENT, add_name(NULL, space, key), NULL);
 	ids =
 		lock_docs_of_key(CStringGetTextDatum(space), CStringGetTextDatum(key));
 	require_free(ids, CStringGetTextDatum(worker));
@@ -260,16 +307,18 @@ sort_docs(TqChange *change)
 }
 
 /*
- * Its id, and what current_user may do with it; not locked.  One with which
- * he may do nothing is not told from one that there is not.
+ * Its id, and what current_user may do with it; not locked.  A document on
+ * which that role has no right is not told from one that does not exist.
+ * Returns its key, or NULL.
  */
-static void
+static char *
 find(TqEntry *entry)
 {
 	TqDocument *doc = entry->doc;
 	Datum       args[3] = {Int64GetDatum(entry->id)};
 	TqStmt     *stmt = &stmt_by_id;
 	char       *space = NULL;
+	char       *key = NULL;
 	int64       doc_id = 0;
 	TqSpi       spi;
 
@@ -286,14 +335,15 @@ find(TqEntry *entry)
 	{
 		doc_id = tq_spi_int8(0, 1, 0);
 		space = tq_spi_text(&spi, 0, 2);
+		key = tq_spi_text(&spi, 0, 3);
 	}
 	tq_spi_leave(&spi);
 	doc->rights = space == NULL ? 0 : rights_in(space);
-	if (doc->rights != 0)
-	{
-		entry->id = doc_id;
-		doc->space = space;
-	}
+	if (doc->rights == 0)
+		return NULL;
+	entry->id = doc_id;
+	doc->space = space;
+	return key;
 }
 
 /*
@@ -309,7 +359,7 @@ find_and_lock(TqEntry *entry)
 		if (entry->doc->there || entry->doc->key == NULL)
 			break;
 		entry->id = 0;
-		find(entry);
+		(void) find(entry);
 	}
 }
 
@@ -399,7 +449,7 @@ check_add(TqChange *change, TqEntry *entry, const TqEntry *before)
 	if (entry->skip_existing)
 		return;
 	other.doc = &doc;
-	find(&other);
+	(void) find(&other);
 	if ((other.id != 0 && !is_deleted_here(change, other.id)) ||
 		(before != NULL && compare_names(&before, &entry) == 0))
 		tq_change_problem(change, TQ_PROBLEM_DOC_COLLISIONS, "%s",

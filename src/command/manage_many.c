@@ -26,6 +26,7 @@
 #include "command/manage.h"
 #include "engine/call.h"
 #include "engine/key.h"
+#include "engine/name_lock.h"
 #include "engine/step.h"
 #include "store/snapshot.h"
 
@@ -49,12 +50,12 @@ typedef struct Act
 
 /* Which tasks of a list there are. */
 static TqStmt stmt_known = {
-	"SELECT t.task_id, t.queue_id, t.key, t.workflow_id IS NOT NULL"
-	" FROM taskq.task t"
+	"SELECT t.task_id, t.queue_id, t.key, t.workflow_id IS NOT NULL,"
+	" t.reference FROM taskq.task t"
 	" WHERE t.task_id = ANY ($1)"
 	" UNION ALL"
-	" SELECT a.task_id, a.queue_id, a.key, a.workflow_id IS NOT NULL"
-	" FROM taskq.archive a"
+	" SELECT a.task_id, a.queue_id, a.key, a.workflow_id IS NOT NULL,"
+	" a.reference FROM taskq.archive a"
 	"  WHERE a.task_id = ANY ($1)"
 	" ORDER BY 1",
 	{INT8ARRAYOID}};
@@ -64,6 +65,7 @@ static void read_known(ArrayType *ids, Entry *entries, int count,
 static void note_unknown(uint64 rows, Entry *entries, int count);
 static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
 static void lock_keys(TqCall *call, TqKeyName *names, int count);
+static bool may_manage(int32 queue_id);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
 static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
 static void act_on(void *arg);
@@ -128,8 +130,8 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 /*
  * Which tasks of the list there are: the others need not be looked for one by
- * one.  The instances and the keys of all are locked before the first one is
- * moved.
+ * one.  The instances, the keys and the references of all are locked before
+ * the first one is moved.
  */
 static void
 read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
@@ -179,13 +181,17 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	bool may_move = action != TQ_ACTION_RECREATE &&
 					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
-	int named = 0;
-	int step_count = 0;
+	bool takes_references = action == TQ_ACTION_RETRY ||
+							action == TQ_ACTION_RECREATE;
+	Bitmapset *references = NULL;
+	int        named = 0;
+	int        step_count = 0;
 
 	for (uint64 i = 0; i < rows; i++)
 	{
 		bool  isnull;
 		Datum key = tq_spi_get(i, 3, &isnull);
+		char *reference = takes_references ? tq_spi_text(spi, i, 5) : NULL;
 
 		if (!isnull)
 		{
@@ -201,6 +207,8 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 									: TQ_FLOW_LOCK_REPAIR;
 			steps[step_count++] = tq_spi_int8(i, 1, 0);
 		}
+		if (reference != NULL && may_manage(tq_spi_int4(i, 2, 0)))
+			references = tq_name_lock_add(references, reference);
 	}
 	MemoryContextSwitchTo(mine);
 	tq_spi_leave(spi);
@@ -209,6 +217,7 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 								 TQ_RIGHT_MANAGE);
 	if (tq_queue_any_ordered())
 		lock_keys(call, names, named);
+	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	pfree(kinds);
 	pfree(steps);
 	pfree(names);
@@ -225,10 +234,18 @@ lock_keys(TqCall *call, TqKeyName *names, int count)
 		TqQueue *queue = tq_queue_by_id(names[i].queue_id);
 
 		if (queue != NULL && tq_key_is_ordered(queue) &&
-			(tq_role_rights(queue) & TQ_RIGHT_MANAGE) != 0)
+			may_manage(names[i].queue_id))
 			names[may++] = names[i];
 	}
 	tq_key_lock_names(call, names, may);
+}
+
+static bool
+may_manage(int32 queue_id)
+{
+	TqQueue *queue = tq_queue_by_id(queue_id);
+
+	return queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_MANAGE) != 0;
 }
 
 static TqAction

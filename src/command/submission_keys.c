@@ -1,22 +1,37 @@
 /*
  * submission_keys.c
- *		Keys of the entries of a list that is submitted.
+ *		Keys and references of the entries of a list that is submitted.
  *
  * Read before the first task is written, for two reasons.  Locks of several
- * keys are taken together and in one order, so that two lists never wait for
- * each other.  And a task that a later entry of the list would delete need
- * not be written.
+ * keys, or references, are taken together and in one order, so that two lists
+ * never wait for each other.  And a task that a later entry of the list would
+ * delete need not be written.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "catalog/pg_type.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 
 #include "base/json.h"
+#include "base/spi.h"
 #include "cache/role.h"
 #include "command/submission_keys.h"
 #include "engine/key.h"
+#include "engine/name_lock.h"
+#include "engine/task_lock.h"
+#include "store/snapshot.h"
+
+static TqStmt stmt_holders = {
+	"SELECT DISTINCT t.task_id"
+	" FROM unnest($1, $2) AS n (queue_id, reference)"
+	" CROSS JOIN LATERAL (SELECT h.task_id FROM taskq.task h"
+	"   WHERE h.queue_id = n.queue_id AND h.reference = n.reference"
+	"   OFFSET 0) t"
+	" ORDER BY 1",
+	{INT4ARRAYOID, TEXTARRAYOID}};
 
 static void  note_deletions(TqSubmissionKeys *keys);
 static int   compare_list_keys(const void *a, const void *b);
@@ -34,12 +49,14 @@ tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 									   sizeof(TqSubmissionKey) *
 										   (JB_ROOT_COUNT(list) + 1));
 	keys->count = 0;
+	keys->references = 0;
 	it = JsonbIteratorInit(&list->root);
 	(void) JsonbIteratorNext(&it, &entry, false);
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
 		TqSubmissionKey *key = &keys->all[keys->count++];
 		char            *insertion = word_of(&entry, "insertion");
+		char            *on_conflict = word_of(&entry, "on_conflict");
 
 		CHECK_FOR_INTERRUPTS();
 		key->key = word_of(&entry, "key");
@@ -49,8 +66,12 @@ tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 		if (insertion == NULL ||
 			!tq_insertion_parse(insertion, &key->insertion))
 			key->insertion = TQ_INSERTION_APPEND;
-		key->may_be_kept_out = word_of(&entry, "reference") != NULL &&
-							   word_of(&entry, "on_conflict") != NULL;
+		key->reference = word_of(&entry, "reference");
+		keys->references += key->reference != NULL;
+		key->may_be_kept_out = key->reference != NULL && on_conflict != NULL;
+		key->may_change = key->may_be_kept_out &&
+						  (strcmp(on_conflict, "update") == 0 ||
+						   strcmp(on_conflict, "merge") == 0);
 	}
 	note_deletions(keys);
 }
@@ -136,6 +157,47 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 	}
 	tq_key_lock_names(call, names, named);
 	pfree(names);
+}
+
+/*
+ * All references of a list, then the tasks that may be changed since they have
+ * one, in the order of their ids.
+ */
+void
+tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
+{
+	Size       room = sizeof(Datum) * (keys->count + 1);
+	Datum     *queues = MemoryContextAllocHuge(CurrentMemoryContext, room);
+	Datum     *references = MemoryContextAllocHuge(CurrentMemoryContext, room);
+	Bitmapset *names = NULL;
+	int        count = 0;
+	uint64     found;
+	int64     *ids;
+	Datum      args[2];
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		TqSubmissionKey *key = &keys->all[i];
+		TqQueue         *queue = tq_queue_find(key->queue_name);
+
+		if (key->reference == NULL)
+			continue;
+		names = tq_name_lock_add(names, key->reference);
+		if (!key->may_change || queue == NULL)
+			continue;
+		queues[count] = Int32GetDatum(queue->queue_id);
+		references[count++] = CStringGetTextDatum(key->reference);
+	}
+	tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
+	tq_snapshot_renew();
+	args[0] = PointerGetDatum(construct_array(
+		queues, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+	args[1] = PointerGetDatum(
+		construct_array(references, count, TEXTOID, -1, false, TYPALIGN_INT));
+	found = tq_spi_list(&stmt_holders, args, &ids);
+	for (uint64 i = 0; i < found; i++)
+		(void) tq_task_lock(call, ids[i], false);
+	tq_snapshot_renew();
 }
 
 /* A member that is a string; NULL: there is none. */

@@ -20,7 +20,9 @@ typedef struct TqSubmissionKey
 	char       *queue_name;
 	char       *key; /* NULL: none */
 	TqInsertion insertion;
-	bool        may_be_kept_out; /* somebody may have its reference */
+	char       *reference;       /* NULL: none */
+	bool        may_change;      /* the task that has its reference */
+	bool        may_be_kept_out; /* another task may have its reference */
 	bool        deleted;         /* by a later one */
 } TqSubmissionKey;
 
@@ -28,10 +30,13 @@ typedef struct TqSubmissionKeys
 {
 	TqSubmissionKey *all;
 	int              count;
+	int              references; /* entries that have one */
 } TqSubmissionKeys;
 
 extern void tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys);
 extern void tq_submission_keys_lock(TqCall                 *call,
 									const TqSubmissionKeys *keys);
+extern void tq_submission_keys_lock_references(TqCall                 *call,
+											   const TqSubmissionKeys *keys);
 
 #endif /* TQ_SUBMISSION_KEYS_H */

@@ -1,7 +1,6 @@
 /*
  * submit.c
- *		taskq_submit, taskq_submit_many, taskq_submit_tasks: the beginning
- *		of a task's way.
+ *		taskq_submit, and each task of a list: the beginning of a task's way.
  *
  * Arguments are checked, the queue is found or made under the lock that lets
  * drop_queue wait (queue.c), the tags give the lane (queue.c), the id is drawn
@@ -31,12 +30,9 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "base/place.h"
 #include "base/span.h"
 #include "base/spi.h"
-#include "base/srf.h"
 #include "command/submission.h"
-#include "command/submission_keys.h"
 #include "command/submit.h"
 #include "engine/call.h"
 #include "engine/id.h"
@@ -57,8 +53,6 @@ typedef struct Holder
 } Holder;
 
 PG_FUNCTION_INFO_V1(taskq_submit);
-PG_FUNCTION_INFO_V1(taskq_submit_many);
-PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 
 static TqStmt stmt_window = {
 	"SELECT task_id, state::integer, finished_at, options"
@@ -72,8 +66,6 @@ static TqStmt stmt_holder = {
 	" WHERE queue_id = $1 AND reference = $2",
 	{INT4OID, TEXTOID}};
 
-static bool submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
-					   int64 *task_id);
 static void refuse_late(const TqSubmission *sub);
 static void lock_key(TqCall *call, const TqSubmission *sub);
 static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
@@ -96,8 +88,8 @@ taskq_submit(PG_FUNCTION_ARGS)
 	tq_submission_read(fcinfo, &sub, "default");
 	tq_call_begin(&call, "taskq_submit()");
 	tq_submission_resolve(fcinfo, &sub);
-	told = submit_one(&call, &sub, tq_arg_jsonb(fcinfo, TQ_SUBMIT_PAYLOAD),
-					  &task_id);
+	told = tq_submit_one(&call, &sub, tq_arg_jsonb(fcinfo, TQ_SUBMIT_PAYLOAD),
+						 &task_id);
 	tq_call_end(&call);
 	if (!told)
 		PG_RETURN_NULL();
@@ -120,134 +112,17 @@ tq_submit_plain(char *queue_name, Jsonb *payload)
 	tq_submission_read(inner, &sub, queue_name);
 	tq_call_begin(&call, "taskq_submit()");
 	tq_submission_resolve(inner, &sub);
-	(void) submit_one(&call, &sub, payload, &task_id);
+	(void) tq_submit_one(&call, &sub, payload, &task_id);
 	tq_call_end(&call);
 	return task_id;
-}
-
-Datum
-taskq_submit_many(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqSubmission   sub = {0};
-	TqCall         call;
-	Datum         *payloads;
-	int            count;
-	TqPlace        place;
-	MemoryContext  caller = CurrentMemoryContext;
-	MemoryContext  one;
-
-	tq_srf_begin(fcinfo);
-	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
-		tq_error_required("payloads");
-	payloads =
-		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
-	tq_submission_read(fcinfo, &sub, NULL);
-	tq_call_begin(&call, "taskq_submit_many()");
-	call.many = true;
-	tq_key_settle_later(&call);
-	tq_submission_resolve(fcinfo, &sub);
-	one = AllocSetContextCreate(caller, "taskq_submit_many",
-								ALLOCSET_DEFAULT_SIZES);
-	tq_place_begin(&place, "payloads");
-	for (int i = 0; i < count; i++)
-	{
-		int64 task_id = 0;
-		bool  isnull;
-		Datum value;
-
-		CHECK_FOR_INTERRUPTS();
-		place.index = i;
-		MemoryContextSwitchTo(one);
-		if (i > 0 && sub.reference != NULL)
-			tq_snapshot_renew();
-		/* the next one would delete it */
-		isnull =
-			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
-			!submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
-		value = Int64GetDatum(task_id);
-		tq_srf_add(result, &value, &isnull);
-		MemoryContextSwitchTo(caller);
-		MemoryContextReset(one);
-	}
-	tq_place_end(&place);
-	tq_call_end(&call);
-	MemoryContextDelete(one);
-	return (Datum) 0;
-}
-
-/*
- * A list of objects, each with the arguments of taskq_submit as members.
- * All or none: the first problem ends the call.
- */
-Datum
-taskq_submit_tasks(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo     *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Jsonb             *list = tq_arg_jsonb(fcinfo, 0);
-	JsonbIterator     *it;
-	JsonbValue         entry;
-	JsonbIteratorToken token;
-	TqSubmissionKeys   keys;
-	TqPlace            place;
-	TqCall             call;
-	MemoryContext      caller = CurrentMemoryContext;
-	MemoryContext      one;
-
-	tq_srf_begin(fcinfo);
-	if (list == NULL)
-		tq_error_required("tasks");
-	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_IS_SCALAR(list))
-		tq_error_invalid("tasks", "must be a list of objects", NULL);
-	one = AllocSetContextCreate(caller, "taskq_submit_tasks",
-								ALLOCSET_DEFAULT_SIZES);
-	tq_call_begin(&call, "taskq_submit_tasks()");
-	tq_key_settle_later(&call);
-	tq_submission_keys_read(list, &keys);
-	tq_submission_keys_lock(&call, &keys);
-	call.many = true;
-	it = JsonbIteratorInit(&list->root);
-	token = JsonbIteratorNext(&it, &entry, false);
-	tq_place_begin(&place, "tasks");
-	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
-	{
-		LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
-		bool         named[TQ_SUBMIT_COUNT];
-		TqSubmission sub = {0};
-		int64        task_id = 0;
-		bool         isnull;
-		Datum        value;
-
-		CHECK_FOR_INTERRUPTS();
-		MemoryContextSwitchTo(one);
-		InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid,
-								 NULL, NULL);
-		tq_submission_read_entry(inner, &entry, "tasks", named);
-		tq_submission_read(inner, &sub, "default");
-		tq_submission_resolve(inner, &sub);
-		if (sub.reference != NULL)
-			tq_snapshot_renew();
-		isnull = keys.all[place.index].deleted ||
-				 !submit_one(&call, &sub,
-							 tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD), &task_id);
-		value = Int64GetDatum(task_id);
-		tq_srf_add(result, &value, &isnull);
-		MemoryContextSwitchTo(caller);
-		MemoryContextReset(one);
-		place.index++;
-	}
-	tq_place_end(&place);
-	tq_call_end(&call);
-	MemoryContextDelete(one);
-	return (Datum) 0;
 }
 
 /*
  * Submit one task; false when there is no id to tell (a conflict that was
  * skipped).
  */
-static bool
-submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
+bool
+tq_submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 {
 	if (payload != NULL)
 		tq_submission_check_size(sub->queue, "payload", VARSIZE(payload));

@@ -10,6 +10,8 @@
 #include "command/submission.h"
 #include "store/table.h"
 
+extern bool  tq_submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload,
+						   int64 *task_id);
 extern bool  tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload,
 						   int64 *task_id, int64 *holder,
 						   TqState *holder_state);

@@ -18,9 +18,6 @@
 #include "engine/call.h"
 #include "engine/step_savepoint.h"
 
-/* Longest wait for a lock that no check comes before. */
-#define LONGEST_WAIT_MS 10
-
 /* How often errors that come again and again are logged. */
 #define LOG_PAUSE (10 * USECS_PER_SEC)
 
@@ -87,26 +84,11 @@ survive(ErrorData *error)
 		 error->detail == NULL ? 0 : errdetail_internal("%s", error->detail)));
 }
 
-/*
- * Waits for locks end with 55P03 after a moment, until AtEOXact_GUC of the
- * level that is returned.
- */
-int
-tq_step_savepoint_limit_waits(void)
-{
-	int level = NewGUCNestLevel();
-
-	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
-							 0, false);
-	return level;
-}
-
 static void
 move_alone(void *arg)
 {
 	Alone *alone = arg;
-	int    level = tq_step_savepoint_limit_waits();
+	int    level = tq_subxact_limit_waits();
 	TqCall call;
 
 	tq_call_begin(&call, "taskq duties");

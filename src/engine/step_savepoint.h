@@ -14,6 +14,5 @@ typedef bool (*TqStepMove)(TqCall *call, void *arg);
 
 extern bool tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy);
 extern void tq_step_savepoint_check_wait(void);
-extern int  tq_step_savepoint_limit_waits(void);
 
 #endif /* TQ_STEP_SAVEPOINT_H */

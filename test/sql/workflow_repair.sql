@@ -276,9 +276,9 @@ SELECT * FROM taskq_check();
 -- a step that is blocked, and waits for nothing, begins as if its last parent had
 -- ended: its condition is asked, a signal that has come is taken; one that waits
 -- for others is not retried
-SELECT taskq_define_workflow('{"name": "lost", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"},
+SELECT taskq_define_workflow('{"name": "unseen", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"},
     {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["a", "b"], "when": "1 == 2"}, {"name": "e", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a", "b"]}]}');
-SELECT taskq_start_workflow('lost') AS w \gset
+SELECT taskq_start_workflow('unseen') AS w \gset
 SELECT wr.work(), wr.retry(:w, 'c'), wr.retry(:w, 'e'), count(taskq_signal(:w, 'go', '1')) FROM (SELECT 1) one;
 DELETE FROM taskq.edge WHERE workflow_id = :w AND child IN (SELECT step_id FROM taskq.task WHERE workflow_id = :w AND state = 2 /* blocked */);
 SELECT problem, count(*) FROM taskq_check() GROUP BY 1 ORDER BY 1;

@@ -24,7 +24,6 @@
 #include "base/subxact.h"
 #include "cache/role.h"
 #include "engine/state.h"
-#include "engine/step_savepoint.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/identity.h"
 #include "flow/instance/waiting_step.h"
@@ -162,7 +161,7 @@ static void
 add_alone(void *arg)
 {
 	Adding *adding = arg;
-	int     level = tq_step_savepoint_limit_waits();
+	int     level = tq_subxact_limit_waits();
 
 	tq_start_workflow_queues(adding->child->template, true);
 	adding->holder = tq_start_workflow_row(adding->child, adding->beginning,

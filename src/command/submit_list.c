@@ -1,0 +1,215 @@
+/*
+ * submit_list.c
+ *		Many tasks in one call: taskq_submit_many, taskq_submit_tasks.
+ *
+ * Tasks are written in the order of the list, so two lists with the same
+ * references could wait for each other.  Locks of all references of a list
+ * would make any two lists wait.  So a list with several references is first
+ * tried in a savepoint in which no lock is waited for longer than a moment.
+ * When that is not enough the savepoint is rolled back, the references are
+ * locked in one order (name_lock.c), and the list is written after that.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/guc.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+
+#include "base/arg.h"
+#include "base/error.h"
+#include "base/place.h"
+#include "base/srf.h"
+#include "base/subxact.h"
+#include "command/submission.h"
+#include "command/submission_keys.h"
+#include "command/submit.h"
+#include "engine/call.h"
+#include "engine/key.h"
+#include "store/snapshot.h"
+
+PG_FUNCTION_INFO_V1(taskq_submit_many);
+PG_FUNCTION_INFO_V1(taskq_submit_tasks);
+
+typedef enum WaitMode
+{
+	WAIT_FREELY,   /* at most one reference */
+	WAIT_A_MOMENT, /* and give up: 55P03 */
+	WAIT_IN_ORDER  /* after locks of all references */
+} WaitMode;
+
+/* A list of objects. */
+typedef struct TaskList
+{
+	Jsonb            *tasks;
+	TqSubmissionKeys *keys;
+	WaitMode          mode;
+	int64            *ids; /* of what was made; 0: none */
+} TaskList;
+
+static void submit_tasks(void *arg);
+static bool submit_entry(TqCall *call, JsonbValue *entry, bool deleted,
+						 int64 *task_id);
+
+Datum
+taskq_submit_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqSubmission   sub = {0};
+	TqCall         call;
+	Datum         *payloads;
+	int            count;
+	TqPlace        place;
+	MemoryContext  caller = CurrentMemoryContext;
+	MemoryContext  one;
+
+	tq_srf_begin(fcinfo);
+	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
+		tq_error_required("payloads");
+	payloads =
+		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
+	tq_submission_read(fcinfo, &sub, NULL);
+	tq_call_begin(&call, "taskq_submit_many()");
+	call.many = true;
+	tq_key_settle_later(&call);
+	tq_submission_resolve(fcinfo, &sub);
+	one = AllocSetContextCreate(caller, "taskq_submit_many",
+								ALLOCSET_DEFAULT_SIZES);
+	tq_place_begin(&place, "payloads");
+	for (int i = 0; i < count; i++)
+	{
+		int64 task_id = 0;
+		bool  isnull;
+		Datum value;
+
+		CHECK_FOR_INTERRUPTS();
+		place.index = i;
+		MemoryContextSwitchTo(one);
+		if (i > 0 && sub.reference != NULL)
+			tq_snapshot_renew();
+		/* the next one would delete it */
+		isnull =
+			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
+			!tq_submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
+		value = Int64GetDatum(task_id);
+		tq_srf_add(result, &value, &isnull);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+	}
+	tq_place_end(&place);
+	tq_call_end(&call);
+	MemoryContextDelete(one);
+	return (Datum) 0;
+}
+
+/*
+ * A list of objects, each with the arguments of taskq_submit as members.
+ * All or none: the first problem ends the call.
+ */
+Datum
+taskq_submit_tasks(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo   *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	TqSubmissionKeys keys;
+	TaskList         list = {tq_arg_jsonb(fcinfo, 0), &keys};
+	ErrorData       *error = NULL;
+
+	tq_srf_begin(fcinfo);
+	if (list.tasks == NULL)
+		tq_error_required("tasks");
+	if (!JB_ROOT_IS_ARRAY(list.tasks) || JB_ROOT_IS_SCALAR(list.tasks))
+		tq_error_invalid("tasks", "must be a list of objects", NULL);
+	tq_submission_keys_read(list.tasks, &keys);
+	list.ids = MemoryContextAllocHuge(CurrentMemoryContext,
+									  sizeof(int64) * (keys.count + 1));
+	if (keys.references > 1)
+	{
+		list.mode = WAIT_A_MOMENT;
+		error = tq_subxact_run(submit_tasks, &list);
+		if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+			error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+			ReThrowError(error);
+		list.mode = WAIT_IN_ORDER;
+	}
+	if (keys.references <= 1 || error != NULL)
+		submit_tasks(&list);
+	for (int i = 0; i < keys.count; i++)
+	{
+		Datum value = Int64GetDatum(list.ids[i]);
+		bool  isnull = list.ids[i] == 0;
+
+		tq_srf_add(result, &value, &isnull);
+	}
+	return (Datum) 0;
+}
+
+static void
+submit_tasks(void *arg)
+{
+	TaskList          *list = arg;
+	JsonbIterator     *it;
+	JsonbValue         entry;
+	JsonbIteratorToken token;
+	TqPlace            place;
+	TqCall             call;
+	MemoryContext      caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "taskq_submit_tasks",
+											  ALLOCSET_DEFAULT_SIZES);
+	int           level = 0;
+
+	tq_call_begin(&call, "taskq_submit_tasks()");
+	tq_key_settle_later(&call);
+	tq_submission_keys_lock(&call, list->keys);
+	if (list->mode == WAIT_IN_ORDER)
+		tq_submission_keys_lock_references(&call, list->keys);
+	else if (list->mode == WAIT_A_MOMENT)
+		level = tq_subxact_limit_waits();
+	call.many = true;
+	it = JsonbIteratorInit(&list->tasks->root);
+	token = JsonbIteratorNext(&it, &entry, false);
+	tq_place_begin(&place, "tasks");
+	while ((token = JsonbIteratorNext(&it, &entry, true)) == WJB_ELEM)
+	{
+		int64 task_id = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
+		if (!submit_entry(&call, &entry, list->keys->all[place.index].deleted,
+						  &task_id))
+			task_id = 0;
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
+		list->ids[place.index++] = task_id;
+	}
+	tq_place_end(&place);
+	tq_call_end(&call);
+	MemoryContextDelete(one);
+	if (list->mode == WAIT_A_MOMENT)
+		AtEOXact_GUC(true, level);
+}
+
+/*
+ * False when there is no id to tell.  One that a later entry deletes is
+ * checked, and not written.
+ */
+static bool
+submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)
+{
+	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+	bool         named[TQ_SUBMIT_COUNT];
+	TqSubmission sub = {0};
+
+	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
+							 NULL);
+	tq_submission_read_entry(inner, entry, "tasks", named);
+	tq_submission_read(inner, &sub, "default");
+	tq_submission_resolve(inner, &sub);
+	if (sub.reference != NULL)
+		tq_snapshot_renew();
+	return !deleted &&
+		   tq_submit_one(call, &sub, tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD),
+						 task_id);
+}

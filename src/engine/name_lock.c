@@ -1,0 +1,51 @@
+/*
+ * name_lock.c
+ *		Locks of names that calls give to several rows.
+ *
+ * A name is unique by an index, and rows are written in the order of the
+ * caller, or of their ids.  Of two calls that each give several names the
+ * second one waits here instead, before it has written anything: all locks of
+ * a call are taken in one order.  They stand for hashes of names, of which
+ * there are so few that a list of a hundred thousand does not fill the table
+ * of locks.
+ *
+ * The OID in the tags is that of a table, which REINDEX CONCURRENTLY leaves as
+ * it is.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "common/hashfn.h"
+#include "storage/lmgr.h"
+
+#include "base/catalog.h"
+#include "engine/name_lock.h"
+
+#define NAME_LOCKS 1024
+
+/* Note a name that is to be locked. */
+Bitmapset *
+tq_name_lock_add(Bitmapset *names, const char *name)
+{
+	return bms_add_member(
+		names, hash_bytes((const unsigned char *) name, (int) strlen(name)) %
+				   NAME_LOCKS);
+}
+
+/*
+ * Lock the names, and share those that the call only depends on, until the
+ * transaction ends.
+ */
+void
+tq_name_lock(TqNameKind kind, const Bitmapset *names, const Bitmapset *shared)
+{
+	Bitmapset *all = bms_union(names, shared);
+	int        hash = -1;
+
+	while ((hash = bms_next_member(all, hash)) >= 0)
+		LockDatabaseObject(tq_catalog()->key, (Oid) hash, (uint16) kind,
+						   bms_is_member(hash, names) ? ExclusiveLock
+													  : ShareLock);
+	bms_free(all);
+}

@@ -1,0 +1,14 @@
+/*
+ * task_lock.h
+ *		Locks of tasks that are changed together.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#ifndef TQ_TASK_LOCK_H
+#define TQ_TASK_LOCK_H
+
+#include "store/table.h"
+
+extern bool tq_task_lock(TqCall *call, int64 task_id, bool shared);
+
+#endif /* TQ_TASK_LOCK_H */

@@ -1,0 +1,90 @@
+# Eight clients make single calls in autocommit that name several tasks and
+# documents, in whatever order: lists with few references, changes that give
+# references and take them, documents that come, change and are claimed, repairs
+# of many.  Nobody meets an error that is none of the contract, and nobody waits
+# in a ring. (takes long)
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use TaskqTest;
+
+my $CLIENTS = 8;
+my $SECONDS = $ENV{LONG} ? 300 : 12;
+my $seed    = $ENV{SEED} || int(rand(1_000_000)) + 1;
+my $node    = start_node('names', 'fsync' => 'off', 'deadlock_timeout' => "'200ms'");
+my $sql     = sub { $node->safe_psql('postgres', shift) };
+
+diag("SEED=$seed");
+
+$sql->(<<'SQL');
+SELECT taskq_create_queue('n', '{"max_attempts": 1}');
+CREATE TABLE met (call text, code text, words text);
+
+CREATE FUNCTION one(VARIADIC words text[]) RETURNS text LANGUAGE sql AS $$ SELECT words[ceil(random() * cardinality(words))] $$;
+CREATE FUNCTION some_reference() RETURNS text LANGUAGE sql AS $$ SELECT 'r' || ceil(random() * 8) $$;
+
+-- an object for each of some references, or documents, in a random order
+CREATE FUNCTION tasks() RETURNS jsonb LANGUAGE sql AS $$
+    SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('queue', 'n', 'reference', 'r' || n, 'on_conflict', one('return', 'skip', 'update', 'merge'),
+             'key', CASE WHEN random() < 0.2 THEN one('k1', 'k2') END, 'payload', jsonb_build_object('n', random()))) ORDER BY random()), '[]')
+      FROM generate_series(1, 8) n WHERE random() < 0.5 $$;
+CREATE FUNCTION adds() RETURNS jsonb LANGUAGE sql AS $$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('queue', 'n', 'reference', 'r' || n, 'skip_existing', random() < 0.8) ORDER BY random()), '[]')
+      FROM generate_series(1, 8) n WHERE random() < 0.2 $$;
+CREATE FUNCTION live(share float) RETURNS SETOF bigint LANGUAGE sql AS $$
+    SELECT task_id FROM (SELECT task_id FROM taskq.task ORDER BY random() LIMIT 6) t WHERE random() < share $$;
+CREATE FUNCTION updates(ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('task_id', id, 'reference', CASE WHEN random() < 0.8 THEN some_reference() END) ORDER BY random()), '[]') FROM unnest(ids) id $$;
+CREATE FUNCTION deletes(ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('task_id', id) ORDER BY random()), '[]') FROM unnest(ids) id $$;
+CREATE FUNCTION docs(share float, more jsonb) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('namespace', 'n', 'key', k, 'secondary_key', s) || more ORDER BY random()), '[]')
+      FROM unnest(array['k1', 'k2']) k, unnest(array['a', 'b', 'c']) s WHERE random() < share $$;
+
+CREATE FUNCTION try(call text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    words text;
+BEGIN
+    EXECUTE 'SELECT count(*) FROM ' || call;
+    INSERT INTO met VALUES (split_part(call, '(', 1), 'ok');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS words = PG_EXCEPTION_DETAIL;
+    INSERT INTO met VALUES (split_part(call, '(', 1), SQLSTATE, concat_ws(': ', call, SQLERRM, words));
+END $$;
+
+CREATE FUNCTION call(dice float, worker text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    ids bigint[] := array(SELECT live(0.5));
+BEGIN
+    IF dice < 0.3 THEN
+        PERFORM try(format('taskq_submit_tasks(%L)', tasks()));
+    ELSIF dice < 0.5 THEN
+        PERFORM try(format('taskq_change(%L, adds => %L, updates => %L, deletes => %L)', worker, adds(), updates(ids), deletes(array(SELECT id FROM live(0.2) id WHERE id <> ALL (ids)))));
+    ELSIF dice < 0.7 THEN
+        PERFORM try(format('taskq_change(%L, doc_adds => %L, doc_updates => %L, doc_deletes => %L)', worker, docs(0.3, '{"skip_existing": true}'), docs(0.2, '{"content": 2}'), docs(0.1, '{}')));
+    ELSIF dice < 0.75 THEN
+        PERFORM try(format('taskq_claim_docs(%L, %L, %L, %L)', worker, 'n', one('k1', 'k2'), one('0 s', '1 ms')));
+    ELSIF dice < 0.8 THEN
+        PERFORM try(format('taskq_submit(%L, reference => %L, on_conflict => %L)', 'n', some_reference(), one('return', 'update')));
+    ELSIF dice < 0.85 THEN
+        PERFORM try(format('taskq_manage_many(%L, %L::bigint[])', one('retry', 'cancel', 'recreate'), array(SELECT task_id FROM taskq.archive WHERE queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'n') AND reference IS NOT NULL ORDER BY random() LIMIT 5) || ids));
+    ELSE
+        PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[])', array_agg(task_id), array_agg(token))) FROM taskq_claim('n', max_tasks => 5) HAVING count(*) > 0;
+    END IF;
+END $$;
+SQL
+
+my $file = "$PostgreSQL::Test::Utils::tmp_check/names.sql";
+append_to_file($file, "SELECT call(random(), 'w' || :client_id);\n");
+command_ok([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'calls were made');
+diag($sql->(q{SELECT string_agg(concat_ws(' ', call, code, n), ', ' ORDER BY call, code) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m}));
+is($sql->(q{SELECT words FROM met WHERE code = '40P01' LIMIT 5}), '', 'nobody waited in a ring');
+is($sql->(q{SELECT words FROM met WHERE code <> 'ok' AND code !~ '^TQ' LIMIT 5}), '', 'no error that is none of the contract');
+is($sql->(q{SELECT count(*) FROM unnest(array['taskq_submit_tasks', 'taskq_change', 'taskq_claim_docs', 'taskq_manage_many', 'taskq_complete_many']) c WHERE NOT EXISTS (SELECT FROM met WHERE call = c AND code = 'ok')}), 0, 'each call did what it should, some time');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check finds nothing');
+$node->stop;
+done_testing();
