@@ -114,6 +114,7 @@ END
 $$;
 CALL wd.until(:other, 'pending');
 SELECT state FROM taskq_get(:other);
+SELECT count(*) > 0 AS ran FROM taskq_run_reapers();
 SELECT wd.seen(:w);
 DROP TRIGGER refuse ON taskq.queue;
 CALL wd.until(wd.task(:w, 'b'), 'dead');
