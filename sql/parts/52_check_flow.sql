@@ -8,7 +8,7 @@
 CREATE FUNCTION taskq.template_form()
     RETURNS TABLE (template_id integer, place integer, type text,
         comes_first boolean, ends boolean, excused boolean,
-        has_time boolean, children integer[], signal text)
+        has_time boolean, children integer[], signal text, continues boolean)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_template_form';
 COMMENT ON FUNCTION taskq.template_form() IS
@@ -37,7 +37,7 @@ part AS (
                           AND (a.step_id OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.=) ANY (w.compensations))),
 step AS MATERIALIZED (
     SELECT p.*, w.state AS flow_state, w.template_id, f.place, f.type, f.ends,
-           f.excused, f.has_time, f.children, f.signal,
+           f.excused, f.has_time, f.children, f.signal, f.continues AND p.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AS passes,
            p.state IN (@STATE_DONE@, @STATE_FILTERED@) OR (p.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND f.excused) AS succeeded,
            p.state IN (@STATE_CANCELLED@, @STATE_REDUNDANT@, @STATE_RECREATED@) OR (p.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND NOT f.excused) AS failed,
            p.state IN (@STATE_PENDING@, @STATE_RUNNING@, @STATE_SUSPENDED@) OR p.in_line AS goes_on
@@ -110,12 +110,12 @@ SELECT 'edge is left of a step that has ended',
        pg_catalog.concat('task ', s.task_id, ', to ', e.child)
   FROM step s
   JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.parent OPERATOR(pg_catalog.=) s.step_id
- WHERE s.succeeded AND e.child >= -1 AND s.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
+ WHERE ((s.succeeded AND e.child >= -1) OR (s.passes AND e.child >= 0)) AND s.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
 UNION ALL
 SELECT 'edge of a step that has not ended is gone',
        pg_catalog.concat('task ', s.task_id, ', to ', c.child)
   FROM step s
- CROSS JOIN LATERAL (SELECT pg_catalog.unnest(s.children) AS child
+ CROSS JOIN LATERAL (SELECT pg_catalog.unnest(s.children) AS child WHERE NOT s.passes
                       UNION ALL SELECT -1 WHERE s.ends) c
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) c.child AND e.parent OPERATOR(pg_catalog.=) s.step_id
  WHERE NOT s.succeeded AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@) AND e.parent IS NULL

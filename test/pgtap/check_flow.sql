@@ -21,6 +21,10 @@ INSERT INTO flow SELECT 'cancelled', taskq_start_workflow('check');
 SELECT taskq_cancel_workflow(id) FROM flow WHERE name = 'cancelled';
 INSERT INTO flow SELECT 'live', taskq_start_workflow('check');
 INSERT INTO flow SELECT 'inner', workflow_id FROM taskq.workflow w JOIN flow f ON w.parent_id = f.id WHERE f.name = 'live';
+-- one in which a step is dead, and what depends on it is to run
+SELECT taskq_define_workflow('{"name": "check on", "version": "1", "queue": "check flow", "steps": [{"name": "c", "continue_on_failure": true}, {"name": "n", "depends_on": ["c"]}]}');
+INSERT INTO flow SELECT 'on', taskq_start_workflow('check on', priority => 9);
+SELECT pg_temp.ends(true);
 SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
 
 -- {a} is the task of step a of the live one, {live} that one, and so on
@@ -30,7 +34,7 @@ DECLARE
 BEGIN
     FOR one IN SELECT f.name, f.id FROM flow f
                 UNION ALL
-               SELECT s.step, s.task_id FROM taskq.workflow_steps s JOIN flow f ON f.id = s.workflow_id WHERE f.name IN ('live', 'inner')
+               SELECT s.step, s.task_id FROM taskq.workflow_steps s JOIN flow f ON f.id = s.workflow_id WHERE f.name IN ('live', 'inner', 'on')
                 UNION ALL
                SELECT f.name || ' i', s.task_id FROM taskq.workflow_steps s JOIN flow f ON f.id = s.workflow_id
                 WHERE f.name IN ('done', 'error') LOOP
@@ -72,6 +76,9 @@ INSERT INTO planted (wrong, problem) VALUES
     ('INSERT INTO taskq.edge VALUES ({done}, -1, 0)', 'edge is left of a step that has ended: task {done i}, to -1'),
     ('INSERT INTO taskq.edge VALUES ({live}, -2, 0)', 'failure is noted of a step that has not failed: workflow {live}, step 0'),
     ('DELETE FROM taskq.edge WHERE workflow_id = {error} AND child = -2', 'failure of a step is not noted: task {error i}'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {on} AND child = -2', 'failure of a step is not noted: task {c}'),
+    ('INSERT INTO taskq.edge VALUES ({on}, 1, 0)', 'edge is left of a step that has ended: task {c}, to 1'),
+    ('DELETE FROM taskq.edge WHERE workflow_id = {on} AND child = -1', 'edge of a step that has not ended is gone: task {n}, to -1'),
     ('UPDATE taskq.workflow SET state = 0, finished_at = NULL, expires_at = NULL WHERE workflow_id = {error}', 'workflow lives, and nothing in it goes on: workflow {error}'),
     ('UPDATE taskq.workflow SET state = 1, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),
     ('UPDATE taskq.workflow SET state = 4, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),

@@ -1,8 +1,10 @@
 # Ten clients start workflows of a few kinds, end their steps well and badly, one
-# by one and in lists, give signals, retry, resolve and cancel, all on the few
-# instances that are there: sub-workflows, keys of few values, choices, batches,
-# failures that hold up others.  Nobody meets an error that is none of the
-# contract, no instance is left behind, and nobody waits in a ring.
+# by one and in lists, suspend, filter or forget them, give signals, retry,
+# resolve, hold, poison and cancel, all on the few instances that are there:
+# sub-workflows, keys of few values, choices, batches, times that pass,
+# compensations, failures that hold up others and such that do not.  Nobody meets
+# an error that is none of the contract, no instance is left behind, and nobody
+# waits in a ring.
 use strict;
 use warnings;
 use FindBin;
@@ -15,7 +17,7 @@ use TaskqTest;
 my $CLIENTS = 10;
 my $SECONDS = $ENV{LONG} ? 300 : 12;
 my $seed    = $ENV{SEED} || int(rand(1_000_000)) + 1;
-my $node    = start_node('contention', 'fsync' => 'off', 'deadlock_timeout' => "'200ms'");
+my $node    = start_node('contention', 'fsync' => 'off', 'deadlock_timeout' => "'200ms'", 'taskq.reaper_interval' => "'200ms'");
 my $sql     = sub { $node->safe_psql('postgres', shift) };
 
 diag("SEED=$seed");
@@ -66,6 +68,19 @@ SELECT define('named ' || how, how, ('[{"name": "a"}, {"name": "b"}, {"name": "h
     {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["w1", "w2"]}, {"name": "e", "depends_on": ["b", "h"]}]')::jsonb)
   FROM unnest(array['stop', 'continue']) how;
 
+-- what was done is taken back, one after the other
+SELECT define('undoes', 'compensate', '[{"name": "a", "queue": "serial", "key": "k1", "compensate": {"handler": "undo", "queue": "serial"}}, {"name": "b", "compensate": {"handler": "undo"}},
+    {"name": "c", "queue": "serial", "key": "k2", "depends_on": ["a", "b"], "compensate": {"handler": "undo", "queue": "serial"}}, {"name": "h"},
+    {"name": "w", "type": "workflow", "workflow": {"name": "keys stop"}, "depends_on": ["a"]}, {"name": "e", "depends_on": ["c", "h", "w"]}]');
+
+-- times that pass beside ends, signals and failures that hold up nothing
+SELECT define('times ' || how, how, ('[{"name": "a", "queue": "serial", "key": "k1", "continue_on_failure": true}, {"name": "t1", "type": "timer", "timer": {"after": "20 ms"}, "depends_on": ["a"]},
+    {"name": "t2", "type": "timer", "timer": {"after": "20 ms"}}, {"name": "g", "type": "signal", "signal": {"name": "go", "timeout": "100 ms"}, "depends_on": ["a"], "continue_on_failure": true},
+    {"name": "p", "type": "approval", "signal": {"name": "ok", "timeout": "1 s"}, "depends_on": ["t2"]}, {"name": "b", "depends_on": ["t1", "t2"], "continue_on_failure": true},
+    {"name": "w", "type": "workflow", "workflow": {"name": "once ' || how || '", "key": "one"}, "continue_on_failure": true, "depends_on": ["t1"]},
+    {"name": "c", "queue": "serial", "key": "k2", "depends_on": ["g", "b"]}, {"name": "d", "queue": "serial", "key": "k1", "depends_on": ["b", "p"]}, {"name": "e", "depends_on": ["c", "w", "d"]}]')::jsonb)
+  FROM unnest(array['stop', 'continue']) how;
+
 CREATE TABLE met (call text, code text, detail text, whole text, pid int DEFAULT pg_backend_pid(), since timestamptz, until timestamptz DEFAULT clock_timestamp());
 
 -- one call of the extension
@@ -90,6 +105,10 @@ CREATE FUNCTION live_step() RETURNS bigint LANGUAGE sql AS $$
 CREATE FUNCTION failed_step() RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((SELECT task_id FROM (SELECT task_id FROM taskq.archive_keep WHERE state IN (6, 7) ORDER BY task_id DESC LIMIT 50) s ORDER BY random() LIMIT 1), 999999999) $$;
 
+-- one that was put aside
+CREATE FUNCTION suspended_step() RETURNS bigint LANGUAGE sql AS $$
+    SELECT coalesce((SELECT task_id FROM taskq.task WHERE workflow_id IS NOT NULL AND state = 4 AND reason <> 0 ORDER BY random() LIMIT 1), 999999999) $$;
+
 -- what a worker says in the end of one task, or of several
 CREATE FUNCTION finish(ids bigint[], tokens bigint[], steps text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -104,13 +123,19 @@ BEGIN
         ELSE
             PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[], %L::jsonb[])', ids, tokens, results));
         END IF;
-    ELSIF dice < 0.8 THEN
+    ELSIF dice < 0.7 THEN
         PERFORM try(format('taskq_complete(%s, %s, %L)', ids[1], tokens[1], results[1]));
-    ELSIF dice < 0.95 THEN
+    ELSIF dice < 0.85 THEN
         PERFORM try(format('taskq_fail(%s, %s, %L)', ids[1], tokens[1], 'no'));
-    ELSE
+    ELSIF dice < 0.9 THEN
         PERFORM try(format('taskq_release(%s, %s)', ids[1], tokens[1]));
-    END IF;
+    ELSIF dice < 0.93 THEN
+        PERFORM try(format('taskq_suspend(%s, %s)', ids[1], tokens[1]));
+    ELSIF dice < 0.96 THEN
+        PERFORM try(format('taskq_filter(%s, %s)', ids[1], tokens[1]));
+    ELSIF dice < 0.98 THEN
+        PERFORM try(format('taskq_complete_and_claim(%L::bigint[], %L::bigint[], %L::jsonb[])', ids, tokens, results));
+    END IF; -- else its lease ends
 END $$;
 
 CREATE FUNCTION by_hand(dice float) RETURNS void LANGUAGE plpgsql AS $$
@@ -121,7 +146,11 @@ BEGIN
                FROM (SELECT name FROM taskq.template ORDER BY random() LIMIT 1) t;
         END IF;
     ELSIF dice < 0.5 THEN
-        PERFORM try(format('taskq_signal(%s, %L)', live_workflow('around'), 'go'));
+        IF random() < 0.5 THEN
+            PERFORM try(format('taskq_signal(%s, %L)', live_workflow((array['around', 'times'])[1 + (random() < 0.5)::int]), 'go'));
+        ELSE
+            PERFORM try(format('taskq_signal(%s, %L, %L)', live_workflow('times'), 'ok', jsonb_build_object('approved', random() < 0.7)));
+        END IF;
     ELSIF dice < 0.53 THEN
         PERFORM try(format('taskq_cancel_workflow(%s)', live_workflow('')));
     ELSIF dice < 0.58 THEN
@@ -134,8 +163,14 @@ BEGIN
         PERFORM try(format('taskq_resolve(%s, %L)', failed_step(), '{"create": ["p"]}'));
     ELSIF dice < 0.8 THEN
         PERFORM try(format('taskq_resolve(%s, %L, force => true)', live_step(), '{"create": ["p"]}'));
-    ELSIF dice < 0.92 THEN
-        PERFORM try(format('taskq_manage_many(%L, array[%s, %s, %s])', (array['cancel', 'retry'])[1 + (random() < 0.5)::int], live_step(), failed_step(), live_step()));
+    ELSIF dice < 0.89 THEN
+        PERFORM try(format('taskq_manage_many(%L, array[%s, %s, %s])', (array['cancel', 'retry', 'resolve', 'hold', 'poison'])[ceil(random() * 5)], live_step(), failed_step(), live_step()));
+    ELSIF dice < 0.94 THEN
+        PERFORM try(format('taskq_retry(%s)', suspended_step()));
+    ELSIF dice < 0.96 THEN
+        PERFORM try(format('taskq_hold(%s)', live_step()));
+    ELSIF dice < 0.97 THEN
+        PERFORM try(format('taskq_poison(%s)', failed_step()));
     ELSE
         PERFORM try(format('taskq_submit(%L, key => %L)', 'serial', 'k' || ceil(random() * 3)));
     END IF;
@@ -146,9 +181,9 @@ my $file = "$PostgreSQL::Test::Utils::tmp_check/contention.sql";
 append_to_file($file, <<'SQL');
 \set many random(1, 4)
 SELECT by_hand(random());
-SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('free', max_tasks => :many) \gset
+SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('free', max_tasks => :many, lease => '1 s') \gset
 SELECT finish(:ids, :tokens, :steps);
-SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('serial', max_tasks => :many) \gset
+SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(coalesce(array_agg(token), '{}')) AS tokens, quote_literal(coalesce(array_agg(coalesce(step, '')), '{}')) AS steps FROM taskq_claim('serial', max_tasks => :many, lease => '1 s') \gset
 SELECT finish(:ids, :tokens, :steps);
 SQL
 my $ended = sub { $sql->("SELECT count(*) FROM taskq.workflow WHERE state IN ($_[0])") };

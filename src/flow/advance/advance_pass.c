@@ -5,7 +5,8 @@
  * Under the edge lock.  A step that has finished deletes the edges to its
  * children, and each child is to be looked at.  One that has failed keeps them
  * and adds an edge that says so (TQ_EDGE_FAILURE), which is deleted when the
- * step is repaired.
+ * step is repaired.  One that has failed and continues does both: its children
+ * begin, and the instance ends in error when no step goes on any more.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,6 +20,7 @@
 static void bring_back(TqAdvance *a, TqChildLooks *looks);
 static void delete_edges(TqAdvance *a, const TqMoved *end,
 						 TqChildLooks *looks);
+static void delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks);
 static void note_failure(TqAdvance *a, const TqMoved *end,
 						 TqAdvanceOutcome *outcome);
 
@@ -48,8 +50,10 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
 		outcome->last_step = end->step_id;
-		if (tq_failure_policy_counts_as_finished(&a->flow, end))
+		if (tq_step_rule_is_passed(a->flow.template, end->step_id, end->to))
 			delete_edges(a, end, looks);
+		if (tq_failure_policy_counts_as_finished(&a->flow, end))
+			delete_end(a, end, looks);
 		else
 			note_failure(a, end, outcome);
 	}
@@ -80,8 +84,20 @@ delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
 		if (tq_edge_delete(&a->edges, workflow_id, child, end->step_id))
 			tq_move_queue_add_look(looks, child, end->step_id);
 	}
-	if (step->ends &&
-		tq_edge_delete(&a->edges, workflow_id, TQ_EDGE_END, end->step_id))
+}
+
+/*
+ * The instance waits for one step less.  After a step that has failed and
+ * continues, all others may have ended before: only its failure was left.
+ */
+static void
+delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
+{
+	const TqStep *step = &a->flow.template->steps[TQ_STEP_INDEX(end->step_id)];
+	bool deleted = step->ends && tq_edge_delete(&a->edges, a->flow.workflow_id,
+												TQ_EDGE_END, end->step_id);
+
+	if (deleted || (step->continues && end->from == TQ_STATE_DEAD))
 		tq_move_queue_add_look(looks, TQ_EDGE_END, end->step_id);
 }
 
@@ -97,5 +113,6 @@ note_failure(TqAdvance *a, const TqMoved *end, TqAdvanceOutcome *outcome)
 		outcome->batches = bms_add_member(outcome->batches, place);
 	tq_edge_note(&one, TQ_EDGE_FAILURE, end->step_id);
 	tq_edge_add(a->flow.workflow_id, &one);
-	outcome->failed = true;
+	if (!tq_step_rule_is_passed(template, end->step_id, end->to))
+		outcome->failed = true;
 }

@@ -58,6 +58,7 @@ typedef enum Member
 	M_TIMER,
 	M_BRANCHES,
 	M_FAILURE_STRATEGY,
+	M_CONTINUE_ON_FAILURE,
 	M_PUBLISHES,
 	M_MAX_ATTEMPTS,
 	M_OPTION /* of the task's own options */
@@ -98,6 +99,7 @@ static const Known of_step[] = {
 	{"timer", M_TIMER},
 	{"branches", M_BRANCHES},
 	{"failure_strategy", M_FAILURE_STRATEGY},
+	{"continue_on_failure", M_CONTINUE_ON_FAILURE},
 	{"publishes", M_PUBLISHES},
 	{"stale_after", M_STALE_AFTER},
 	{"max_attempts", M_MAX_ATTEMPTS},
@@ -172,6 +174,8 @@ static void read_step(Reader *reader, int place, JsonbValue *value);
 static void read_step_member(Reader *reader, int place, const Known *known,
 							 const char *path, JsonbValue *value);
 static void unbuilt(TqDefinitionProblems *problems, const char *path);
+static void read_boolean(TqDefinitionProblems *problems, const char *path,
+						 JsonbValue *value, bool *answer);
 static void finish_step(Reader *reader, int place);
 static void finish_wait(Reader *reader, int place, const char *path);
 static void resolve(Reader *reader, int place);
@@ -430,10 +434,7 @@ read_step_member(Reader *reader, int place, const Known *known,
 				tq_member_pattern(problems, path, value, &draft->wanted);
 			break;
 		case M_RETRYABLE:
-			if (value->type != jbvBool)
-				tq_problem(problems, path, "must be true or false");
-			else
-				step->retryable = value->val.boolean;
+			read_boolean(problems, path, value, &step->retryable);
 			break;
 		case M_PRIORITY:
 			step->priority = tq_member_integer(problems, path, value,
@@ -464,6 +465,9 @@ read_step_member(Reader *reader, int place, const Known *known,
 				problems, path, value, strategy_names,
 				lengthof(strategy_names));
 			break;
+		case M_CONTINUE_ON_FAILURE:
+			read_boolean(problems, path, value, &step->continues);
+			break;
 		case M_MAX_ATTEMPTS:
 			step->max_attempts =
 				tq_member_integer(problems, path, value, -1, PG_INT32_MAX);
@@ -485,6 +489,16 @@ read_step_member(Reader *reader, int place, const Known *known,
 			unbuilt(problems, path);
 			break;
 	}
+}
+
+static void
+read_boolean(TqDefinitionProblems *problems, const char *path,
+			 JsonbValue *value, bool *answer)
+{
+	if (value->type != jbvBool)
+		tq_problem(problems, path, "must be true or false");
+	else
+		*answer = value->val.boolean;
 }
 
 /* What has to do with several members of one step. */
@@ -521,6 +535,11 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "has a meaning for type batch only");
+	/* without a choice nothing is made; members have a strategy */
+	if (step->continues &&
+		(tq_step_chooses(step->type) || step->type == TQ_STEP_BATCH_WORKER))
+		tq_problem(problems, psprintf("%s.continue_on_failure", path),
+				   "has no meaning for type %s", type_names[step->type]);
 }
 
 /*

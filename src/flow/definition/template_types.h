@@ -123,8 +123,9 @@ typedef struct TqStep
 	bool              retryable;
 	int               branch_count;
 	TqBranch         *branches;
-	TqStrategy        strategy; /* of a batch */
-	TqWaitDefinition *wait;     /* NULL: workers do it */
+	TqStrategy        strategy;  /* of a batch */
+	bool              continues; /* its children run although it is dead */
+	TqWaitDefinition *wait;      /* NULL: workers do it */
 	int               level;  /* 0: no parents; else behind the last of them */
 	int               region; /* number of the region that it stands in */
 	bool              ends;   /* the instance does not end before it does */

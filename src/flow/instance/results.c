@@ -19,19 +19,21 @@
 #include "base/spi.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
 
 #define RESULT                                                                \
 	"CASE WHEN a.large & 8 <> 0"                                              \
 	"      THEN (SELECT l.doc FROM taskq.large l"                             \
 	"             WHERE l.task_id = a.task_id AND l.part = 3)"                \
 	"      ELSE a.result END"
+#define LAST_ERROR                                                            \
+	"CASE WHEN a.large & 32 <> 0"                                             \
+	"     THEN (SELECT l.doc FROM taskq.large l"                              \
+	"            WHERE l.task_id = a.task_id AND l.part = 5)"                 \
+	"     ELSE a.errors END -> -1 ->> 'error'"
 #define COLUMNS                                                               \
 	"a.step_id, a.state::integer, " RESULT ","                                \
-	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN"                         \
-	"      CASE WHEN a.large & 32 <> 0"                                       \
-	"           THEN (SELECT l.doc FROM taskq.large l"                        \
-	"                  WHERE l.task_id = a.task_id AND l.part = 5)"           \
-	"           ELSE a.errors END -> -1 ->> 'error' END"                      \
+	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN " LAST_ERROR " END"      \
 	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
 
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
@@ -52,6 +54,11 @@ static TqStmt stmt_step = {"SELECT " RESULT
 						   {INT8OID},
 						   .generic = true};
 
+static TqStmt stmt_error = {"SELECT " LAST_ERROR
+							" FROM taskq.archive_keep a WHERE a.task_id = $1",
+							{INT8OID},
+							.generic = true};
+
 static Jsonb *of_step(int64 task_id, bool of_moment);
 static Jsonb *object_of(int64 workflow_id, const TqTemplate *template,
 						const TqStepList *steps, bool parts, Size max);
@@ -69,6 +76,7 @@ static void   add_members(JsonbParseState **state, int64  workflow_id,
 static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
 						  Size *size);
 
+static char       *error_of(int64 task_id);
 static JsonbValue *push_error(JsonbParseState **state, const char *error);
 
 static bool has_ended(int64 workflow_id, int place);
@@ -131,8 +139,8 @@ tq_results_name(const TqTemplate *template, int32 step_id)
 
 /*
  * Results of steps by their names, as far as they have ended; null of those
- * that were filtered, a list of the members of a batch.  NULL when they are
- * larger than max.
+ * that were filtered, the error of one that is dead and continues, a list of
+ * the members of a batch.  NULL when they are larger than max.
  */
 Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
@@ -269,8 +277,15 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
 	Datum  value = slot_getattr(slot, TQ_COL_RESULT, &isnull);
 	Jsonb *result = isnull ? NULL : DatumGetJsonbPCopy(value);
 
-	if (state_of != TQ_STATE_DONE && state_of != TQ_STATE_FILTERED)
+	if (!tq_step_rule_is_passed(template, place, (TqState) state_of))
 		return;
+	push_word(state, WJB_KEY, template->steps[place].name);
+	if (state_of == TQ_STATE_DEAD)
+	{
+		(void) push_error(state, error_of(DatumGetInt64(slot_getattr(
+									 slot, TQ_COL_TASK_ID, &isnull))));
+		return;
+	}
 	if (large & TQ_LARGE_BIT(TQ_COL_RESULT))
 		result = tq_results_seen(
 			DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull)));
@@ -278,7 +293,6 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
 		result = DatumGetJsonbP(
 			DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(result),
 								CStringGetTextDatum("batches")));
-	push_word(state, WJB_KEY, template->steps[place].name);
 	push_result(state, result, false, size);
 }
 
@@ -330,6 +344,21 @@ push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
 		(void) push_error(state, tq_spi_text(spi, row, 4));
 	else
 		push_result(state, tq_spi_jsonb(spi, row, 3), true, size);
+}
+
+/* Of a step that is dead, as the active snapshot sees it. */
+static char *
+error_of(int64 task_id)
+{
+	Datum arg = Int64GetDatum(task_id);
+	char *error = NULL;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_read(&stmt_error, &arg, NULL, 1) > 0)
+		error = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return error;
 }
 
 /* NULL: nobody has said what was wrong. */

@@ -40,6 +40,26 @@ tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
 			   TQ_STRATEGY_CONTINUE;
 }
 
+/* Do its children run although it is dead? */
+bool
+tq_step_rule_passes_on(const TqTemplate *template, int32 step_id)
+{
+	return template->steps[TQ_STEP_INDEX(step_id)].continues ||
+		   tq_step_rule_is_excused(template, step_id);
+}
+
+/*
+ * Has the end of a step let its children go, as far as they wait for it?
+ */
+bool
+tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
+					   TqState state)
+{
+	return state == TQ_STATE_DONE || state == TQ_STATE_FILTERED ||
+		   (state == TQ_STATE_DEAD &&
+			tq_step_rule_passes_on(template, step_id));
+}
+
 /*
  * claimed, waited: ever, by a worker, or for what no worker does.  What the
  * engine has decided has been done by nobody.

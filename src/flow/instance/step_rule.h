@@ -15,5 +15,8 @@ extern bool tq_step_rule_stops(const TqFlow *flow);
 extern bool tq_step_rule_ends_batch(const TqTemplate *template,
 									const TqStep *step);
 extern bool tq_step_rule_is_excused(const TqTemplate *template, int32 step_id);
+extern bool tq_step_rule_passes_on(const TqTemplate *template, int32 step_id);
+extern bool tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
+								   TqState state);
 
 #endif /* TQ_STEP_RULE_H */

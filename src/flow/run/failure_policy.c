@@ -74,7 +74,7 @@ tq_failure_policy_is_repaired(const List *moves)
 	return false;
 }
 
-/* Is anything dead, or was cancelled by somebody? */
+/* Is anything dead, or was cancelled by somebody, and holds others up? */
 bool
 tq_failure_policy_has_failed(const TqFlow *flow)
 {
@@ -84,7 +84,10 @@ tq_failure_policy_has_failed(const TqFlow *flow)
 	return any;
 }
 
-/* By places: of what is one dead?  And has anything failed? */
+/*
+ * By places: of what is one dead?  And has anything failed?  Not what passes
+ * on although it is dead: that holds nothing up.
+ */
 static bool *
 failed_places(const TqFlow *flow, bool *any)
 {
@@ -103,7 +106,7 @@ failed_places(const TqFlow *flow, bool *any)
 		bool is_dead = tq_spi_bool(i, 2);
 
 		if (place >= template->step_count ||
-			(is_dead && tq_step_rule_is_excused(template, place)))
+			(is_dead && tq_step_rule_passes_on(template, place)))
 			continue;
 		dead[place] = dead[place] || is_dead;
 		*any = true;

@@ -8,9 +8,10 @@
  * of another instance has waited for goes on only if that step waits for it
  * again, and not for one that was started in its place.
  *
- * A step that has succeeded, or was found irrelevant, may be tried again as
- * long as nothing that depends on it has begun: its children wait for it
- * again, and so does the end of the instance.  A child begins when it is
+ * A step that has succeeded, or was found irrelevant, or that passes on
+ * although it is dead, may be tried again as long as nothing that depends on
+ * it has begun: its children wait for it again, and so does the end of the
+ * instance.  A child begins when it is
  * claimed, when it starts to wait for what no worker does, or when somebody
  * says that it is done.  A child that has come to an end without having begun,
  * since its condition was not true, one of its paths could not be followed or
@@ -130,9 +131,7 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 		if (lives)
 			check_instance(&flow, task, move);
 	}
-	if (lives && (from == TQ_STATE_DONE || from == TQ_STATE_FILTERED ||
-				  (from == TQ_STATE_DEAD &&
-				   tq_step_rule_is_excused(flow.template, step_id))))
+	if (lives && tq_step_rule_is_passed(flow.template, step_id, from))
 		return_children(call, &flow, task, move);
 	if (lives)
 		begin_again(step, task, move, answer);
@@ -432,7 +431,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	move.flow.sent_back = true;
 	if (!tq_state_enter(r->call, queue, task, &move))
 		return false;
-	if (state == TQ_STATE_FILTERED || state == TQ_STATE_DONE)
+	if (tq_step_rule_is_passed(r->flow->template, child, state))
 		add_parent(r, child);
 	return true;
 }

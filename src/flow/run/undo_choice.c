@@ -122,9 +122,9 @@ note_edges(const TqTemplate *template, TqUndo *all, const TqPlanView *known,
 		   const TqStepRow *made, TqNewEdges *edges)
 {
 	const TqStep *step = tq_template_at(template, made->step_id);
-	bool          had_ended = made->state == TQ_STATE_FILTERED ||
-					 made->state == TQ_STATE_DONE ||
-					 all->again[TQ_STEP_INDEX(made->step_id)];
+	bool          had_ended =
+		tq_step_rule_is_passed(template, made->step_id, made->state) ||
+		all->again[TQ_STEP_INDEX(made->step_id)];
 
 	for (int i = 0; i < step->children.count; i++)
 	{

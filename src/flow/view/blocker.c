@@ -71,7 +71,7 @@ tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 		sight->undone_left = tq_compensation_left(flow, &left);
 }
 
-/* What depends on it waits until it is repaired. */
+/* What depends on it waits until it is repaired, or the instance fails. */
 bool
 tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step)
 {
@@ -102,7 +102,9 @@ tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
 					   step->reason == TQ_REASON_DEPENDENCY_FAILED;
 
 		if ((places != NULL && !places[place]) || follows ||
-			!tq_blocker_has_failed(sight->flow, step))
+			!tq_blocker_has_failed(sight->flow, step) ||
+			tq_step_rule_is_passed(sight->flow->template, step->step_id,
+								   step->state))
 			continue;
 		if (!tq_flow_sees(
 				tq_template_at(sight->flow->template, step->step_id)))
@@ -171,11 +173,15 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 							   "its queue was dropped, and nothing repairs "
 							   "it: start the workflow anew");
 	else if (step->state == TQ_STATE_DEAD)
-		appendStringInfo(text,
-						 "taskq_retry(" INT64_FORMAT
-						 ") runs it again, taskq_resolve(" INT64_FORMAT
-						 ") makes it done",
-						 task_id, task_id);
+		appendStringInfo(
+			text,
+			"taskq_retry(" INT64_FORMAT
+			") runs it again%s, taskq_resolve(" INT64_FORMAT ") makes it done",
+			task_id,
+			tq_step_rule_is_passed(flow->template, step->step_id, step->state)
+				? " unless a step that depends on it has begun"
+				: "",
+			task_id);
 	else if (step->state == TQ_STATE_CANCELLED)
 		appendStringInfo(
 			text, "taskq_retry(" INT64_FORMAT ") runs it after all", task_id);

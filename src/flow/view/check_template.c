@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(taskq_template_form);
 static TqStmt stmt_templates = {
 	"SELECT template_id::bigint FROM taskq.template"};
 
-#define COLUMNS 9
+#define COLUMNS 10
 
 /* A template that is told about. */
 typedef struct Form
@@ -110,6 +110,7 @@ add_rows(const Form *form)
 		values[6] = BoolGetDatum(has_time(step));
 		values[7] =
 			tq_spi_int4_array(step->children.places, step->children.count);
+		values[9] = BoolGetDatum(step->continues);
 		nulls[8] = step->wait == NULL || step->wait->signal == NULL;
 		values[8] = nulls[8] ? (Datum) 0
 							 : CStringGetTextDatum(step->wait->signal);

@@ -74,6 +74,7 @@ static void   put_counts(Writing *w, const TqFlowView *sight);
 static const char *verdict(const TqFlowView *sight, const TqTally *tally);
 static const char *verdict_undone(const TqFlowView *sight, const char *steps);
 static int         count_failed(const TqFlowView *sight);
+static bool        any_holds(const TqFlowView *sight);
 static int         count_undone(const TqFlowView *sight);
 static void        put_blockers(Writing *w, const TqFlowView *sight);
 static void put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step);
@@ -275,6 +276,10 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 
 		if (sight->flow->template->on_failure == TQ_ON_FAILURE_COMPENSATE)
 			return verdict_undone(sight, steps);
+		if (goes + waits > 0 && !any_holds(sight))
+			return psprintf("%s failed, and it ends in error when what goes "
+							"on has ended, unless that is repaired",
+							steps);
 		return psprintf("%s failed, and %s before that is repaired", steps,
 						goes + waits > 0 ? "it does not end"
 										 : "nothing goes on");
@@ -332,6 +337,15 @@ count_failed(const TqFlowView *sight)
 		failed += tq_blocker_is(sight->flow, &sight->made[i]) &&
 				  tq_blocker_has_failed(sight->flow, &sight->made[i]);
 	return failed;
+}
+
+/* Has any of them failed that does not continue? */
+static bool
+any_holds(const TqFlowView *sight)
+{
+	bool hidden;
+
+	return tq_blocker_root(sight, NULL, &hidden) != NULL || hidden;
 }
 
 /* The first ones with their reasons, and how many more there are. */

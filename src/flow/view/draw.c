@@ -297,14 +297,22 @@ draw_edges(Drawing *drawing, int place)
 	}
 }
 
+/* Dashed: the child begins also when the parent is dead. */
 static void
 draw_edge(Drawing *drawing, int32 parent, int32 child)
 {
+	bool continues =
+		drawing->template->steps[TQ_STEP_INDEX(parent)].continues &&
+		!TQ_STEP_COMPENSATES(child);
+
 	appendStringInfoString(&drawing->text, "  ");
 	add_id(drawing, parent);
 	appendStringInfoString(&drawing->text,
-						   drawing->mermaid ? " --> " : " -> ");
+						   drawing->mermaid ? (continues ? " -.-> " : " --> ")
+											: " -> ");
 	add_id(drawing, child);
+	if (!drawing->mermaid && continues)
+		appendStringInfoString(&drawing->text, " [style=dashed]");
 	appendStringInfoString(&drawing->text, drawing->mermaid ? "\n" : ";\n");
 }
 

@@ -22,6 +22,7 @@
 #include "flow/definition/reach.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
 #include "flow/instance/waiting_step.h"
 #include "flow/run/compensation.h"
 #include "flow/run/tally.h"
@@ -298,14 +299,19 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 							   " repaired it does not run again.");
 		return true;
 	}
-	if (state == TQ_STATE_DONE || state == TQ_STATE_FILTERED)
+	if (tq_step_rule_is_passed(flow->template, step_id, state))
 	{
 		appendStringInfo(&e->text,
 						 " taskq_retry(" INT64_FORMAT
 						 ") runs it %s, unless a step that depends on it"
-						 " has begun.",
+						 " has begun",
 						 task->f.task_id,
-						 state == TQ_STATE_DONE ? "again" : "after all");
+						 state == TQ_STATE_FILTERED ? "after all" : "again");
+		if (state == TQ_STATE_DEAD)
+			appendStringInfo(&e->text,
+							 "; taskq_resolve(" INT64_FORMAT ") makes it done",
+							 task->f.task_id);
+		appendStringInfoChar(&e->text, '.');
 		return true;
 	}
 	if (state != TQ_STATE_CANCELLED ||

@@ -287,6 +287,7 @@ sub draw_graph
 			next;
 		}
 		$step->{payload} = some_payload($graph, $step) if chance(20) && $step->{type} ne 'batch_worker' && !$step->{branches};
+		$step->{continues} = 1 if $step->{type} =~ /^(?:standard|deferred)$/ && !($step->{payload} && $step->{payload}{x}) && chance(20);
 		$step->{max_attempts} = one_of(1, 2, 2, 5, 5) if chance(30);
 		$step->{retryable} = 0 if chance(3);
 		$step->{handler} = "do $step->{name}" if chance(30);
@@ -301,13 +302,14 @@ sub draw_graph
 	return $graph;
 }
 
-# What somebody does each time that the step waits for it
+# What somebody does each time that the step waits for it; it is too late to try one
+# again that others do not wait for
 sub some_hands
 {
 	my ($graph, $step, $name) = @_;
 	my @hands;
 
-	push @hands, ['retry'] for 1 .. one_of(0, 1, 1, 2, 4);
+	push @hands, ['retry'] for 1 .. ($step->{continues} ? 0 : one_of(0, 1, 1, 2, 4));
 	push @hands, [ 'resolve', some_result($graph, $step, $name, 1) ] if !$step->{branches} && chance(50);
 	return \@hands;
 }
@@ -354,6 +356,7 @@ sub definition
 		$is{failure_strategy} = $step->{strategy} if $step->{strategy};
 		$is{branches} = [ map { { steps => $_->{steps}, $_->{when} ? (when => path_text($_->{when})) : () } } @{ $step->{branches} } ] if $step->{branches};
 		$is{retryable} = \0 if defined $step->{retryable};
+		$is{continue_on_failure} = \1 if $step->{continues};
 		$is{$_} = $step->{$_} for grep { defined $step->{$_} } qw(queue max_attempts handler config);
 		$is{timer} = { after => $step->{after} // { '$' => '$.input.none' } } if $step->{type} eq 'timer';
 		$is{workflow} = { name => $step->{inner}{name} } if $step->{inner};

@@ -126,10 +126,17 @@ sub finished
 	return $one->{state} =~ /^(?:done|filtered)$/ || ($one->{state} eq 'dead' && $self->strategy($one) eq 'continue_on_failure');
 }
 
+# Does what comes after it no longer wait for it?
+sub passed
+{
+	my ($self, $one) = @_;
+	return $self->finished($one) || ($one->{state} eq 'dead' && $one->{of}{continues});
+}
+
 sub is_free
 {
 	my ($self, $one) = @_;
-	return !grep { !$self->finished($self->{steps}{$_}) } map { @{ $self->{made}{$_} // [] } } @{ $one->{of}{parents} };
+	return !grep { !$self->passed($self->{steps}{$_}) } map { @{ $self->{made}{$_} // [] } } @{ $one->{of}{parents} };
 }
 
 # results(NAME): of a step of the graph, as those behind it see it; a list for
@@ -143,7 +150,7 @@ sub result_of
 
 	return ([ map { $_->{state} eq 'dead' ? { error => $_->{error} } : $_->{result} } @made ], 1)
 	  if $self->{graph}{step}{$name}{type} eq 'batch_worker';
-	return ($made[0]{state} eq 'dead' ? undef : $made[0]{result}, 1);
+	return ($made[0]{state} ne 'dead' ? $made[0]{result} : $self->passed($made[0]) ? { error => $made[0]{error} } : undef, 1);
 }
 
 sub dependency_results
@@ -329,7 +336,8 @@ sub pass_on
 	return;
 }
 
-sub failed { return grep { $_->{state} eq 'dead' && !$_[0]->finished($_) } values %{ $_[0]{steps} }; }
+# What holds others up
+sub failed { return grep { $_->{state} eq 'dead' && !$_[0]->passed($_) } values %{ $_[0]{steps} }; }
 
 # Is nothing new to begin?
 sub is_stopped
@@ -344,7 +352,7 @@ sub dies
 
 	$one->{error} = $error;
 	$self->to($one, 'dead', $reason);
-	return $self->pass_on($one) if $self->strategy($one) eq 'continue_on_failure';
+	return $self->pass_on($one) if $self->passed($one);
 	push @{ $self->{failures} }, $one;
 	return;
 }

@@ -60,7 +60,7 @@ OPTIONS = {"retry", "retry_base", "retry_cap", "retry_list", "retry_jitter", "le
 TEMPLATE = ["namespace", "name", "version", "description", "identity", "input_schema",
             "queue", "on_failure", "identity_window", "retention", "steps"]
 STEP = ["name", "type", "queue", "handler", "config", "depends_on", "when", "payload",
-        "retryable", "priority", "tags", "key", "compensate", "branches", "failure_strategy",
+        "retryable", "priority", "tags", "key", "compensate", "branches", "failure_strategy", "continue_on_failure",
         "workflow", "signal", "timer", "max_attempts"] + sorted(OPTIONS)
 BRANCH = ["when", "steps"]
 COMPENSATE = ["handler", "queue", "config"]
@@ -165,6 +165,7 @@ class Generator:
             "when": lambda: rng.choice(PATHS),
             "payload": self.value,
             "retryable": lambda: rng.random() < 0.5,
+            "continue_on_failure": lambda: rng.random() < 0.5,
             "priority": lambda: rng.choice([0, 5, -32768, 32767, 1.0]),
             "tags": lambda: [rng.choice(["a", "b", "é", "x" * 63]) for _ in range(rng.randrange(4))],
             "key": lambda: self.word(500),
@@ -247,6 +248,8 @@ class Generator:
             if name in ("name", "type", "depends_on", "branches", "failure_strategy", "workflow", "signal", "timer"):
                 continue
             if name == "payload" and type == "batch_worker" or name in FOR_WORKERS and type in WAITING:
+                continue
+            if name == "continue_on_failure" and type in ("decision", "batch", "batch_worker"):
                 continue
             if name == "compensate":
                 if self.compensates and (self.wants_compensate() or rng.random() < 0.4):
