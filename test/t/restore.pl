@@ -13,7 +13,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
-my $dir = $PostgreSQL::Test::Utils::tmp_check;
+my $dir = "$PostgreSQL::Test::Utils::tmp_check/restore";
+mkdir $dir;
 my $node = start_node('node', init => { allows_streaming => 'logical' }, 'fsync' => 'off',
 	'max_wal_senders' => 10, 'max_replication_slots' => 10, 'max_logical_replication_workers' => 8,
 	'max_worker_processes' => 30, 'max_connections' => 80);
