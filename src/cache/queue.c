@@ -267,17 +267,33 @@ make(const char *name)
 {
 	TqQueue *queue;
 	Datum    args[3];
+	bool     made;
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_execute(&stmt_add_queue, args, NULL, SPI_OK_INSERT);
+	made = tq_spi_execute(&stmt_add_queue, args, NULL, SPI_OK_INSERT) > 0;
+	queue = tq_queue_made(name, made);
+	if (queue == NULL)
+		tq_error_serialization();
+	return queue;
+}
+
+/*
+ * A queue was made, by this transaction or, as it turned out, another one.
+ * NULL: that of all queues, or none.
+ */
+TqQueue *
+tq_queue_made(const char *name, bool by_this)
+{
+	TqQueue *queue;
+
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
 	tq_queue_refresh();
 	queue = tq_queue_find(name);
-	if (queue == NULL)
-		tq_error_serialization();
+	if (queue != NULL && by_this)
+		tq_xact_note(TQ_NOTE_QUEUE_MADE, queue->queue_id);
 	return queue;
 }
 

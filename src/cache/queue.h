@@ -21,6 +21,7 @@ extern TqQueue *tq_queue_by_id(int32 queue_id);
 extern TqQueue *tq_queue_for(const char *name, TqRight right);
 extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
 extern TqQueue *tq_queue_for_step(const char *name);
+extern TqQueue *tq_queue_made(const char *name, bool by_this);
 extern void     tq_queue_lock_insertions(void);
 extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);

@@ -151,10 +151,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	if (!created && !if_not_exists)
 		tq_error_queue_exists(name);
 	if (created)
-	{
-		tq_catalog_announce_queue();
-		tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
-	}
+		(void) tq_queue_made(name, true);
 	tq_call_end(&call);
 	PG_RETURN_BOOL(created);
 }

@@ -178,6 +178,7 @@ taskq_register(PG_FUNCTION_ARGS)
 		worker_id = add_row(name, &registration);
 		if (worker_id != 0)
 		{
+			tq_xact_note(TQ_NOTE_WORKER_MADE, worker_id);
 			tq_metric_note_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
 			break;
 		}

@@ -15,7 +15,8 @@
  * Numbers of live tasks change at commit, too, and so do metrics
  * (metric_note.c).  What a claim has reserved of a limit is given back when
  * its transaction or savepoint rolls back; what a task that ran had reserved,
- * when the commit ends its running.
+ * when the commit ends its running.  A queue or worker that it has made leaves
+ * no entry behind.
  *
  * A prepared transaction keeps no intents: its end flags running tasks as
  * incomplete and numbers as unknown, and the background worker looks
@@ -109,6 +110,7 @@ static void    carry_out(const Intent *intent);
 static void    carry_out_note(TqXactNote note, int32 id);
 static void    see_worker(int32 worker_id);
 static void    give_back(const Intent *intent, bool of_savepoint);
+static void    forget_made(const Intent *intent);
 static void    forget_worker_counts(void);
 static void    wake_for_room(const TqRunning *claim);
 static void    forget_all(void);
@@ -370,6 +372,8 @@ carry_out_note(TqXactNote note, int32 id)
 	switch (note)
 	{
 		case TQ_NOTE_BOUND:
+		case TQ_NOTE_QUEUE_MADE:
+		case TQ_NOTE_WORKER_MADE:
 		case TQ_NOTE_WORKER_COUNT_UNKNOWN:
 			break;
 		case TQ_NOTE_QUEUE_GONE:
@@ -471,6 +475,24 @@ give_back(const Intent *intent, bool of_savepoint)
 	wake_for_room(claim);
 }
 
+/*
+ * A queue or worker that the transaction has made, and that may be gone, has
+ * left what it had in shared memory; if it is not gone, that is made again.
+ */
+static void
+forget_made(const Intent *intent)
+{
+	if (intent->kind != INTENT_NOTE)
+		return;
+	if (intent->note == TQ_NOTE_QUEUE_MADE)
+		tq_counter_forget(TQ_OWNER_QUEUE, intent->id);
+	else if (intent->note == TQ_NOTE_WORKER_MADE)
+	{
+		tq_counter_forget(TQ_OWNER_WORKER, intent->id);
+		tq_heartbeat_remove(intent->id);
+	}
+}
+
 /* A task runs no more: limits of its queue and worker let another be claimed.
  */
 static void
@@ -549,12 +571,15 @@ at_end(XactEvent event, void *arg)
 			{
 				if (intents[i].kind == INTENT_RESERVED)
 					give_back(&intents[i], false);
+				forget_made(&intents[i]);
 			}
 			tq_position_note_abort();
 			forget_numbers();
 			break;
 		case XACT_EVENT_PREPARE:
 			/* another session may roll back, and nobody tells this one */
+			for (int i = 0; i < intent_count; i++)
+				forget_made(&intents[i]);
 			forget_numbers();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -604,6 +629,7 @@ at_sub_end(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 			intent_count--;
 			if (intents[intent_count].kind == INTENT_RESERVED)
 				give_back(&intents[intent_count], true);
+			forget_made(&intents[intent_count]);
 		}
 		tq_count_note_sub_abort(mine);
 		tq_metric_note_sub_abort(mine);

@@ -17,12 +17,14 @@
 typedef enum TqXactNote
 {
 	/* with the id of a queue */
+	TQ_NOTE_QUEUE_MADE, /* it was made: gone when this is rolled back */
 	TQ_NOTE_QUEUE_GONE, /* it was dropped */
 	TQ_NOTE_WAKE_QUEUE, /* it has changed, or with 0 all have: waiters look */
 	TQ_NOTE_NOTIFY, /* with option notify: a limit lets another be claimed */
 
 	/* with the id of a worker */
 	TQ_NOTE_STOP_TASKS,           /* its next heartbeat has tasks to stop */
+	TQ_NOTE_WORKER_MADE,          /* it was registered: the same as a queue */
 	TQ_NOTE_WORKER_GONE,          /* it was declared dead or has left */
 	TQ_NOTE_WAKE_WORKER,          /* it has changed: its waiting claims look */
 	TQ_NOTE_WORKER_COUNT_UNKNOWN, /* its running tasks are to be counted anew,
