@@ -64,15 +64,15 @@ none 'every heading that a page links to exists' "$(
 	done)"
 
 sources=$(find src sql -type f)
-none 'every file that doc/architecture.md and its picture name exists' "$(
+none 'every file that doc/architecture.md, its picture and doc/internals.md name exists' "$(
 	{
-		grep -oE '`[^`]+\.(c|h|sql)`' doc/architecture.md
+		grep -hoE '`[^`]+\.(c|h|sql)`' doc/architecture.md doc/internals.md
 		grep -oE '>[^<]+\.c<' doc/pictures/floors.svg
 	} | tr -d '`<>' | grep -v NN_ | sort -u | while read -r file; do
 		grep -qE "(^|/)$file\$" <<<"$sources" || echo "$file"
 	done)"
-none 'every function that doc/architecture.md names exists' "$(
-	grep -oE '`tq_[a-z_]+`' doc/architecture.md | tr -d '`' | sort -u |
+none 'every function that doc/architecture.md and doc/internals.md name exists' "$(
+	grep -hoE '`tq_[a-z_]+`' doc/architecture.md doc/internals.md | tr -d '`' | sort -u |
 		while read -r name; do
 			grep -rqwF -e "$name" src || echo "$name"
 		done)"
