@@ -65,11 +65,19 @@
 #define RETRY_AFTER_MAX_MS 60000
 #define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
 
+/* A claim as a row tells of it. */
+typedef struct Held
+{
+	int64 task_id;
+	int64 token;
+} Held;
+
 static bool has_queue_limit(const TqLimit *limit);
 static void count_used(TqOwner owner, int32 id);
 static void let_claims_write(int32 worker_id);
 static bool try_count_used(TqOwner owner, int32 id);
 static int  count_held(TqOwner owner, int32 id, int64 **found);
+static int  compare_held(const void *a, const void *b);
 static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
 static void count_live(int32 queue_id);
 static bool try_count_live(void);
@@ -417,8 +425,10 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
 }
 
 /*
- * The running tasks of a queue or worker, with those whose claim or end has
- * not been committed; their numbers, each once and in order.
+ * The claims of a queue or worker that are held, with those whose beginning or
+ * end has not been committed: the numbers of their tasks.  A task that an open
+ * transaction has given back and claimed again is there once for each claim,
+ * as each has reserved one.
  */
 static int
 count_held(TqOwner owner, int32 id, int64 **found)
@@ -427,12 +437,12 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan;
 	HeapTuple     tuple;
-	int64        *ids = NULL;
+	Held         *claims = NULL;
+	int64        *ids;
 	int           count = 0;
 	int           room = 0;
 
-	/* callers free it, also if there is none */
-	TQ_ARRAY_RESERVE(ids, 0, room, CurrentMemoryContext);
+	TQ_ARRAY_RESERVE(claims, 0, room, CurrentMemoryContext);
 	/* with all that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
 	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
@@ -446,8 +456,9 @@ count_held(TqOwner owner, int32 id, int64 **found)
 			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id ||
 			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot))
 			continue;
-		TQ_ARRAY_RESERVE(ids, count, room, CurrentMemoryContext);
-		ids[count++] = row.task_id;
+		TQ_ARRAY_RESERVE(claims, count, room, CurrentMemoryContext);
+		claims[count].task_id = row.task_id;
+		claims[count++].token = row.token;
 		TQ_DEBUG_POINT("limit_scanning");
 	}
 	table_endscan(scan);
@@ -456,9 +467,26 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	TQ_DEBUG_POINT("limit_counted");
 
 	/* several versions of a row may have been seen */
-	qsort(ids, count, sizeof(int64), tq_order_int64);
+	qsort(claims, count, sizeof(Held), compare_held);
+	count = (int) qunique(claims, count, sizeof(Held), compare_held);
+	/* callers free it, also if there is none */
+	ids = MemoryContextAllocHuge(CurrentMemoryContext,
+								 sizeof(int64) * (count + 1));
+	for (int i = 0; i < count; i++)
+		ids[i] = claims[i].task_id;
+	pfree(claims);
 	*found = ids;
-	return (int) qunique(ids, count, sizeof(int64), tq_order_int64);
+	return count;
+}
+
+static int
+compare_held(const void *a, const void *b)
+{
+	const Held *x = a;
+	const Held *y = b;
+	int         order = tq_compare_int64(x->task_id, y->task_id);
+
+	return order != 0 ? order : tq_compare_int64(x->token, y->token);
 }
 
 /*

@@ -152,8 +152,8 @@ tq_reservation_count_begin(TqOwner owner, int32 id, uint64 *instance)
 }
 
 /*
- * The tasks that were seen running, in the order of their numbers, and how
- * many more; false when it must be done again.
+ * The tasks that were seen running, once for each claim, in the order of their
+ * numbers, and how many more; false when it must be done again.
  */
 bool
 tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun,
@@ -176,6 +176,8 @@ tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun,
 			{
 				if (counter->ended[e] == task_ids[i])
 				{
+					/* each end is that of one claim of the task */
+					counter->ended[e] = counter->ended[--counter->ended_count];
 					used--;
 					break;
 				}

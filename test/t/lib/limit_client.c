@@ -333,18 +333,19 @@ end_round(void)
 	if (dice < 9)
 	{
 		PGresult *result;
+		int64_t   before;
 
 		may_end(&c);
+		before = now();
 		result = ask("SELECT task_id, token FROM taskq_complete_and_claim("
 					 "ARRAY[%" PRId64 "], ARRAY[%" PRId64 "], NULL, 'q', "
 					 "NULL, 1, '%d ms')",
 					 c.task, c.token, LEASE_MS);
 		if (result != NULL && PQntuples(result) == 1)
 		{
-			/* when it was sent is not known any more: a short lease */
 			Claim next = {'q', strtoll(PQgetvalue(result, 0, 0), NULL, 10),
 						  strtoll(PQgetvalue(result, 0, 1), NULL, 10), now(),
-						  now() + LEASE_MS * INT64_C(500000)};
+						  before + LEASE_MS * INT64_C(1000000) - MARGIN_NS};
 
 			keep(&next, 1, "-");
 		}
