@@ -101,6 +101,8 @@ EXTRA_CLEAN = $(DEPS) .build .build-kind results regression.diffs regression.out
 # for "make installcheck", on a running server that preloads taskq
 REGRESS = $(shell sed -n 's/^test: *//p' '$(TASKQ_SRC)/test/regress_schedule')
 REGRESS_OPTS = --inputdir='$(TASKQ_SRC)/test' --max-concurrent-tests=1
+# as in test/run/server.conf
+installcheck: export PGOPTIONS = -c client_min_messages=warning
 # pg_regress looks for expected/ where it is called
 ifneq ($(CURDIR),$(abspath $(TASKQ_SRC)))
 REGRESS_PREP = $(CURDIR)/expected

@@ -207,7 +207,7 @@ tq_arg_check_word(const char *word, const char *what, int max)
 	if (length == 0)
 		tq_error_invalid(what, "must not be empty", NULL);
 	if (length > (size_t) max)
-		tq_error_too_large(what, (int64) length, max);
+		tq_error_too_long(what, (int64) length, max);
 	if (has_control_character(word))
 		tq_error_invalid(what, "must not contain control characters", NULL);
 }

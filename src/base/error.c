@@ -111,8 +111,9 @@ tq_error_invalid_option(const char *option, const char *problem,
 	pg_unreachable();
 }
 
-void
-tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
+static void
+invalid_transition(int64 task_id, TqState from, const char *wanted,
+				   const char *hint)
 {
 	const char *name = tq_state_name(from);
 
@@ -121,7 +122,24 @@ tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
 			 errmsg("task " INT64_FORMAT " is %s and cannot be %s", task_id,
 					name ? name : "?", wanted),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
-					   task_id, name ? name : "?")));
+					   task_id, name ? name : "?"),
+			 hint ? errhint("%s", hint) : 0));
+}
+
+void
+tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
+{
+	invalid_transition(task_id, from, wanted, NULL);
+	pg_unreachable();
+}
+
+/* The task runs, and the caller may take it from its worker. */
+void
+tq_error_needs_force(int64 task_id, const char *wanted)
+{
+	invalid_transition(
+		task_id, TQ_STATE_RUNNING, wanted,
+		"With force => true the task is taken from its worker, whose answer is then refused.");
 	pg_unreachable();
 }
 
@@ -192,6 +210,18 @@ tq_error_too_large(const char *what, int64 size, int64 limit)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too large", what),
+			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
+					   ", \"limit\": " INT64_FORMAT "}",
+					   what, size, limit)));
+	pg_unreachable();
+}
+
+/* The same of a name or another string. */
+void
+tq_error_too_long(const char *what, int64 size, int64 limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too long", what),
 			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
 					   ", \"limit\": " INT64_FORMAT "}",
 					   what, size, limit)));

@@ -35,6 +35,8 @@ extern void tq_error_invalid_option(const char *option, const char *problem,
 extern void tq_error_invalid_transition(int64 task_id, TqState from,
 										const char *wanted)
 	pg_attribute_noreturn();
+extern void tq_error_needs_force(int64 task_id, const char *wanted)
+	pg_attribute_noreturn();
 extern void tq_error_queue_exists(const char *queue) pg_attribute_noreturn();
 extern void tq_error_reference_exists(const char *reference, int64 task_id,
 									  TqState state) pg_attribute_noreturn();
@@ -45,6 +47,8 @@ extern void tq_error_version(int64 task_id, int64 wanted, int64 found)
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_too_many_tags(int64 count, int64 limit)
+	pg_attribute_noreturn();
+extern void tq_error_too_long(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)
 	pg_attribute_noreturn();

@@ -113,6 +113,8 @@ static TqStmt stmt_rotation = {
 static TqQueue *make(const char *name);
 static void     check_lanes(const TqQueue *queue);
 static void add_lane(const TqQueue *queue, int64 lane_id, const TqTags *tags);
+static void tell_missing(const char *name);
+static void tell_made(const char *name);
 static TqQueue *load(TqStmt *stmt, Datum arg);
 static TqQueue *read_queue(TqSpi *spi);
 static void     read_lanes(TqQueue *queue);
@@ -187,11 +189,11 @@ tq_queue_by_id(int32 queue_id)
 }
 
 /*
- * The queue that a call of current_user names, who must have the right on
- * it.  NULL when it may be made later; TQ003 when queues are not.
+ * The queue that a claim names: current_user may work on it.  NULL when it may
+ * be made later; TQ003 when queues are not.
  */
 TqQueue *
-tq_queue_for(const char *name, TqRight right)
+tq_queue_for_claim(const char *name)
 {
 	TqQueue *queue;
 
@@ -199,12 +201,34 @@ tq_queue_for(const char *name, TqRight right)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	queue = tq_queue_find(name);
 	if (queue != NULL)
-		tq_role_require(queue, right);
-	else if (!tq_guc_auto_create_queues)
+	{
+		tq_role_require(queue, TQ_RIGHT_WORK);
+		return queue;
+	}
+	if (!tq_guc_auto_create_queues)
 		tq_error_no_such_queue(name);
-	else
-		tq_role_require_all(right);
-	return queue;
+	tq_role_require_all(TQ_RIGHT_WORK);
+	tell_missing(name);
+	return NULL;
+}
+
+/*
+ * A worker that asks for a mistyped name would wait for ever.  It is told
+ * once, since it may ask again every second.
+ */
+static void
+tell_missing(const char *name)
+{
+	static bool told = false;
+
+	if (told)
+		return;
+	told = true;
+	ereport(
+		NOTICE,
+		(errmsg("queue \"%s\" does not exist", name),
+		 errhint(
+			 "It is created with its first task. Check the name if tasks have been submitted.")));
 }
 
 /*
@@ -244,7 +268,25 @@ tq_queue_for_submit(const char *name, bool by_extension)
 		tq_error_no_such_queue(name);
 	if (!by_extension)
 		tq_role_require_all(TQ_RIGHT_SUBMIT);
-	return make(name);
+	queue = make(name);
+	if (!by_extension)
+		tell_made(name);
+	return queue;
+}
+
+/* A mistyped name makes a queue that no worker serves. */
+static void
+tell_made(const char *name)
+{
+	bool is_payload = name[0] == '{' || name[0] == '[';
+
+	ereport(
+		NOTICE,
+		(errmsg("queue \"%s\" was created", name),
+		 is_payload
+			 ? errhint(
+				   "The queue is the first argument; to submit to queue \"default\", write payload => in front of the payload.")
+			 : 0));
 }
 
 /*

@@ -9,7 +9,6 @@
 
 #include "base/compat.h"
 
-#include "base/types.h"
 #include "cache/queue_types.h"
 
 #define TQ_QUEUE_ALL "*"
@@ -18,7 +17,7 @@
 extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);
-extern TqQueue *tq_queue_for(const char *name, TqRight right);
+extern TqQueue *tq_queue_for_claim(const char *name);
 extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
 extern TqQueue *tq_queue_for_step(const char *name);
 extern TqQueue *tq_queue_made(const char *name, bool by_this);

@@ -214,9 +214,8 @@ any_is_ready(One *one)
 	bool any = false;
 
 	for (int i = 0; i < one->count; i++)
-		any |= tq_claim_is_ready(
-			one->call, &one->claim,
-			tq_queue_for(one->turns[i].queue_name, TQ_RIGHT_WORK));
+		any |= tq_claim_is_ready(one->call, &one->claim,
+								 tq_queue_for_claim(one->turns[i].queue_name));
 	return any;
 }
 
@@ -244,7 +243,7 @@ draw_turns(One *one)
 static bool
 choose(One *one, const char *queue_name)
 {
-	TqQueue *queue = tq_queue_for(queue_name, TQ_RIGHT_WORK);
+	TqQueue *queue = tq_queue_for_claim(queue_name);
 	TqWorker worker = {0};
 	TqPeek   peek = {.to_the_end = true, .reach = REACH};
 

@@ -204,7 +204,7 @@ look(TqWait *wait)
 static int
 claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 {
-	TqQueue *queue = tq_queue_for(claim->queue_name, TQ_RIGHT_WORK);
+	TqQueue *queue = tq_queue_for_claim(claim->queue_name);
 	TqWorker worker = {0};
 
 	if (!find_worker(call, claim, queue, &worker))

@@ -315,9 +315,13 @@ check_state(const TqTask *task, const TqWish *wish)
 		allowed = false;
 	if (wish->in_bulk && wish->action == TQ_ACTION_RETRY && is_poison(task))
 		allowed = false;
-	if (!allowed)
-		tq_error_invalid_transition(task->f.task_id, state,
-									actions[wish->action].wanted);
+	if (allowed)
+		return;
+	if (state == TQ_STATE_RUNNING && actions[wish->action].forcible &&
+		!wish->in_bulk)
+		tq_error_needs_force(task->f.task_id, actions[wish->action].wanted);
+	tq_error_invalid_transition(task->f.task_id, state,
+								actions[wish->action].wanted);
 }
 
 /* False when the row has changed since it was read. */

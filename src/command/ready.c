@@ -175,9 +175,8 @@ find_worker(TqWait *wait, const Ready *ready, TqWorker *worker)
 static bool
 look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 {
-	TqQueue      *queue = ready->queue_name == NULL
-							  ? tq_queue_find(name)
-							  : tq_queue_for(name, TQ_RIGHT_WORK);
+	TqQueue      *queue = ready->queue_name == NULL ? tq_queue_find(name)
+													: tq_queue_for_claim(name);
 	const TqTags *tags = (ready->tags_given || !worker->registered)
 							 ? &ready->tags
 							 : &worker->tags;

@@ -13,6 +13,7 @@
 #include "utils/jsonb.h"
 
 #include "base/arg.h"
+#include "base/types.h"
 #include "cache/queue.h"
 #include "store/task.h"
 

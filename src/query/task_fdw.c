@@ -42,6 +42,7 @@
 
 #include "base/catalog.h"
 #include "base/compare.h"
+#include "base/types.h"
 #include "cache/queue.h"
 #include "query/id_heap.h"
 #include "query/task_filter.h"

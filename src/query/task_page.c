@@ -39,6 +39,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "base/types.h"
 #include "cache/queue.h"
 #include "engine/lane_priority.h"
 #include "query/id_heap.h"

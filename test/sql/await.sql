@@ -2,6 +2,7 @@
 -- await: CALL taskq_await and CALL taskq_call, in one session
 --
 \set VERBOSITY sqlstate
+SET client_min_messages = notice;
 SELECT taskq_create_queue('aw');
 SELECT taskq_create_queue('aw none', '{"retention": "none"}');
 -- what is finished already

@@ -99,6 +99,7 @@ SELECT taskq_grant('other', 'change_more', '{work}');
 SELECT count(*) FROM taskq_change('w', doc_adds => '[{"namespace": "secret", "key": "k"}]');
 SELECT doc_id FROM taskq.doc WHERE namespace = 'secret' \gset
 SET ROLE change_more;
+SET client_min_messages = notice;
 DO $$ BEGIN
     PERFORM taskq_change('w', doc_deletes => '[{"namespace": "secret", "key": "k"}, {"namespace": "secret", "key": "none"}]');
 EXCEPTION WHEN SQLSTATE 'TQ010' THEN
@@ -109,6 +110,7 @@ EXCEPTION WHEN SQLSTATE 'TQ010' THEN
         RAISE NOTICE '%', more::jsonb -> 'doc_deletes';
     END;
 END $$;
+RESET client_min_messages;
 RESET ROLE;
 SELECT count(*) FROM taskq_change('w', doc_deletes => '[{"namespace": "secret", "key": "k"}]');
 SELECT * FROM taskq_check();

@@ -52,7 +52,9 @@ SELECT taskq_submit('again') AS first_id;
 SELECT taskq_drop_queue('again', true) AS removed;
 -- twice is PostgreSQL's own error
 CREATE EXTENSION taskq;
+SET client_min_messages = notice;
 CREATE EXTENSION IF NOT EXISTS taskq;
+RESET client_min_messages;
 --
 -- What the other tests use.
 --

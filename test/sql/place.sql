@@ -44,11 +44,13 @@ SELECT payload, state FROM taskq_change('owner', updates => jsonb_build_array(js
 SELECT version AS version_d FROM t.is('d') \gset
 CALL t.reap();
 SELECT t.claim('other', '1 h') AS d;
+SET client_min_messages = notice;
 DO $$ BEGIN
     PERFORM taskq_change('owner', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', task_id, 'version', version - 1)) FROM t.is('d')));
 EXCEPTION WHEN SQLSTATE 'TQ010' THEN
     RAISE NOTICE 'another has it';
 END $$;
+RESET client_min_messages;
 -- given back by a change of its owner
 SELECT state FROM taskq_change('other', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', task_id)) FROM t.is('d')));
 SELECT t.claim('x') AS d, t.claim('x') AS h;

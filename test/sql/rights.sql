@@ -134,6 +134,7 @@ SELECT state, reason, payload, error, checkpoint FROM taskq.tasks WHERE task_id 
 SELECT state, reason, payload, error, checkpoint FROM taskq_get(:task_id);
 RESET ROLE;
 -- a leaky function in a WHERE clause sees only rows that may be read
+SET client_min_messages = notice;
 CREATE FUNCTION t.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS $$BEGIN RAISE NOTICE 'leak %', $1; RETURN true; END$$;
 SET ROLE regress_taskq_none;
 SELECT count(*) FROM taskq.tasks WHERE t.leak(queue);
@@ -141,6 +142,7 @@ SELECT count(*) FROM taskq.queues WHERE t.leak(queue);
 SELECT count(*) FROM taskq.workers WHERE t.leak(worker);
 RESET ROLE;
 DROP FUNCTION t.leak(text);
+RESET client_min_messages;
 -- membership counts; so does a grant to public, and on all queues
 SELECT t.as_role('regress_taskq_member', 'taskq_get($p)');
 SELECT t.as_role('regress_taskq_member', 'taskq_cancel($p)');

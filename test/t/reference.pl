@@ -298,6 +298,14 @@ SELECT function, CASE WHEN rights & 1 > 0 THEN 'submit ' ELSE '' END
   FROM taskq.function_right
 SQL
 
+# Arguments of other types: refused as written, and taken as the page says.
+
+for my $row (table(section('Types of arguments'), 'written'))
+{
+	is(code_of("SELECT $_"), '42883', "$_ is no function") for quoted($row->[0]);
+	is(code_of("BEGIN; SELECT count(*) FROM $_; ROLLBACK"), '', "$_ is one") for quoted($row->[1]);
+}
+
 # Errors: those of class TQ with their names, and the server's that the code
 # raises itself.
 
