@@ -112,7 +112,11 @@ complete_after_undo(const Task *task)
 	return complete_so(task, END_COMMIT, true);
 }
 
-/* A change deletes it, in the version in which it was claimed. */
+/*
+ * A change deletes it, in the version in which it was claimed.  That holds
+ * after the end of the lease, too, until another worker claims the task: then
+ * the task is cancelled (deleted).
+ */
 Outcome
 complete_by_change(const Task *task)
 {
@@ -122,7 +126,8 @@ complete_by_change(const Task *task)
 			 "count(*) FROM taskq_change('%s', deletes => '[{\"task_id\": "
 			 "%" PRId64 ", \"version\": %" PRId64 "}]')",
 			 name, task->task_id, task->version);
-	return step(task, END_COMMIT, has_effect(task), false, "complete", sql);
+	return step(task, END_COMMIT, has_effect(task), false,
+				"complete by=change", sql);
 }
 
 Outcome

@@ -182,8 +182,8 @@ for i in 1 2 3; do
 done
 noticed struct
 
-for i in $(seq 92); do
-	lines 749 | put_c "$([ "$i" -gt 46 ] && echo xact || echo base)/file$i.c"
+for i in $(seq 97); do
+	lines 749 | put_c "$([ "$i" -gt 48 ] && echo xact || echo base)/file$i.c"
 done
 noticed lines
 

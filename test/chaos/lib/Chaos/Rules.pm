@@ -9,7 +9,7 @@ package Chaos::Rules;
 
 use strict;
 use warnings;
-use List::Util qw(max min);
+use List::Util qw(any max min);
 use Chaos::Flow;
 use Chaos::History;
 use Chaos::Liveness;
@@ -170,6 +170,15 @@ sub ends_otherwise
 	return $h->hands_on($task->{id}, 'resolve') || ($definition && Chaos::Flow::is_passive($definition));
 }
 
+# A change by id and version holds after the end of the lease, until another
+# worker claims the task.
+sub deleted_by_former_owner
+{
+	my ($task, @ops) = @_;
+
+	return $task->{state} eq 'cancelled' && $task->{reason} eq 'deleted' && any { ($_->{by} // '') eq 'change' } @ops;
+}
+
 # At most one accepted completion; accepted = done = somebody completed it,
 # and who waited for the end was told the one that it had.
 sub one_completion
@@ -188,7 +197,7 @@ sub one_completion
 		{
 			push @bad, "task $id was completed and is not there" unless $h->leaves_nothing($accepted[0]{q});
 		}
-		elsif ($task->{state} ne 'done')
+		elsif ($task->{state} ne 'done' && !deleted_by_former_owner($task, @accepted))
 		{
 			push @bad, "task $id was completed, but is $task->{state}";
 		}
@@ -238,7 +247,7 @@ sub effects_once
 		if (!grep { !$_->{effect} } @maybe)
 		{
 			# a task that left nothing is done, or somebody dropped it
-			my $done = $task ? $task->{state} eq 'done' : $h->leaves_nothing($maybe[0]{q});
+			my $done = $task ? $task->{state} eq 'done' || deleted_by_former_owner($task, @maybe) : $h->leaves_nothing($maybe[0]{q});
 			push @bad, "task $id is done, but its effect is missing" if $done && !$effect && !$h->hands_on($id, 'resolve');
 			push @bad, "task $id is not done, but has an effect" if $effect && !$done;
 		}
