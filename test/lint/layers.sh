@@ -183,7 +183,7 @@ done
 noticed struct
 
 for i in $(seq 97); do
-	lines 749 | put_c "$([ "$i" -gt 48 ] && echo xact || echo base)/file$i.c"
+	lines 749 | put_c "$([ $((i % 3)) = 0 ] && echo xact || { [ $((i % 3)) = 1 ] && echo base || echo shared; })/file$i.c"
 done
 noticed lines
 
