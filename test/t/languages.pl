@@ -384,6 +384,7 @@ sub snippet_says
 			"-L$ENV{TASKQ_LIB}", '-lpq');
 		@command = "$made/snippet";
 	}
+	$sql->("SELECT taskq_create_queue('snippet_$q')");
 	IPC::Run::run([@command], '<', \undef, '>', \$out, '2>', \$err);
 	is($out . $err, "TQ001\n", 'the snippet says what the page tells');
 	is($sql->("SELECT state, result FROM taskq_list('snippet_$q')"), 'done|[1, 2]', 'and its task is done');
