@@ -10,7 +10,7 @@ WORKERS=2
 pg_config=${PG_CONFIG:-pg_config}
 read -ra CC <<<"$("$pg_config" --cc)"
 CC+=(-D_GNU_SOURCE -DTASKQ_DEBUG -Isrc -I"$("$pg_config" --includedir-server)"
-	-I"$("$pg_config" --includedir)" -w -Werror=implicit-function-declaration
+	-I"$("$pg_config" --includedir)" -Werror=implicit-function-declaration
 	-Werror=implicit-int -Werror=incompatible-pointer-types
 	-Werror=int-conversion)
 FIRST=src/base/compat.h

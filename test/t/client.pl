@@ -10,6 +10,7 @@ use Test::More;
 
 my $node = PostgreSQL::Test::Cluster->new('client');
 $node->init;
+$node->append_conf('postgresql.conf', 'client_min_messages = notice');
 $node->start;
 
 my @texts = (

@@ -7,7 +7,8 @@
 #   empty value" an empty one, "nothing" is no line at all.  When it ends with
 #   ":" a block without a language shows the lines.  Columns are divided by
 #   " | ", NULLs at the end of a line are left out, "…" stands for anything.
-#   (SQLSTATE `X`) tells that of the last error.
+#   (SQLSTATE `X`) tells that of the last error.  The NOTICE of a queue that
+#   was created is left out, as the pages say where it comes for the first time.
 # - A block without "→" may print anything.  No block raises an error that the
 #   page does not tell of.
 # - "Wait two seconds" and "after a second" are waited for.
@@ -93,7 +94,7 @@ sub run_block
 		'<', \$input, '>&', \$out) or die "psql failed: $out";
 	$out =~ s/\nSQLSTATE (\w+)\n\z//;
 	my $state = $1;
-	@lines = map { s/(?: \| ?)+$//r } split /\n/, $out, -1;
+	@lines = map { s/(?: \| ?)+$//r } grep { !/^NOTICE:  queue ".*" was created$/ } split /\n/, $out, -1;
 	pop @lines if @lines && $lines[-1] eq '';
 	return (\@lines, $state);
 }
@@ -116,7 +117,7 @@ sub wait_as_told
 sub run_page
 {
 	my ($page) = @_;
-	my $node = start_node($page =~ s/\W/_/gr);
+	my $node = start_node($page =~ s/\W/_/gr, 'client_min_messages' => 'notice');
 	my @pieces = pieces($page);
 	my ($blocks, $compared, @hidden) = (0, 0);
 	my $error = qr/^(?:psql:\S+ )?(?:ERROR|FATAL):/;

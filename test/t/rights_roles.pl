@@ -12,7 +12,7 @@ use TaskqRights;
 use TaskqTest;
 
 my $dir = $PostgreSQL::Test::Utils::tmp_check;
-my %settings = ('fsync' => 'off', 'taskq.reaper_interval' => "'1 h'", 'taskq.retention_interval' => "'1 d'",
+my %settings = ('fsync' => 'off', 'client_min_messages' => 'notice', 'taskq.reaper_interval' => "'1 h'", 'taskq.retention_interval' => "'1 d'",
 	'taskq.stale_threshold' => "'1 h'", 'taskq.dead_threshold' => "'2 h'");
 my $node = start_node('source', %settings);
 my $m = read_matrix();
