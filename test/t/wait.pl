@@ -122,11 +122,11 @@ $sql->("SELECT taskq_submit('q', '\"old\"', tags => '{t7,t8}')");
 is(answer($many), '"old"', 'and one that there was');
 
 # --- queues
-$w = claimer("'later'");
+$w = claimer("'later'", 'SET client_min_messages = warning;');
 ok(quiet(sub { $sql->("SELECT taskq_submit('q', '9')") }, $w), 'a queue that there is not');
 $sql->("SELECT taskq_submit('later', '\"made\"')");
 is(answer($w), '"made"', 'is waited for');
-$w = claimer("'later'");
+$w = claimer("'later'", 'SET client_min_messages = warning;');
 $sql->("SELECT taskq_drop_queue('later', true)");
 ok(asleep($w), 'a queue that is dropped');
 $sql->("SELECT taskq_submit('later', '\"again\"')");
