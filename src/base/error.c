@@ -205,14 +205,22 @@ tq_error_version(int64 task_id, int64 wanted, int64 found)
 	pg_unreachable();
 }
 
+static void
+too_much(const char *what, const char *how, int64 size, int64 limit,
+		 const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too %s", what, how),
+			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
+					   ", \"limit\": " INT64_FORMAT "}",
+					   what, size, limit),
+			 hint ? errhint("%s", hint) : 0));
+}
+
 void
 tq_error_too_large(const char *what, int64 size, int64 limit)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too large", what),
-			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
-					   ", \"limit\": " INT64_FORMAT "}",
-					   what, size, limit)));
+	too_much(what, "large", size, limit, NULL);
 	pg_unreachable();
 }
 
@@ -220,27 +228,16 @@ tq_error_too_large(const char *what, int64 size, int64 limit)
 void
 tq_error_too_long(const char *what, int64 size, int64 limit)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too long", what),
-			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
-					   ", \"limit\": " INT64_FORMAT "}",
-					   what, size, limit)));
+	too_much(what, "long", size, limit, NULL);
 	pg_unreachable();
 }
 
 void
 tq_error_too_many_tags(int64 count, int64 limit)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_TQ_TOO_LARGE),
-		 errmsg("number of different sets of tags in the queue is too large"),
-		 errdetail(
-			 "{\"what\": \"number of different sets of tags in the queue\", \"size\": " INT64_FORMAT
-			 ", \"limit\": " INT64_FORMAT "}",
-			 count, limit),
-		 errhint(
-			 "Use fewer sets of tags at a time, or increase taskq.max_lanes: sets count that live tasks have.")));
+	too_much(
+		"number of different sets of tags in the queue", "large", count, limit,
+		"Use fewer sets of tags at a time, or increase taskq.max_lanes: sets count that live tasks have.");
 	pg_unreachable();
 }
 

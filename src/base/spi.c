@@ -188,6 +188,20 @@ tq_spi_find_time(TqStmt *stmt, const Datum *args, TimestampTz if_none)
 	return at;
 }
 
+/* The text in the first column of the first row that the snapshot sees. */
+char *
+tq_spi_read_text(TqStmt *stmt, const Datum *args)
+{
+	char *text = NULL;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	if (tq_spi_read(stmt, args, NULL, 1) > 0)
+		text = tq_spi_text(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return text;
+}
+
 /* The ids in the first column of all rows committed now; how many. */
 uint64
 tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids)

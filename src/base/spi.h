@@ -51,6 +51,7 @@ extern bool   tq_spi_exists(TqStmt *stmt, const Datum *args);
 extern int64  tq_spi_find_id(TqStmt *stmt, const Datum *args);
 extern TimestampTz tq_spi_find_time(TqStmt *stmt, const Datum *args,
 									TimestampTz if_none);
+extern char       *tq_spi_read_text(TqStmt *stmt, const Datum *args);
 extern uint64      tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids);
 extern uint64 tq_spi_list_int4(TqStmt *stmt, const Datum *args, int32 **ids);
 extern int    tq_spi_arg_count(const TqStmt *stmt);

@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "access/xact.h"
+#include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/resowner.h"
 
@@ -49,14 +50,16 @@ tq_subxact_run(void (*work)(void *arg), void *arg)
 }
 
 /*
- * Waits for locks end with 55P03 after a moment, until AtEOXact_GUC of the
- * level that is returned.
+ * Waits for locks end with 55P03 after a moment, or earlier if lock_timeout
+ * says so, until AtEOXact_GUC of the level that is returned.
  */
 int
 tq_subxact_limit_waits(void)
 {
 	int level = NewGUCNestLevel();
 
+	if (LockTimeout > 0 && LockTimeout <= LONGEST_WAIT_MS)
+		return level;
 	(void) set_config_option("lock_timeout", CppAsString2(LONGEST_WAIT_MS),
 							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
 							 0, false);

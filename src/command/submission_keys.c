@@ -178,12 +178,13 @@ tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 	for (int i = 0; i < keys->count; i++)
 	{
 		TqSubmissionKey *key = &keys->all[i];
-		TqQueue         *queue = tq_queue_find(key->queue_name);
+		TqQueue         *queue;
 
 		if (key->reference == NULL)
 			continue;
 		names = tq_name_lock_add(names, key->reference);
-		if (!key->may_change || queue == NULL)
+		if (!key->may_change ||
+			(queue = tq_queue_find(key->queue_name)) == NULL)
 			continue;
 		queues[count] = Int32GetDatum(queue->queue_id);
 		references[count++] = CStringGetTextDatum(key->reference);

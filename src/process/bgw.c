@@ -371,11 +371,11 @@ take_turn(void *arg)
 static bool
 is_wanted(void)
 {
-	static Oid served =
-		InvalidOid; /* what this process keeps is of that one */
-	bool wanted = false;
-	Oid  extension;
-	Oid  found;
+	/* what this process keeps is of that one */
+	static Oid served = InvalidOid;
+	bool       wanted = false;
+	Oid        extension;
+	Oid        found;
 
 	StartTransactionCommand();
 	extension = get_extension_oid("taskq", true);

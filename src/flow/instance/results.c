@@ -351,14 +351,8 @@ static char *
 error_of(int64 task_id)
 {
 	Datum arg = Int64GetDatum(task_id);
-	char *error = NULL;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	if (tq_spi_read(&stmt_error, &arg, NULL, 1) > 0)
-		error = tq_spi_text(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	return error;
+	return tq_spi_read_text(&stmt_error, &arg);
 }
 
 /* NULL: nobody has said what was wrong. */

@@ -160,14 +160,8 @@ static char *
 origin(int64 workflow_id)
 {
 	Datum arg = Int64GetDatum(workflow_id);
-	char *id = NULL;
-	TqSpi spi;
 
-	tq_spi_enter(&spi);
-	if (tq_spi_read(&stmt_origin, &arg, NULL, 1) > 0)
-		id = tq_spi_text(&spi, 0, 1);
-	tq_spi_leave(&spi);
-	return id;
+	return tq_spi_read_text(&stmt_origin, &arg);
 }
 
 static void
