@@ -1,6 +1,7 @@
 # Eight clients end the steps of a few instances in transactions of several
-# calls: some in savepoints that are rolled back, or that a lock timeout ends,
-# some prepared, some rolled back.  Each instance has 16 parents and 40 joins of
+# calls: some in savepoints that are rolled back, or that a lock timeout ends
+# (of a lock that a prepared transaction holds, or of one another's), some
+# prepared, some rolled back.  Each instance has 16 parents and 40 joins of
 # two to four of these.  In the end no join has been lost: all instances come to
 # their end, and taskq_check() finds nothing. (takes long)
 use strict;
@@ -30,6 +31,7 @@ SELECT taskq_define_workflow(jsonb_build_object('name', 'web', 'version', '1', '
           FROM generate_series(1, 40) j)));
 CREATE TABLE held (workflow_id bigint, task_id bigint, token bigint);
 CREATE TABLE met (code text);
+CREATE TABLE guard ();
 SELECT count(taskq_start_workflow('web')) FROM generate_series(1, $INSTANCES);
 INSERT INTO held SELECT workflow_id, task_id, token FROM taskq_claim('web', max_tasks => 100000);
 
@@ -49,26 +51,32 @@ BEGIN
     RETURN h.workflow_id;
 END \$\$;
 
--- the same in a savepoint: it stays, is given up after a moment, or is rolled back
+-- the same in a savepoint: it stays, is rolled back, may be given up in a wait for another client, or is surely given up
 CREATE FUNCTION done_within(of bigint, fate int) RETURNS void LANGUAGE plpgsql AS \$\$
 BEGIN
-    IF fate = 2 THEN
+    IF fate IN (2, 4) THEN
         PERFORM set_config('lock_timeout', '20ms', true);
     END IF;
     PERFORM done(of), done(of), done(of);
     IF fate = 3 THEN
         RAISE EXCEPTION USING ERRCODE = 'TT001';
+    ELSIF fate = 4 THEN
+        LOCK TABLE guard;
     END IF;
     PERFORM set_config('lock_timeout', '0', true);
 EXCEPTION WHEN OTHERS THEN
     INSERT INTO met VALUES (SQLSTATE);
     PERFORM set_config('lock_timeout', '0', true);
 END \$\$;
+
+BEGIN;
+LOCK TABLE guard;
+PREPARE TRANSACTION 'guard';
 SQL
 
 my $file = "$PostgreSQL::Test::Utils::tmp_check/savepoints.sql";
 append_to_file($file, <<'SQL');
-\set fate random(1, 3)
+\set fate random(1, 4)
 \set end random(1, 10)
 BEGIN;
 SELECT done(0) AS of \gset
@@ -96,6 +104,7 @@ while ($sql->('SELECT count(*) FROM held') > 0 && $runs++ < 100) {
 is($sql->('SELECT count(*) FROM held'), 0, 'all parents have ended, without an error outside of a savepoint');
 is($sql->(q{SELECT string_agg(DISTINCT code, ' ' ORDER BY code) FROM met}), '55P03 TT001', 'savepoints were given up and rolled back, and nobody waited in a ring');
 is($sql->(q{SELECT count(*) FROM taskq.workflow_steps WHERE state = 'blocked'}), 0, 'no join is lost');
+$sql->(q{ROLLBACK PREPARED 'guard'});
 $sql->(q{SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('web', max_tasks => 100000)});
 is($sql->('SELECT DISTINCT state, steps_done, steps_total FROM taskq.workflows'), 'done|56|56', 'all instances are done');
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check finds nothing');
