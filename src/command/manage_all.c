@@ -27,6 +27,7 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/move.h"
+#include "engine/name_lock.h"
 #include "engine/state.h"
 #include "store/archive.h"
 #include "store/row.h"
@@ -58,7 +59,9 @@ typedef struct Choice
 /* What is done with each. */
 typedef struct Act
 {
-	TqInsertion    insertion; /* of recreate */
+	bool           of_all_keys;      /* their keys are locked in any queue */
+	bool           takes_references; /* tasks get their references again */
+	TqInsertion    insertion;        /* of recreate */
 	ReturnSetInfo *result;
 	int64          first_new; /* 0: none was made yet */
 	TqState        to;        /* of reassign */
@@ -77,19 +80,22 @@ typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
 	"   AND (NOT $8 OR t.state <> " TQ_SQL_STATE_SUSPENDED                    \
 	"        OR t.max_attempts = -1"                                          \
 	"        OR t.attempt < t.max_attempts)"
-#define PAGE_OF(table)                                                        \
-	"SELECT t.task_id" CHOSEN(table) " ORDER BY t.task_id LIMIT $6"
+#define PAGE_OF(columns, table)                                               \
+	"SELECT " columns CHOSEN(table) " ORDER BY t.task_id LIMIT $6"
 #define KEYS_OF(table)                                                        \
 	"SELECT DISTINCT k.key FROM " table " k"                                  \
-	" WHERE k.key IS NOT NULL AND k.task_id IN (" PAGE_OF(table) ")"
+	" WHERE k.key IS NOT NULL"                                                \
+	"   AND k.task_id IN (" PAGE_OF("t.task_id", table) ")"
 #define ARGUMENTS                                                             \
 	{                                                                         \
 		INT4OID, INT4OID, INT8OID, INT8OID, INT8ARRAYOID, INT8OID, INT4OID,   \
 			BOOLOID                                                           \
 	}
 
-static TqStmt stmt_live = {PAGE_OF("taskq.task"), ARGUMENTS};
-static TqStmt stmt_finished = {PAGE_OF("taskq.archive"), ARGUMENTS};
+static TqStmt stmt_live = {PAGE_OF("t.task_id, t.reference", "taskq.task"),
+						   ARGUMENTS};
+static TqStmt stmt_finished = {
+	PAGE_OF("t.task_id, t.reference", "taskq.archive"), ARGUMENTS};
 static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS};
 static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS};
 
@@ -97,20 +103,22 @@ static void    read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
 static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what,
 						  const char *allowed);
 static void    read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
-static int64   do_all(const char *function, Choice *choice, bool lock_keys,
-					  DoWithTask what, Act *act);
+static int64   do_all(const char *function, Choice *choice, DoWithTask what,
+					  Act *act);
 static void    lock_chosen_keys(TqCall *call, const Choice *choice);
+static void    lock_chosen_references(const Choice *choice);
 static uint64 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished,
 						  Datum ids, int64 from_id, int64 limit);
-static int  read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids);
-static bool do_one(TqCall *call, const Choice *choice, int64 task_id,
-				   DoWithTask what, Act *act);
-static bool retry_one(TqCall *call, const Choice *choice, TqTask *task,
-					  Act *act, bool *done);
-static bool recreate_one(TqCall *call, const Choice *choice, TqTask *task,
-						 Act *act, bool *done);
-static bool reassign_one(TqCall *call, const Choice *choice, TqTask *task,
-						 Act *act, bool *done);
+static int   read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
+					   Bitmapset **references);
+static bool  do_one(TqCall *call, const Choice *choice, int64 task_id,
+					DoWithTask what, Act *act);
+static bool  retry_one(TqCall *call, const Choice *choice, TqTask *task,
+					   Act *act, bool *done);
+static bool  recreate_one(TqCall *call, const Choice *choice, TqTask *task,
+						  Act *act, bool *done);
+static bool  reassign_one(TqCall *call, const Choice *choice, TqTask *task,
+						  Act *act, bool *done);
 static Datum ids_between(const Choice *choice, int first, int end);
 static int   compare_ids(const void *a, const void *b);
 
@@ -136,8 +144,8 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	choice.attempts_left = true;
 	read_range(fcinfo, 3, &choice);
 	read_max(fcinfo, 5, &choice);
-	PG_RETURN_INT64(
-		do_all("taskq_retry_all()", &choice, false, retry_one, &act));
+	act.takes_references = !TQ_STATE_IS_LIVE(choice.state);
+	PG_RETURN_INT64(do_all("taskq_retry_all()", &choice, retry_one, &act));
 }
 
 /* Run tasks again as new ones; (old_id, new_id). */
@@ -158,8 +166,9 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 	read_range(fcinfo, 3, &choice);
 	read_max(fcinfo, 5, &choice);
 	act.result = (ReturnSetInfo *) fcinfo->resultinfo;
-	(void) do_all("taskq_recreate_all()", &choice,
-				  act.insertion != TQ_INSERTION_APPEND, recreate_one, &act);
+	act.of_all_keys = act.insertion != TQ_INSERTION_APPEND;
+	act.takes_references = true;
+	(void) do_all("taskq_recreate_all()", &choice, recreate_one, &act);
 	return (Datum) 0;
 }
 
@@ -205,8 +214,9 @@ taskq_reassign(PG_FUNCTION_ARGS)
 		qsort(choice.ids, choice.count, sizeof(Datum), compare_ids);
 	}
 	choice.max = PG_INT64_MAX;
-	PG_RETURN_INT64(
-		do_all("taskq_reassign()", &choice, false, reassign_one, &act));
+	act.takes_references = !TQ_STATE_IS_LIVE(choice.state) &&
+						   TQ_STATE_IS_LIVE(act.to);
+	PG_RETURN_INT64(do_all("taskq_reassign()", &choice, reassign_one, &act));
 }
 
 static TqState
@@ -241,10 +251,9 @@ read_max(FunctionCallInfo fcinfo, int n, Choice *choice)
 		tq_error_invalid("max_tasks", "must be at least 1", NULL);
 }
 
-/* How many were moved.  lock_keys: their keys are locked in any queue. */
+/* How many were moved. */
 static int64
-do_all(const char *function, Choice *choice, bool lock_keys, DoWithTask what,
-	   Act *act)
+do_all(const char *function, Choice *choice, DoWithTask what, Act *act)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext one;
@@ -262,15 +271,17 @@ do_all(const char *function, Choice *choice, bool lock_keys, DoWithTask what,
 	if (choice->queue == NULL)
 		tq_error_no_such_queue(choice->queue_name);
 	tq_role_require(choice->queue, TQ_RIGHT_MANAGE);
-	if (lock_keys || tq_key_is_ordered(choice->queue))
+	if (act->of_all_keys || tq_key_is_ordered(choice->queue))
 		lock_chosen_keys(&call, choice);
+	if (act->takes_references)
+		lock_chosen_references(choice);
 	one = AllocSetContextCreate(caller, "taskq tasks of a state",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_key_settle_later(&call);
 	do
 	{
 		tq_snapshot_renew();
-		count = read_page(choice, from_id, choice->max - moved, ids);
+		count = read_page(choice, from_id, choice->max - moved, ids, NULL);
 		for (int i = 0; i < count; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -318,6 +329,27 @@ lock_chosen_keys(TqCall *call, const Choice *choice)
 	tq_key_lock_names(call, names, (int) rows);
 }
 
+static void
+lock_chosen_references(const Choice *choice)
+{
+	Choice     ahead = *choice;
+	int64     *ids = palloc(sizeof(int64) * PAGE);
+	Bitmapset *references = NULL;
+	int64      read = 0;
+	int        count;
+
+	do
+	{
+		count = read_page(&ahead, ahead.from_id, ahead.max - read, ids,
+						  &references);
+		if (count > 0)
+			ahead.from_id = ids[count - 1] + 1;
+		read += count;
+	} while (count > 0 && read < ahead.max && ahead.from_id <= ahead.to_id);
+	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
+	pfree(ids);
+}
+
 static uint64
 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 			int64 from_id, int64 limit)
@@ -338,8 +370,10 @@ read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 					   nulls, true);
 }
 
+/* references, unless NULL: those of the tasks are added. */
 static int
-read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids)
+read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
+		  Bitmapset **references)
 {
 	uint64 rows = 0;
 
@@ -360,7 +394,20 @@ read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids)
 		rows = read_chosen(choice, &stmt_live, &stmt_finished, of, from_id,
 						   Min(wanted, PAGE));
 		for (uint64 i = 0; i < rows; i++)
+		{
+			char *reference = references == NULL ? NULL
+												 : tq_spi_text(&spi, i, 2);
+
+			MemoryContext mine;
+
 			ids[i] = tq_spi_int8(i, 1, 0);
+			if (reference == NULL)
+				continue;
+			mine = MemoryContextSwitchTo(spi.caller);
+			*references = tq_name_lock_add(*references, reference);
+			MemoryContextSwitchTo(mine);
+			pfree(reference);
+		}
 		tq_spi_leave(&spi);
 	} while (rows == 0 && choice->next < choice->count);
 	return (int) rows;

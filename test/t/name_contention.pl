@@ -72,6 +72,11 @@ BEGIN
         PERFORM try(format('taskq_submit(%L, reference => %L, on_conflict => %L)', 'n', some_reference(), one('return', 'update')));
     ELSIF dice < 0.85 THEN
         PERFORM try(format('taskq_manage_many(%L, %L::bigint[])', one('retry', 'cancel', 'recreate'), array(SELECT task_id FROM taskq.archive WHERE queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'n') AND reference IS NOT NULL ORDER BY random() LIMIT 5) || ids));
+    ELSIF dice < 0.9 THEN
+        PERFORM try(one(format('taskq_retry_all(%L, %L)', 'n', one('done', 'cancelled')),
+                        format('taskq_recreate_all(%L, %L)', 'n', one('done', 'cancelled', 'suspended')),
+                        format('taskq_reassign(%L, %L, %L, from_id => 0)', 'n', one('done', 'cancelled', 'suspended'), 'pending'),
+                        format('taskq_reassign(%L, %L, %L, from_id => 0)', 'n', 'pending', one('cancelled', 'suspended'))));
     ELSE
         PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[])', array_agg(task_id), array_agg(token))) FROM taskq_claim('n', max_tasks => 5) HAVING count(*) > 0;
     END IF;
@@ -84,7 +89,7 @@ command_ok([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', $CLIEN
 diag($sql->(q{SELECT string_agg(concat_ws(' ', call, code, n), ', ' ORDER BY call, code) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m}));
 is($sql->(q{SELECT words FROM met WHERE code = '40P01' LIMIT 5}), '', 'nobody waited in a ring');
 is($sql->(q{SELECT words FROM met WHERE code <> 'ok' AND code !~ '^TQ' LIMIT 5}), '', 'no error that is none of the contract');
-is($sql->(q{SELECT count(*) FROM unnest(array['taskq_submit_tasks', 'taskq_change', 'taskq_claim_docs', 'taskq_manage_many', 'taskq_complete_many']) c WHERE NOT EXISTS (SELECT FROM met WHERE call = c AND code = 'ok')}), 0, 'each call did what it should, some time');
+is($sql->(q{SELECT count(*) FROM unnest(array['taskq_submit_tasks', 'taskq_change', 'taskq_claim_docs', 'taskq_manage_many', 'taskq_complete_many', 'taskq_retry_all', 'taskq_recreate_all', 'taskq_reassign']) c WHERE NOT EXISTS (SELECT FROM met WHERE call = c AND code = 'ok')}), 0, 'each call did what it should, some time');
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check finds nothing');
 $node->stop;
 done_testing();
