@@ -3,7 +3,7 @@
 . test/run/tap.sh
 
 targets=$(make_targets)
-pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples test -name '*.md')
+pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples src test -name '*.md')
 
 # Lines of code blocks and pieces in back quotes that begin with make:
 # "page: command"
@@ -62,6 +62,21 @@ none 'every heading that a page links to exists' "$(
 				echo "$page: ${file:-}#$heading"
 		done
 	done)"
+
+# the rows of the tables of src/README.md: "folder/file"
+listed() {
+	awk '/^## / {folder = $2 "/"} /^(\| )?`[a-z_]+\.[ch]`/ {
+		sub(/^[^`]*`/, ""); sub(/`.*/, ""); print "src/" folder $0}' src/README.md
+}
+
+none 'src/README.md lists every file of src, or the C file of its header' "$(
+	listed=$(listed)
+	c_files | while read -r file; do
+		printf '%s\n' "$listed" | grep -qxF -e "$file" -e "${file%.h}.c" || echo "$file"
+	done)"
+none 'src/README.md lists no file twice, and none that is gone' "$(
+	listed | sort | uniq -d
+	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 
 sources=$(find src sql -type f)
 none 'every file that doc/architecture.md, its picture and doc/internals.md name exists' "$(
