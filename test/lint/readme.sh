@@ -78,6 +78,17 @@ none 'src/README.md lists no file twice, and none that is gone' "$(
 	listed | sort | uniq -d
 	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 
+# the names in the list of checks of taskq_health(), in its order
+checks=$(sed -n '/^} checks\[\] = /,/;$/s/.*{"\([a-z_]*\)", .*/\1/p' src/diag/health.c)
+none 'doc/runbook.md has an entry for each check of taskq_health, in its order' "$(
+	diff <(printf '%s\n' "$checks") \
+		<(awk '/^## / {entries = $0 == "## Health checks"} entries' doc/runbook.md |
+			sed -n 's/^### //p'))"
+none 'the reference lists each check of taskq_health, in its order' "$(
+	diff <(printf '%s\n' "$checks") \
+		<(sed -n '/^| check_name |/,/^$/p' doc/reference.md | tail -n +3 |
+			sed -n 's/^| \([a-z_, ]*\) |.*/\1/p' | sed 's/, /\n/g'))"
+
 sources=$(find src sql -type f)
 none 'every file that doc/architecture.md, its picture and doc/internals.md name exists' "$(
 	{

@@ -3,7 +3,7 @@
 # that waited are worked off.  The statements are taken out of the page.
 #
 # How the page is read: "## N. Title" begins an incident, "### Title" one of
-# its forms; in each the words "**Seen", "**Find", "**Mend", "**Mended when"
+# its forms, and a title without a number ends them; in each the words "**Seen", "**Find", "**Mend", "**Mended when"
 # and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
 # Each form has a database of its own and one psql session, the operator's,
 # for all its statements; those that only superusers may send are sent by one.
@@ -29,6 +29,7 @@ sub read_page
 
 	for (split /\n/, slurp_file("$FindBin::Bin/../../doc/runbook.md"))
 	{
+		last if $number && /^## \D/;
 		my $blocks = $part // \@first;
 
 		if (/^```(\w*)/)
