@@ -237,6 +237,10 @@ catalog_load(void)
 		found.transition[i] = relation_oid(found.schema, name);
 	}
 	found.leaf[TQ_LEAF_KEEP] = relation_oid(found.schema, "archive_keep");
+	found.queue = relation_oid(found.schema, "queue");
+	found.queue_pkey = relation_oid(found.schema, "queue_pkey");
+	found.worker = relation_oid(found.schema, "worker");
+	found.worker_pkey = relation_oid(found.schema, "worker_pkey");
 	found.queue_change = relation_oid(found.schema, "queue_change");
 	found.worker_change = relation_oid(found.schema, "worker_change");
 	found.task_id_seq = relation_oid(found.schema, "task_id_seq");

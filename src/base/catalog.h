@@ -41,6 +41,10 @@ typedef struct TqCatalog
 	Oid edge;
 	Oid edge_pkey;
 	Oid task_workflow;
+	Oid queue;
+	Oid queue_pkey;
+	Oid worker;
+	Oid worker_pkey;
 	Oid queue_change;  /* empty; its invalidation announces queues,
 								 * lanes, grants */
 	Oid worker_change; /* empty; announces workers */

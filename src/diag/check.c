@@ -158,6 +158,7 @@ check_all(ReturnSetInfo *result)
 	tq_check_numbers(result);
 	tq_check_reserved(result);
 	tq_check_hidden(result);
+	tq_check_leaked(result);
 	if (tq_activation_allows_duties())
 	{
 		tq_check_slots(result);

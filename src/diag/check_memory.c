@@ -17,6 +17,8 @@
  *   had time to make it one.
  * - The connection of a bound worker is there, or the background worker has
  *   not had time to see that it is gone.
+ * - Queues and workers that have counters or metrics are there, or the
+ *   background worker has not had time to see that they are gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,6 +34,7 @@
 #include "base/types.h"
 #include "diag/check_memory.h"
 #include "diag/check_report.h"
+#include "engine/leaked_entry.h"
 #include "engine/limit.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
@@ -42,7 +45,7 @@
 
 #define TRIES 5
 #define PAUSE 50 /* ms */
-#define SLOT_TRIES 60
+#define WORKER_TRIES 60
 
 static TqStmt stmt_running = {"SELECT task_id, token FROM taskq.task"
 							  " WHERE state = " TQ_SQL_STATE_RUNNING
@@ -101,7 +104,9 @@ static void        count_rows(Numbers *numbers, int count);
 static bool        compare_numbers(ReturnSetInfo *result, Numbers *numbers);
 static void check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id);
 static bool lacks_slot(int32 worker_id);
-static bool let_worker_look(void);
+static bool let_worker_look(int duty);
+static int  keep_leaked(TqLeakedEntry *leaked, int count);
+static int  compare_leaked(const void *a, const void *b);
 static int  read_gone(int32 **ids);
 static int  keep_common(int32 *ids, int count, const int32 *others,
 						int other_count);
@@ -323,7 +328,7 @@ tq_check_slots(ReturnSetInfo *result)
 	uint64 rows = tq_spi_list_int4(&stmt_workers, NULL, &ids);
 	uint64 lacking = 0;
 
-	for (int attempt = 0; attempt < SLOT_TRIES; attempt++)
+	for (int attempt = 0; attempt < WORKER_TRIES; attempt++)
 	{
 		uint64 kept = 0;
 
@@ -334,7 +339,7 @@ tq_check_slots(ReturnSetInfo *result)
 		}
 		rows = lacking = kept;
 		if (lacking == 0 || tq_heartbeat_count() >= tq_guc_max_workers ||
-			!let_worker_look())
+			!let_worker_look(TQ_ASK_WORKERS))
 			return;
 	}
 	for (uint64 i = 0; i < lacking; i++)
@@ -343,15 +348,15 @@ tq_check_slots(ReturnSetInfo *result)
 }
 
 /*
- * Let the background worker see who is dead, and give it a moment; false when
- * there is none.
+ * Let the background worker do a duty, and give it a moment; false when there
+ * is none.
  */
 static bool
-let_worker_look(void)
+let_worker_look(int duty)
 {
 	if (!tq_worker_directory_has_worker(MyDatabaseId))
 		return false;
-	tq_running_ask_duty(TQ_ASK_WORKERS);
+	tq_running_ask_duty(duty);
 	tq_worker_directory_wake();
 	tq_clock_pause(PAUSE);
 	return true;
@@ -379,12 +384,12 @@ tq_check_bound(ReturnSetInfo *result)
 	int32 *ids;
 	int    count = read_gone(&ids);
 
-	for (int attempt = 0; attempt < SLOT_TRIES && count > 0; attempt++)
+	for (int attempt = 0; attempt < WORKER_TRIES && count > 0; attempt++)
 	{
 		int32 *now;
 		int    now_count;
 
-		if (!let_worker_look())
+		if (!let_worker_look(TQ_ASK_WORKERS))
 			return;
 		now_count = read_gone(&now);
 		count = keep_common(ids, count, now, now_count);
@@ -393,6 +398,67 @@ tq_check_bound(ReturnSetInfo *result)
 	for (int i = 0; i < count; i++)
 		tq_check_report(result, "bound worker outlives its connection",
 						"worker %d", ids[i]);
+}
+
+/*
+ * Entries of queues and workers that are gone, once the background worker has
+ * looked.  Those whose rows this transaction has deleted look alike.
+ */
+void
+tq_check_leaked(ReturnSetInfo *result)
+{
+	static const char *const whose[] = {
+		[TQ_LEAKED_QUEUE_COUNTER] = "counter of queue",
+		[TQ_LEAKED_WORKER_COUNTER] = "counter of worker",
+		[TQ_LEAKED_QUEUE_METRICS] = "metrics of queue",
+	};
+	TqLeakedEntry *leaked;
+	int            count;
+
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	count = tq_leaked_entry_find(&leaked);
+	for (int attempt = 0; attempt < WORKER_TRIES && count > 0; attempt++)
+	{
+		if (!let_worker_look(TQ_ASK_LEAKED))
+			tq_clock_pause(PAUSE);
+		/* some are removed by the session that has dropped the queue */
+		tq_counter_wait_for_ended();
+		count = keep_leaked(leaked, count);
+	}
+	for (int i = 0; i < count; i++)
+		tq_check_report(result, "shared memory has an entry of what is gone",
+						"%s %d", whose[leaked[i].kind], leaked[i].id);
+}
+
+/* Keep those that are still there. */
+static int
+keep_leaked(TqLeakedEntry *leaked, int count)
+{
+	TqLeakedEntry *now;
+	int            now_count = tq_leaked_entry_find(&now);
+	int            kept = 0;
+
+	qsort(now, now_count, sizeof(TqLeakedEntry), compare_leaked);
+	for (int i = 0; i < count; i++)
+	{
+		if (bsearch(&leaked[i], now, now_count, sizeof(TqLeakedEntry),
+					compare_leaked) != NULL)
+			leaked[kept++] = leaked[i];
+	}
+	pfree(now);
+	return kept;
+}
+
+static int
+compare_leaked(const void *a, const void *b)
+{
+	const TqLeakedEntry *x = a;
+	const TqLeakedEntry *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return tq_order_int32(&x->id, &y->id);
 }
 
 /* Living workers that are bound to nothing, by rising number. */

@@ -11,6 +11,7 @@ extern void tq_check_registry(ReturnSetInfo *result);
 extern void tq_check_numbers(ReturnSetInfo *result);
 extern void tq_check_reserved(ReturnSetInfo *result);
 extern void tq_check_slots(ReturnSetInfo *result);
+extern void tq_check_leaked(ReturnSetInfo *result);
 extern void tq_check_bound(ReturnSetInfo *result);
 
 #endif /* TQ_CHECK_MEMORY_H */

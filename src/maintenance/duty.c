@@ -41,6 +41,7 @@
 #include "command/registration.h"
 #include "engine/call.h"
 #include "engine/key.h"
+#include "engine/leaked_entry.h"
 #include "engine/liveness.h"
 #include "engine/reclaim.h"
 #include "engine/state.h"
@@ -151,6 +152,7 @@ static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
 static int64 duty_role_names(int limit);
+static int64 duty_leaked(int limit);
 static bool  is_settled(void);
 static bool  end_at_deadline(TqCall *call, void *arg);
 
@@ -252,6 +254,8 @@ tq_duty_turn(TimestampTz told)
 		while (!turn_failed && sweep_deadlines.more);
 		deadline_due = now + tq_guc_usecs(tq_guc_deadline_interval);
 	}
+	if (tq_running_asked_duty(TQ_ASK_LEAKED))
+		(void) turn_of("shared memory", duty_leaked, 1);
 	if (now >= retention_due)
 		run_retention(now);
 	run_lanes(now);
@@ -279,6 +283,7 @@ static void
 run_retention(TimestampTz now)
 {
 	(void) turn_of("role names", duty_role_names, 1);
+	(void) turn_of("shared memory", duty_leaked, 1);
 	while (turn_of("signs", tq_liveness_clean, tq_guc_retention_batch))
 		;
 	if (tq_guc_retention > 0)
@@ -631,6 +636,19 @@ duty_role_names(int limit)
 	tq_spi_leave(&spi);
 	PopActiveSnapshot();
 	return changed;
+}
+
+/* Entries of shared memory whose queue or worker is gone: all at once. */
+static int64
+duty_leaked(int limit)
+{
+	TqLeakedEntry *found;
+	int            count = tq_leaked_entry_find(&found);
+
+	TQ_DEBUG_POINT("leaked_found");
+	for (int i = 0; i < count; i++)
+		tq_leaked_entry_free(&found[i]);
+	return count;
 }
 
 /*

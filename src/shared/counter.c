@@ -92,6 +92,7 @@ typedef struct CounterShared
 static CounterShared *shared = NULL;
 static Mark          *marks = NULL;
 
+static bool remove_entry(TqOwner owner, int32 id);
 static bool in_progress(TransactionId xid, Snapshot snapshot);
 
 Size
@@ -528,19 +529,67 @@ tq_counter_room(void)
 	return count;
 }
 
+/* The queues, or workers, of this database that have an entry. */
+int
+tq_counter_list(TqOwner owner, int32 **ids)
+{
+	int             count = 0;
+	HASH_SEQ_STATUS scan;
+	TqCounter      *counter;
+
+	*ids = palloc_extended(sizeof(int32) * (tq_guc_max_counters + 1),
+						   MCXT_ALLOC_HUGE);
+	if (tq_counter_table == NULL)
+		return 0;
+	LWLockAcquire(tq_counter_table->lock, LW_SHARED);
+	hash_seq_init(&scan, tq_counter_hash);
+	while ((counter = hash_seq_search(&scan)) != NULL)
+	{
+		if (counter->key.database == MyDatabaseId &&
+			counter->key.owner == (int32) owner)
+			(*ids)[count++] = counter->key.id;
+	}
+	LWLockRelease(tq_counter_table->lock);
+	return count;
+}
+
 /* A queue or worker is gone.  Cannot fail. */
 void
 tq_counter_forget(TqOwner owner, int32 id)
 {
-	TqCounter *counter;
-
 	if (tq_counter_table == NULL)
 		return;
 	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
-	counter = tq_counter_find(owner, id);
+	(void) remove_entry(owner, id);
+	LWLockRelease(tq_counter_table->lock);
+}
+
+/*
+ * It was found to be gone, by somebody who did not end it.  If another one
+ * has its number by now, numbers of that were in the entry, so all of the
+ * database are counted again.
+ */
+void
+tq_counter_free(TqOwner owner, int32 id)
+{
+	TqCounter *database;
+
+	LWLockAcquire(tq_counter_table->lock, LW_EXCLUSIVE);
+	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
+	if (remove_entry(owner, id) && database != NULL)
+		pg_atomic_fetch_add_u64(&database->flagged, 1);
+	LWLockRelease(tq_counter_table->lock);
+}
+
+/* Under the exclusive lock; was there one? */
+static bool
+remove_entry(TqOwner owner, int32 id)
+{
+	TqCounter *counter = tq_counter_find(owner, id);
+
 	if (counter != NULL)
 		hash_search(tq_counter_hash, &counter->key, HASH_REMOVE, NULL);
-	LWLockRelease(tq_counter_table->lock);
+	return counter != NULL;
 }
 
 /* The extension or the database is gone.  Cannot fail. */

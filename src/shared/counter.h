@@ -43,7 +43,9 @@ extern bool   tq_counter_recount_end(uint64 begun, uint64 instance,
 									 int count);
 extern bool   tq_counter_has_no_room(int32 queue_id);
 extern int64  tq_counter_pause(int32 queue_id);
+extern int    tq_counter_list(TqOwner owner, int32 **ids);
 extern void   tq_counter_forget(TqOwner owner, int32 id);
+extern void   tq_counter_free(TqOwner owner, int32 id);
 extern void   tq_counter_forget_database(Oid database);
 
 /* claims, for those who watch that there are some */

@@ -283,6 +283,29 @@ tq_metric_not_counted(void)
 						  : (int64) pg_atomic_read_u64(&shared->not_counted);
 }
 
+/* The queues of this database that have an entry. */
+int
+tq_metric_list(int32 **queue_ids)
+{
+	int             count = 0;
+	HASH_SEQ_STATUS scan;
+	MetricEntry    *entry;
+
+	*queue_ids = palloc_extended(sizeof(int32) * (tq_guc_max_metrics + 1),
+								 MCXT_ALLOC_HUGE);
+	if (shared == NULL)
+		return 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	hash_seq_init(&scan, entries);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		if (entry->key.database == MyDatabaseId && entry->key.queue_id != 0)
+			(*queue_ids)[count++] = entry->key.queue_id;
+	}
+	LWLockRelease(shared->lock);
+	return count;
+}
+
 /* A queue is gone.  Cannot fail. */
 void
 tq_metric_forget(int32 queue_id)

@@ -84,6 +84,7 @@ extern void        tq_metric_add(int32 queue_id, const TqMetricChange *change);
 extern void        tq_metric_read(int32 queue_id, TqMetrics *metrics);
 extern TimestampTz tq_metric_since(void);
 extern int64       tq_metric_not_counted(void);
+extern int         tq_metric_list(int32 **queue_ids);
 extern void        tq_metric_forget(int32 queue_id);
 extern void        tq_metric_forget_database(Oid database);
 

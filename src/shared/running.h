@@ -18,6 +18,7 @@
 #define TQ_ASK_DEADLINES 1
 #define TQ_ASK_WORKERS 2
 #define TQ_ASK_LANES 4
+#define TQ_ASK_LEAKED 8
 
 typedef struct TqRunning
 {

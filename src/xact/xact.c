@@ -20,10 +20,11 @@
  *
  * A prepared transaction keeps no intents: its end flags running tasks as
  * incomplete and numbers as unknown, and the background worker looks
- * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED).  One
- * that has bound a worker to its session is refused.  A transaction that has
- * changed rows behind shared memory, as a restore does, resets the same at
- * its commit (TQ_NOTE_ROWS_CHANGED), and where the queues of keys begin.
+ * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED), also
+ * for entries of what was ended (engine/leaked_entry.c).  One that has bound a
+ * worker to its session is refused.  A transaction that has changed rows
+ * behind shared memory, as a restore does, resets the same at its commit
+ * (TQ_NOTE_ROWS_CHANGED), and where the queues of keys begin.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -285,6 +286,7 @@ tq_xact_prepared_ended(void)
 	tq_claim_ring_wipe();
 	tq_running_flag();
 	tq_counter_flag();
+	tq_running_ask_duty(TQ_ASK_LEAKED);
 	tq_notify_flag_raise_all();
 	tq_worker_directory_wake();
 	tq_wake_database();
