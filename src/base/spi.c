@@ -34,6 +34,7 @@ static uint64 check_result(TqStmt *stmt, int result, int expected);
 static void  *copy_of(TqSpi *spi, uint64 row, int column, Copier copier);
 static void  *copy_text(Datum value);
 static void  *copy_jsonb(Datum value);
+static void  *copy_array(Datum value);
 
 void
 tq_spi_enter(TqSpi *spi)
@@ -316,6 +317,13 @@ tq_spi_jsonb(TqSpi *spi, uint64 row, int column)
 	return copy_of(spi, row, column, copy_jsonb);
 }
 
+/* The same, 0 if it is NULL. */
+Datum
+tq_spi_array(TqSpi *spi, uint64 row, int column)
+{
+	return PointerGetDatum(copy_of(spi, row, column, copy_array));
+}
+
 static void *
 copy_of(TqSpi *spi, uint64 row, int column, Copier copier)
 {
@@ -342,6 +350,12 @@ static void *
 copy_jsonb(Datum value)
 {
 	return DatumGetJsonbPCopy(value);
+}
+
+static void *
+copy_array(Datum value)
+{
+	return DatumGetArrayTypePCopy(value);
 }
 
 int

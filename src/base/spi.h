@@ -65,5 +65,6 @@ extern bool   tq_spi_bool(uint64 row, int column);
 extern TimestampTz tq_spi_time(uint64 row, int column, TimestampTz if_null);
 extern char       *tq_spi_text(TqSpi *spi, uint64 row, int column);
 extern Jsonb      *tq_spi_jsonb(TqSpi *spi, uint64 row, int column);
+extern Datum       tq_spi_array(TqSpi *spi, uint64 row, int column);
 
 #endif /* TQ_SPI_H */

@@ -44,7 +44,6 @@
 #include "shared/session_end.h"
 #include "shared/shmem.h"
 #include "store/snapshot.h"
-#include "xact/metric_note.h"
 #include "xact/xact.h"
 
 PG_FUNCTION_INFO_V1(taskq_register);
@@ -97,7 +96,8 @@ static TqStmt stmt_others = {
 
 static TqStmt stmt_end = {
 	"UPDATE taskq.worker SET state = $2::smallint, ended_at = $3"
-	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE,
+	" WHERE worker_id = $1 AND state = " TQ_SQL_WORKER_ACTIVE
+	" RETURNING queues",
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 /* Unless a transaction is changing the row. */
@@ -106,7 +106,8 @@ static TqStmt stmt_end_free = {
 	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
 	"                     WHERE w.worker_id = $1"
 	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
-	"                       FOR UPDATE SKIP LOCKED)",
+	"                       FOR UPDATE SKIP LOCKED)"
+	" RETURNING queues",
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
 static bool  end_registration(int32 worker_id, TqWorkerState how);
@@ -154,6 +155,9 @@ taskq_register(PG_FUNCTION_ARGS)
 	keep = tq_arg_bool(fcinfo, 6, false);
 
 	tq_call_begin(&call, "taskq_register()");
+	/* for tq_worker_count, before any row */
+	if (registration.queues != (Datum) 0)
+		tq_queue_lock_insertions();
 	if (bound)
 		bind_session(&registration.bound_instance,
 					 &registration.bound_session);
@@ -179,7 +183,7 @@ taskq_register(PG_FUNCTION_ARGS)
 		if (worker_id != 0)
 		{
 			tq_xact_note(TQ_NOTE_WORKER_MADE, worker_id);
-			tq_metric_note_count(0, TQ_METRIC_WORKERS_REGISTERED, 1);
+			tq_worker_count(registration.queues, TQ_METRIC_WORKERS_REGISTERED);
 			break;
 		}
 		/* another session was faster: it is the former one now */
@@ -352,20 +356,18 @@ static bool
 end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how)
 {
 	Datum args[3];
-	bool  ended;
+	Datum queues;
 
 	args[0] = Int32GetDatum(worker_id);
 	args[1] = Int32GetDatum(how);
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
-	ended = tq_spi_execute(stmt, args, NULL, SPI_OK_UPDATE) > 0;
-	if (ended)
-	{
-		tq_xact_note(TQ_NOTE_WORKER_GONE, worker_id);
-		if (how == TQ_WORKER_DEAD)
-			tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
-		tq_catalog_announce_worker();
-	}
-	return ended;
+	if (!tq_worker_end_row(stmt, args, &queues))
+		return false;
+	tq_xact_note(TQ_NOTE_WORKER_GONE, worker_id);
+	if (how == TQ_WORKER_DEAD)
+		tq_worker_count(queues, TQ_METRIC_WORKERS_DIED);
+	tq_catalog_announce_worker();
+	return true;
 }
 
 static Datum

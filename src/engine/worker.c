@@ -15,6 +15,8 @@
 #include "base/compat.h"
 
 #include "catalog/pg_type.h"
+#include "nodes/bitmapset.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -30,6 +32,7 @@
 #include "engine/liveness.h"
 #include "engine/worker.h"
 #include "store/snapshot.h"
+#include "xact/metric_note.h"
 #include "xact/xact.h"
 
 /* What a session knows of a name. */
@@ -521,4 +524,64 @@ require_active(KnownWorker *worker, const char *name)
 	if (worker->state == TQ_WORKER_DEAD)
 		tq_error_no_such_worker(name, true);
 	return worker;
+}
+
+/*
+ * Run a statement that ends a registration and returns its queues, which are
+ * in the caller's memory; false when there was none to end.
+ */
+bool
+tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues)
+{
+	TqSpi spi;
+	bool  ended;
+
+	tq_spi_enter(&spi);
+	ended = tq_spi_run(stmt, args, NULL, SPI_OK_UPDATE_RETURNING, 0) > 0;
+	if (ended)
+		*queues = tq_spi_array(&spi, 0, 1);
+	tq_spi_leave(&spi);
+	return ended;
+}
+
+/*
+ * Count something that has happened to a registration that names these queues
+ * (text[]; 0 is NULL): once for each of them that there is, and without a
+ * queue if there is none.
+ *
+ * The lock keeps a queue from being dropped before this transaction has told
+ * what it counts, which would otherwise come back after the queue's metrics
+ * were removed.  While a queue is being dropped or altered nothing waits for
+ * that here: a registration has the lock already, and what duties count then
+ * is counted without a queue.
+ */
+void
+tq_worker_count(Datum queues, TqMetric metric)
+{
+	Bitmapset *counted = NULL;
+	char     **names = NULL;
+	int        count = 0;
+
+	if (!tq_metric_ready())
+		return;
+	if (queues != (Datum) 0 &&
+		ConditionalLockRelationOid(tq_catalog()->queue_change,
+								   RowExclusiveLock))
+	{
+		tq_queue_refresh();
+		names = strings_of(queues, &count);
+	}
+	for (int i = 0; i < count; i++)
+	{
+		TqQueue *queue = tq_queue_find(names[i]);
+
+		if (queue != NULL && !bms_is_member(queue->queue_id, counted))
+		{
+			tq_metric_note_count(queue->queue_id, metric, 1);
+			counted = bms_add_member(counted, queue->queue_id);
+		}
+	}
+	if (counted == NULL)
+		tq_metric_note_count(0, metric, 1);
+	bms_free(counted);
 }

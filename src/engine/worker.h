@@ -9,6 +9,8 @@
 
 #include "base/arg.h"
 #include "base/code.h"
+#include "base/spi.h"
+#include "shared/metric.h"
 
 /* A label that was not used for that long may be removed. */
 #define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)
@@ -41,5 +43,7 @@ extern int32         tq_worker_active(const char *name);
 extern bool          tq_worker_may_be(Oid role);
 extern int32         tq_worker_draw_number(void);
 extern char         *tq_worker_name(int32 worker_id);
+extern bool tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues);
+extern void tq_worker_count(Datum queues, TqMetric metric);
 
 #endif /* TQ_WORKER_H */

@@ -30,9 +30,9 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "engine/worker.h"
 #include "maintenance/bound_worker.h"
 #include "shared/session_end.h"
-#include "xact/metric_note.h"
 #include "xact/xact.h"
 
 #define RETRY_FIRST (50 * INT64CONST(1000)) /* us, after a locked row */
@@ -57,7 +57,8 @@ static TqStmt stmt_end = {
 	"                       AND w.state = " TQ_SQL_WORKER_ACTIVE
 	"                       AND w.bound_instance = $2"
 	"                       AND w.bound_session = $3"
-	"                       FOR UPDATE SKIP LOCKED)",
+	"                       FOR UPDATE SKIP LOCKED)"
+	" RETURNING queues",
 	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
 /* In the background worker: sessions that had ended before the last look. */
@@ -162,18 +163,16 @@ static bool
 end_bound(const Bound *bound)
 {
 	Datum args[4];
-	bool  ended;
+	Datum queues;
 
 	args[0] = Int32GetDatum(bound->worker_id);
 	args[1] = Int64GetDatum(bound->instance);
 	args[2] = Int64GetDatum(bound->session);
 	args[3] = TimestampTzGetDatum(tq_clock_wall());
-	ended = tq_spi_execute(&stmt_end, args, NULL, SPI_OK_UPDATE) > 0;
-	if (ended)
-	{
-		tq_xact_note(TQ_NOTE_WORKER_GONE, bound->worker_id);
-		tq_metric_note_count(0, TQ_METRIC_WORKERS_DIED, 1);
-		tq_catalog_announce_worker();
-	}
-	return ended;
+	if (!tq_worker_end_row(&stmt_end, args, &queues))
+		return false;
+	tq_xact_note(TQ_NOTE_WORKER_GONE, bound->worker_id);
+	tq_worker_count(queues, TQ_METRIC_WORKERS_DIED);
+	tq_catalog_announce_worker();
+	return true;
 }

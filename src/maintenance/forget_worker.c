@@ -40,7 +40,6 @@
 #include "engine/worker.h"
 #include "maintenance/forget_worker.h"
 #include "maintenance/orphan.h"
-#include "xact/metric_note.h"
 
 /* The oldest row of a rotating leaf, and the oldest prepared transaction. */
 static TqStmt stmt_oldest = {
@@ -91,9 +90,10 @@ static TqStmt stmt_forget = {
 	"     AND coalesce(w.ended_at, w.registered_at) < $2"
 	"     FOR UPDATE SKIP LOCKED),"
 	" gone AS (DELETE FROM taskq.worker w USING locked l"
-	"   WHERE w.worker_id = l.worker_id RETURNING w.worker_id)"
-	"SELECT (SELECT count(*) FROM gone), (SELECT max(worker_id) FROM old),"
-	"       (SELECT count(*) FROM old)",
+	"   WHERE w.worker_id = l.worker_id RETURNING w.worker_id, w.queues),"
+	" looked (last, count) AS (SELECT max(worker_id), count(*) FROM old)"
+	"SELECT l.last, l.count, g.worker_id IS NOT NULL, g.queues"
+	"  FROM looked l LEFT JOIN gone g ON true",
 	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 
 /* The next batch begins behind this number. */
@@ -109,8 +109,10 @@ tq_forget_worker_batch(int limit)
 	TimestampTz now = tq_clock_wall();
 	TqSpi       spi;
 	Datum       args[4];
+	uint64      rows;
+	Datum      *queues;
 	int64       looked;
-	int64       removed;
+	int64       removed = 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	tq_spi_enter(&spi);
@@ -120,16 +122,17 @@ tq_forget_worker_batch(int limit)
 	args[2] =
 		TimestampTzGetDatum(now - (int64) tq_guc_retention * USECS_PER_SEC);
 	args[3] = Int32GetDatum(limit);
-	tq_spi_run(&stmt_forget, args, NULL, SPI_OK_SELECT, 0);
-	removed = tq_spi_int8(0, 1, 0);
-	looked = tq_spi_int8(0, 3, 0);
-	forget_after = looked < limit ? 0 : tq_spi_int4(0, 2, 0);
+	rows = tq_spi_run(&stmt_forget, args, NULL, SPI_OK_SELECT, 0);
+	queues = MemoryContextAlloc(spi.caller, sizeof(Datum) * rows);
+	looked = tq_spi_int8(0, 2, 0);
+	forget_after = looked < limit ? 0 : tq_spi_int4(0, 1, 0);
+	for (uint64 i = 0; i < rows && tq_spi_bool(i, 3); i++)
+		queues[removed++] = tq_spi_array(&spi, i, 4);
 	tq_spi_leave(&spi);
+	for (int64 i = 0; i < removed; i++)
+		tq_worker_count(queues[i], TQ_METRIC_WORKERS_CLEANED);
 	if (removed > 0)
-	{
-		tq_metric_note_count(0, TQ_METRIC_WORKERS_CLEANED, removed);
 		tq_catalog_announce_worker();
-	}
 	PopActiveSnapshot();
 	return removed;
 }

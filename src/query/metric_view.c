@@ -105,7 +105,9 @@ static TqStmt stmt_dead_share = {
 	{OIDOID}};
 
 static void  put_queue(ReturnSetInfo *result, const TqQueue *queue);
-static void  put_workers(ReturnSetInfo *result);
+static void  put_database(ReturnSetInfo *result);
+static void  put_workers(ReturnSetInfo *result, const char *queue,
+						 const TqMetrics *metrics);
 static void  put_server(ReturnSetInfo *result);
 static void  put_number(ReturnSetInfo *result, const char *name,
 						const char *queue, Datum labels, const char *kind,
@@ -147,7 +149,7 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 				put_queue(result, queue);
 		}
 		if (all)
-			put_workers(result);
+			put_database(result);
 	}
 	if (all)
 		put_server(result);
@@ -178,21 +180,28 @@ put_queue(ReturnSetInfo *result, const TqQueue *queue)
 	}
 	for (int i = 0; i < TQ_HISTOGRAMS; i++)
 		put_histogram(result, queue->name, &metrics, (TqHistogram) i);
+	put_workers(result, queue->name, &metrics);
 }
 
 /* What belongs to no queue. */
 static void
-put_workers(ReturnSetInfo *result)
+put_database(ReturnSetInfo *result)
 {
 	TqMetrics metrics;
 
 	tq_metric_read(0, &metrics);
-	for (int i = 0; i < lengthof(worker_counters); i++)
-		put_number(result, worker_counters[i].name, NULL, no_labels(),
-				   "counter",
-				   (double) metrics.slot[worker_counters[i].metric]);
+	put_workers(result, NULL, &metrics);
 	put_number(result, "metrics.not_counted", NULL, no_labels(), "counter",
 			   (double) tq_metric_not_counted());
+}
+
+static void
+put_workers(ReturnSetInfo *result, const char *queue, const TqMetrics *metrics)
+{
+	for (int i = 0; i < lengthof(worker_counters); i++)
+		put_number(result, worker_counters[i].name, queue, no_labels(),
+				   "counter",
+				   (double) metrics->slot[worker_counters[i].metric]);
 }
 
 /* What the server does to the queues. */

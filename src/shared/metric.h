@@ -46,7 +46,7 @@ typedef enum TqMetric
 	TQ_METRIC_COMPLETED,
 	TQ_METRIC_FAILED,
 	TQ_METRIC_CLEANED,
-	TQ_METRIC_WORKERS_REGISTERED, /* of the database, as the next two */
+	TQ_METRIC_WORKERS_REGISTERED, /* queue 0, as the next two: names none */
 	TQ_METRIC_WORKERS_DIED,
 	TQ_METRIC_WORKERS_CLEANED,
 	TQ_METRIC_REQUEUED, /* one for each TqEnd */

@@ -78,12 +78,12 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 					 TimestampTz claimed_at)
 {
 	TqState         to = (TqState) task->f.state;
+	bool            ended = TQ_STATE_IS_LIVE(from) && !TQ_STATE_IS_LIVE(to);
 	bool            executed;
-	TimestampTz     now;
 	TqMetricChange *change;
 
 	if (from != TQ_STATE_RUNNING && to != TQ_STATE_RUNNING &&
-		to != TQ_STATE_DEAD)
+		to != TQ_STATE_DEAD && !ended)
 		return;
 	change = change_of(task->f.queue_id);
 	if (change == NULL)
@@ -97,6 +97,9 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 	}
 	if (to == TQ_STATE_DEAD)
 		add(change, TQ_METRIC_DEAD + task->f.reason, 1);
+	if (ended)
+		observe(change, TQ_HISTOGRAM_END_TO_END,
+				tq_clock_dispatch() - task->f.created_at);
 	if (from != TQ_STATE_RUNNING)
 		return;
 	if (end != TQ_END_OTHER && end != TQ_END_RELEASED)
@@ -108,15 +111,11 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 	/* of others nobody knows how long they really ran */
 	executed = to == TQ_STATE_DONE || to == TQ_STATE_FILTERED ||
 			   end == TQ_END_FAILURE || end == TQ_END_TIMEOUT;
-	if (!executed)
-		return;
-	now = tq_clock_dispatch();
-	observe(change, TQ_HISTOGRAM_EXECUTION, now - claimed_at);
+	if (executed)
+		observe(change, TQ_HISTOGRAM_EXECUTION,
+				tq_clock_dispatch() - claimed_at);
 	if (to == TQ_STATE_DONE)
-	{
 		add(change, TQ_METRIC_COMPLETED, 1);
-		observe(change, TQ_HISTOGRAM_END_TO_END, now - task->f.created_at);
-	}
 }
 
 /* All that was noted has happened. */

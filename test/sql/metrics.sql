@@ -11,6 +11,13 @@ $$;
 SELECT name, labels, kind, value, count, sum, cardinality(bucket_bounds) AS bounds, bucket_counts[1] AS first, since <= now() AS since
   FROM taskq.metrics WHERE queue = 'm' ORDER BY kind, name, labels;
 SELECT bucket_bounds FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.queue.wait';
+-- a task of a queue without others, claimed
+CREATE FUNCTION t.one(queue_name text, lease interval DEFAULT NULL) RETURNS SETOF taskq.claimed LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM taskq_submit(queue_name);
+    RETURN QUERY SELECT * FROM taskq_claim(queue_name, lease => lease);
+END
+$$;
 -- of no queue: to be seen by who may read all
 SELECT name, kind, labels - 'pid' - 'user' - 'application' AS labels, value >= 0 AS value FROM taskq.metrics WHERE queue IS NULL ORDER BY name;
 -- submitted, claimed, completed
@@ -46,16 +53,22 @@ SELECT t.counted();
 SELECT taskq_alter_queue('m', '{"time_limit": null}');
 -- workers: registered, dead with a task, gone by itself
 SELECT taskq_register('m1'), taskq_expire('m1', '1 us') >= 0 AS others_are_gone;
-SELECT value AS registered FROM taskq.metrics WHERE name = 'workers.registered' \gset
-SELECT value AS died FROM taskq.metrics WHERE name = 'workers.died' \gset
+SELECT value AS registered FROM taskq.metrics WHERE name = 'workers.registered' AND queue IS NULL \gset
+SELECT value AS died FROM taskq.metrics WHERE name = 'workers.died' AND queue IS NULL \gset
 SELECT taskq_register('m2'), taskq_register('m1', keep => true);
 SELECT count(*) FROM taskq_claim('m', 'm2');
 CALL t.until($$SELECT taskq_expire('m1', '1 us') = 1$$);
 CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'worker_dead' AND value = 1$$);
 SELECT taskq_deregister('m1');
 SELECT name, value - CASE name WHEN 'workers.registered' THEN :registered ELSE :died END AS more
-  FROM taskq.metrics WHERE name IN ('workers.registered', 'workers.died') ORDER BY name;
+  FROM taskq.metrics WHERE name IN ('workers.registered', 'workers.died') AND queue IS NULL ORDER BY name;
 SELECT t.counted();
+-- a registration counts for each queue that it names and that there is, or for none
+SELECT taskq_register('m3', '{m,m,m other,no such}'), taskq_register('m4', '{m}'), taskq_register('m5', '{no such}');
+SELECT taskq_register('m4', '{m other}', keep => true), taskq_deregister('m3'), taskq_deregister('m5');
+CALL t.until($$SELECT taskq_register('m1') IS NOT NULL AND taskq_expire('m1', '1 us') = 1$$);
+SELECT taskq_deregister('m1');
+SELECT name, queue, value FROM taskq.metrics WHERE name LIKE 'workers.%' AND kind = 'counter' AND queue IS NOT NULL ORDER BY name, queue;
 -- by hand: dead, but not failed; and again
 SELECT task_id AS id FROM taskq_list('m', 'suspended') \gset
 SELECT taskq_poison(:id);
@@ -104,6 +117,44 @@ SELECT t.counted(), t.counted('m other');
 SELECT m.name, m.labels, m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.kind = 'gauge' AND m.name <> 'tasks.oldest_ready_age' ORDER BY 1, 2;
 SELECT count(*) AS different FROM taskq.metrics m JOIN taskq.queues q USING (queue)
  WHERE m.name = 'tasks.depth' AND m.value <> CASE m.labels ->> 'state' WHEN 'pending' THEN q.pending WHEN 'blocked' THEN q.blocked WHEN 'running' THEN q.running ELSE q.suspended END;
+-- every task that ends is in the histogram from end to end, however it ends, each time
+SELECT taskq_create_queue('m ends', '{"max_attempts": 1, "retry": "fixed", "retry_base": "0 s", "retention": "1 h"}');
+CREATE FUNCTION t.ended() RETURNS bigint LANGUAGE sql AS $$
+    SELECT count FROM taskq.metrics WHERE queue = 'm ends' AND name = 'tasks.end_to_end.duration'
+$$;
+SELECT taskq_fail(task_id, token, 'e') FROM t.one('m ends');
+SELECT t.ended() AS exhausted;
+SELECT taskq_fail(task_id, token, 'e', false) FROM t.one('m ends');
+SELECT t.ended() AS rejected;
+SELECT taskq_filter(task_id, token) FROM t.one('m ends');
+SELECT t.ended() AS filtered;
+SELECT taskq_cancel(task_id, force => true) FROM t.one('m ends');
+SELECT t.ended() AS cancelled_running;
+SELECT count(taskq_cancel(task_id, 'e')), count(taskq_fail(task_id, token, 'e')) FROM t.one('m ends');
+SELECT t.ended() AS cancelled_on_request;
+SELECT taskq_cancel(taskq_submit('m ends'));
+SELECT t.ended() AS cancelled_waiting;
+SELECT taskq_submit('m ends', key => 'k') AS id \gset
+SELECT count(taskq_submit('m ends', key => 'k', insertion => 'supersede'));
+SELECT t.ended() AS redundant;
+SELECT taskq_poison(task_id), taskq_resolve(task_id, force => true) FROM taskq_list('m ends', 'pending');
+SELECT t.ended() AS poisoned_and_then_resolved;
+SELECT taskq_retry(task_id) FROM taskq_list('m ends', 'done');
+SELECT t.ended() AS retried;
+SELECT taskq_resolve(task_id) FROM taskq_list('m ends', 'pending');
+SELECT t.ended() AS again;
+SELECT count(taskq_submit('m ends', deadline => clock_timestamp() + interval '10 ms'));
+CALL t.until($$SELECT count(*) > 0 AND EXISTS (SELECT FROM taskq.dead WHERE queue = 'm ends' AND reason = 'deadline') FROM taskq_run_reapers()$$);
+SELECT t.ended() AS deadline;
+SELECT count(*) FROM t.one('m ends', '1 ms');
+CALL t.until($$SELECT count(*) > 0 FROM taskq.dead WHERE queue = 'm ends' AND reason = 'lease_expired'$$);
+SELECT t.ended() AS lease_expired;
+-- a task that is removed has not ended, nor one that is put aside
+SELECT count(taskq_suspend(task_id, token)) FROM t.one('m ends');
+SELECT taskq_purge('m ends', '{suspended}');
+SELECT t.ended() AS suspended_and_removed;
+SELECT taskq_drop_queue('m ends', true) > 0 AS removed;
+DROP FUNCTION t.ended(), t.one(text, interval);
 -- a removed task is no longer among those that are there
 SELECT taskq_purge('m other', '{suspended}') > 1000 AS purged;
 SELECT m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.labels ->> 'state' = 'suspended';

@@ -91,7 +91,7 @@ SELECT m.queue, m.name, m.count, c.value FROM taskq.metrics m
   JOIN LATERAL (SELECT sum(n.value) AS value FROM taskq.metrics n WHERE n.queue = m.queue
                    AND n.name = ANY (CASE m.name WHEN 'tasks.queue.wait' THEN ARRAY['tasks.claimed']
                                      WHEN 'tasks.execution.duration' THEN ARRAY['tasks.completed', 'tasks.failed']
-                                     ELSE ARRAY['tasks.completed'] END)) c ON c.value <> m.count
+                                     ELSE ARRAY['tasks.completed', 'tasks.dead_lettered'] END)) c ON c.value <> m.count
  WHERE m.kind = 'histogram'
 SQL
 

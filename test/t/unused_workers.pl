@@ -87,13 +87,14 @@ age('holds', '2 h 1 min');
 is($removed->(), '1', 'one used before that goes');
 
 # --- registrations
-$sql->("SELECT taskq_register(w), taskq_deregister(w) FROM unnest(ARRAY['young', 'old']) w; SELECT taskq_register('alive')");
+$sql->("SELECT taskq_register(w, '{none}'), taskq_deregister(w) FROM unnest(ARRAY['young', 'old']) w; SELECT taskq_register('alive')");
 age('young', '6 d');
 age('old', '8 d');
 is($removed->(), '1', 'a registration goes as long after its end as finished tasks do');
 is($there->(), 'alive,young', 'not before, nor one that lives');
 age('young', '8 d');
 is($removed->(), '1', 'the other later');
+is($sql->("SELECT value FROM taskq.metrics WHERE name = 'workers.cleaned' AND queue = 'none'"), '2', 'both are counted for their queue');
 $sql->("SELECT taskq_submit('for ever'); SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('for ever', 'alive')");
 $sql->("SELECT taskq_deregister('alive')");
 age('alive', '40 d');
