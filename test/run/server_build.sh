@@ -12,7 +12,7 @@
 # families when none is named.  All have assertions, and with them checks of
 # freed memory and of writes behind its end.
 variant_flags() {
-	MODULES='amcheck test_decoding' # of contrib
+	MODULES='amcheck auto_explain pg_stat_statements test_decoding' # of contrib
 	CONFIGURE="--enable-cassert --enable-debug --enable-tap-tests
 		--without-readline --without-zlib"
 	CFLAGS='-O1 -g -fno-omit-frame-pointer'

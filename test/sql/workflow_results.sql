@@ -167,7 +167,7 @@ SELECT t.said('SELECT taskq_batch_totals(r) FROM unnest(ARRAY[''{"a": 9e131071}'
 SELECT i % 2 AS g, taskq_batch_totals(jsonb_build_object('n', i)) FROM generate_series(1, 10) i GROUP BY 1 ORDER BY 1;
 SELECT i, taskq_batch_totals(jsonb_build_object('n', i)) OVER (ORDER BY i) FROM generate_series(1, 3) i;
 SELECT count(*), sum(value::int) FROM (SELECT taskq_batch_totals(jsonb_build_object('n' || i % 1000, i)) AS t FROM generate_series(1, 20000) i) x, jsonb_each_text(t);
-SELECT t.said('SELECT taskq.batch_totals_add(NULL, ''{}'')');
+SELECT t.code('SELECT taskq.batch_totals_add(NULL, ''{}'')') IN ('42883', '0A000') AS refused; -- by the server, whose versions differ
 SET ROLE ws_other;
 SELECT taskq_batch_totals('{"a": 1}');
 RESET ROLE;
