@@ -565,8 +565,8 @@ tq_counter_forget(TqOwner owner, int32 id)
 }
 
 /*
- * It was found to be gone, by somebody who did not end it.  If another one
- * has its number by now, numbers of that were in the entry, so all of the
+ * A queue or worker is gone that this process has not ended.  If another one
+ * has its number by now, the entry held the numbers of that one, so all of the
  * database are counted again.
  */
 void

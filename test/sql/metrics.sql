@@ -149,7 +149,7 @@ SELECT t.ended() AS deadline;
 SELECT count(*) FROM t.one('m ends', '1 ms');
 CALL t.until($$SELECT count(*) > 0 FROM taskq.dead WHERE queue = 'm ends' AND reason = 'lease_expired'$$);
 SELECT t.ended() AS lease_expired;
--- a task that is removed has not ended, nor one that is put aside
+-- a task that is removed or suspended has not ended
 SELECT count(taskq_suspend(task_id, token)) FROM t.one('m ends');
 SELECT taskq_purge('m ends', '{suspended}');
 SELECT t.ended() AS suspended_and_removed;

@@ -98,7 +98,7 @@ $making->query_safe('ROLLBACK');
 $making->quit;
 is($sql->($counters), $before, 'until it is rolled back');
 
-# taskq_check() names what nobody removes.
+# taskq_check() names what is not removed.
 $sql->("SELECT taskq_create_queue('left', '{\"max_running\": 1}'), taskq_submit('left');"
 	  . " SELECT taskq_register('left', max_running => 1); SELECT task_id FROM taskq_claim('left', 'left')");
 my $worker = $sql->("SELECT worker_id FROM taskq.worker WHERE name = 'left'");
