@@ -78,6 +78,15 @@ none 'src/README.md lists no file twice, and none that is gone' "$(
 	listed | sort | uniq -d
 	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 
+none 'every path that doc/testing.md names in back quotes exists' "$(
+	grep -oE '`(test|expected|doc|src|bench|examples)(/[a-z0-9_./]+)?`' doc/testing.md | tr -d '`' |
+		sort -u | while read -r path; do [ -e "$path" ] || echo "$path"; done)"
+none 'every variable that doc/testing.md names is read by the harness' "$(
+	sed -n '/^| variable |/,/^$/s/^| \(`[^|]*\) |.*/\1/p' doc/testing.md | grep -oE '[A-Z][A-Z_]+' |
+		while read -r name; do
+			grep -rqw -e "$name" Makefile test/run test/t || echo "$name"
+		done)"
+
 # the names in the list of checks of taskq_health(), in its order
 checks=$(sed -n '/^} checks\[\] = /,/;$/s/.*{"\([a-z_]*\)", .*/\1/p' src/diag/health.c)
 none 'doc/runbook.md has an entry for each check of taskq_health, in its order' "$(
