@@ -7,7 +7,7 @@
  * insertion of a task takes, and alter_queue, when it changes how tasks of a
  * key wait for each other, also for all that move tasks with keys.  They wait
  * for 50 ms at a time, so that the submits behind them never wait for long,
- * and give up after 5 s.
+ * and give up after 5 s, or after lock_timeout if that is shorter.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -17,6 +17,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "storage/lmgr.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -118,7 +119,8 @@ static void  rearrange(TqCall *call, int32 queue_id);
 static int32 row_of_all_queues(void);
 static void  check_dead_letter_queue(Jsonb *options);
 static void  lock_out_submits(Datum queue_id, bool force);
-static bool  try_lock(Oid relid);
+static int   no_longer_than_lock_timeout(int ms);
+static bool  try_lock(int64 longest_ms);
 static void  lock_briefly(void *arg);
 static bool  lock_tasks(Datum queue_id);
 
@@ -413,27 +415,36 @@ row_of_all_queues(void)
 static void
 lock_out_submits(Datum queue_id, bool force)
 {
-	Oid   relid = tq_catalog()->queue_change;
-	int64 begin = tq_clock_monotonic();
+	int64 left_ms = no_longer_than_lock_timeout(DROP_LIMIT_MS);
+	int64 end = tq_clock_monotonic() + left_ms * 1000;
 
 	for (;;)
 	{
-		if (try_lock(relid))
+		if (try_lock(left_ms))
 		{
 			tq_snapshot_renew();
 			if (!force || lock_tasks(queue_id))
 				return;
-			UnlockRelationOid(relid, ShareRowExclusiveLock);
+			UnlockRelationOid(tq_catalog()->queue_change,
+							  ShareRowExclusiveLock);
 		}
-		if (tq_clock_monotonic() - begin >= (int64) DROP_LIMIT_MS * 1000)
+		left_ms = (end - tq_clock_monotonic()) / 1000;
+		if (left_ms <= 0)
 			ereport(
 				ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg(
 					 "transactions that submit or hold tasks did not end in time"),
 				 errhint("Try again when long transactions have ended.")));
-		tq_clock_pause(DROP_PAUSE_MS);
+		tq_clock_pause((int) Min(left_ms, DROP_PAUSE_MS));
+		left_ms = (end - tq_clock_monotonic()) / 1000;
 	}
+}
+
+static int
+no_longer_than_lock_timeout(int ms)
+{
+	return LockTimeout > 0 ? Min(LockTimeout, ms) : ms;
 }
 
 /*
@@ -443,14 +454,18 @@ lock_out_submits(Datum queue_id, bool force)
 bool
 tq_queue_admin_lock_out_briefly(void)
 {
-	return try_lock(tq_catalog()->queue_change);
+	return try_lock(DROP_TRY_MS);
 }
 
-/* Get the lock within DROP_TRY_MS; false if that was not possible. */
+/*
+ * Get the lock within DROP_TRY_MS, or longest_ms if that is shorter; false if
+ * that was not possible.
+ */
 static bool
-try_lock(Oid relid)
+try_lock(int64 longest_ms)
 {
-	ErrorData *error = tq_subxact_run(lock_briefly, &relid);
+	int        ms = (int) Max(Min(longest_ms, DROP_TRY_MS), 1);
+	ErrorData *error = tq_subxact_run(lock_briefly, &ms);
 
 	if (error == NULL)
 		return true;
@@ -463,12 +478,14 @@ try_lock(Oid relid)
 static void
 lock_briefly(void *arg)
 {
-	int level = NewGUCNestLevel();
+	int  level = NewGUCNestLevel();
+	char limit[16];
 
-	(void) set_config_option("lock_timeout", CppAsString2(DROP_TRY_MS),
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true,
-							 0, false);
-	LockRelationOid(*(Oid *) arg, ShareRowExclusiveLock);
+	snprintf(limit, sizeof(limit), "%d",
+			 no_longer_than_lock_timeout(*(int *) arg));
+	(void) set_config_option("lock_timeout", limit, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	LockRelationOid(tq_catalog()->queue_change, ShareRowExclusiveLock);
 	AtEOXact_GUC(true, level);
 }
 
