@@ -89,7 +89,7 @@ tq_wait_require_unwritten(const char *function)
 			 errmsg("%s can wait only at isolation level READ COMMITTED",
 					function),
 			 errhint(
-				 "Other levels see nothing that comes later: claim without wait, or CALL taskq_wait() before the transaction.")));
+				 "Other levels see nothing that comes later. Begin the transaction at READ COMMITTED (see default_transaction_isolation), claim without wait, or CALL taskq_wait() before the transaction.")));
 }
 
 /* A procedure that ends its transaction to wait outside of any. */
@@ -103,7 +103,7 @@ tq_wait_require_top_level(FunctionCallInfo fcinfo, const char *function)
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 			 errmsg("%s cannot run inside a transaction block", function),
 			 errhint(
-				 "CALL it by itself, or in a procedure without SECURITY DEFINER and SET that is called so: it ends the transaction.")));
+				 "CALL it with autocommit on, outside of BEGIN and COMMIT, or in a procedure without SECURITY DEFINER and SET that is called so: it ends the transaction.")));
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),

@@ -81,4 +81,42 @@ BEGIN
     RAISE WARNING 'ready: %', ready;
 END $$;
 RESET client_min_messages;
+-- where no call can wait, the hint says what to do
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT taskq_claim('w', wait => '1 s');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT taskq_claim_one('w1', '{w}', '1 min', wait => '1 s');
+ROLLBACK;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+CALL taskq_wait('w', '0');
+ROLLBACK;
+BEGIN;
+SELECT taskq_submit('w', '6') > 0 AS submitted;
+SELECT taskq_claim_one('w1', '{w}', '1 min', wait => '1 s');
+ROLLBACK;
+SELECT 1 AS first \; CALL taskq_wait('w', '0');
+CREATE FUNCTION t.waits() RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE ready boolean; BEGIN CALL taskq_wait('w', '0', ready); RETURN ready; END $$;
+SELECT t.waits();
+DROP FUNCTION t.waits();
+DO $$ DECLARE ready boolean; BEGIN PERFORM taskq_submit('w', '7'); CALL taskq_wait('w', '0', ready); END $$;
+-- a session of another level can CALL it by itself, and in a procedure that may commit; its claims cannot wait
+SET default_transaction_isolation = serializable;
+CALL taskq_wait('w', '0');
+SELECT taskq_claim('w', wait => '1 s');
+DO $$
+DECLARE
+    ready boolean;
+BEGIN
+    PERFORM count(*) FROM taskq_list('w');
+    CALL taskq_wait('w', '0', ready);
+    RAISE INFO 'ready: %, %', ready, current_setting('transaction_isolation');
+END $$;
+SET default_transaction_isolation = 'repeatable read';
+CALL taskq_wait('w', '0');
+RESET default_transaction_isolation;
+\set SHOW_CONTEXT errors
+\set VERBOSITY terse
 SELECT taskq_drop_queue('w', true) > 0 AS dropped, taskq_deregister('w1');
