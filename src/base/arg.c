@@ -202,14 +202,16 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 void
 tq_arg_check_word(const char *word, const char *what, int max)
 {
-	size_t length = strlen(word);
+	size_t      length = strlen(word);
+	const char *hint = strcmp(what, "queue") == 0 ? tq_error_payload_hint(word)
+												  : NULL;
 
 	if (length == 0)
 		tq_error_invalid(what, "must not be empty", NULL);
 	if (length > (size_t) max)
-		tq_error_too_long(what, (int64) length, max);
+		tq_error_too_long(what, (int64) length, max, hint);
 	if (has_control_character(word))
-		tq_error_invalid(what, "must not contain control characters", NULL);
+		tq_error_invalid(what, "must not contain control characters", hint);
 }
 
 /* The same as a question. */

@@ -67,13 +67,26 @@ tq_error_no_such_task(int64 task_id)
 void
 tq_error_no_such_queue(const char *queue)
 {
-	ereport(
-		ERROR,
-		(errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
-		 errmsg("queue \"%s\" does not exist", queue),
-		 errdetail_internal("%s", detail_word("queue", queue)),
-		 errhint("Check the name, or create it with taskq_create_queue().")));
+	const char *hint = tq_error_payload_hint(queue);
+
+	if (hint == NULL)
+		hint = "Check the name, or create it with taskq_create_queue().";
+	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
+					errmsg("queue \"%s\" does not exist", queue),
+					errdetail_internal("%s", detail_word("queue", queue)),
+					errhint("%s", hint)));
 	pg_unreachable();
+}
+
+/* What to do if the name of a queue looks like JSON; else NULL. */
+const char *
+tq_error_payload_hint(const char *queue)
+{
+	char first = queue[strspn(queue, " \t\r\n")];
+
+	return first != '{' && first != '['
+			   ? NULL
+			   : "The queue is the first argument; to submit to queue \"default\", write payload => in front of the payload.";
 }
 
 void
@@ -226,9 +239,9 @@ tq_error_too_large(const char *what, int64 size, int64 limit)
 
 /* The same of a name or another string. */
 void
-tq_error_too_long(const char *what, int64 size, int64 limit)
+tq_error_too_long(const char *what, int64 size, int64 limit, const char *hint)
 {
-	too_much(what, "long", size, limit, NULL);
+	too_much(what, "long", size, limit, hint);
 	pg_unreachable();
 }
 

@@ -27,6 +27,7 @@
 extern void tq_error_lease_lost(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_task(int64 task_id) pg_attribute_noreturn();
 extern void tq_error_no_such_queue(const char *queue) pg_attribute_noreturn();
+extern const char *tq_error_payload_hint(const char *queue);
 extern void tq_error_worker_again(const char *worker) pg_attribute_noreturn();
 extern void tq_error_no_such_worker(const char *worker, bool dead)
 	pg_attribute_noreturn();
@@ -48,8 +49,8 @@ extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_too_many_tags(int64 count, int64 limit)
 	pg_attribute_noreturn();
-extern void tq_error_too_long(const char *what, int64 size, int64 limit)
-	pg_attribute_noreturn();
+extern void tq_error_too_long(const char *what, int64 size, int64 limit,
+							  const char *hint) pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)
 	pg_attribute_noreturn();
 extern void tq_error_task_right(TqRight right) pg_attribute_noreturn();

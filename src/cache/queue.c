@@ -278,15 +278,10 @@ tq_queue_for_submit(const char *name, bool by_extension)
 static void
 tell_made(const char *name)
 {
-	bool is_payload = name[0] == '{' || name[0] == '[';
+	const char *hint = tq_error_payload_hint(name);
 
-	ereport(
-		NOTICE,
-		(errmsg("queue \"%s\" was created", name),
-		 is_payload
-			 ? errhint(
-				   "The queue is the first argument; to submit to queue \"default\", write payload => in front of the payload.")
-			 : 0));
+	ereport(NOTICE, (errmsg("queue \"%s\" was created", name),
+					 hint ? errhint("%s", hint) : 0));
 }
 
 /*

@@ -200,6 +200,8 @@ static void
 read_add(TqChange *change, JsonbValue *value, TqEntry *entry)
 {
 	static const char *const own_names[] = {"lease", "skip_existing"};
+	static const TqEntryKind kind = {"adds", "lease, skip_existing",
+									 1 << TQ_SUBMIT_ON_CONFLICT};
 	FunctionCallInfo inner = palloc0(SizeForFunctionCallInfo(TQ_SUBMIT_COUNT));
 	bool             named[TQ_SUBMIT_COUNT];
 	JsonbValue       rest;
@@ -210,7 +212,7 @@ read_add(TqChange *change, JsonbValue *value, TqEntry *entry)
 	without(value, own_names, lengthof(own_names), &rest);
 	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
 							 NULL);
-	tq_submission_read_entry(inner, &rest, "adds", named);
+	tq_submission_read_entry(inner, &rest, &kind, named);
 	if (inner->args[TQ_SUBMIT_QUEUE].isnull)
 		tq_change_bug(change, entry, "has no queue");
 	if (named[TQ_SUBMIT_ON_CONFLICT])
@@ -245,7 +247,8 @@ read_update(JsonbValue *value, TqEntry *entry)
 	read_lease(value, entry);
 	without(value, own_names, lengthof(own_names), &rest);
 	entry->changes = palloc0(sizeof(TqChanges));
-	tq_update_read(&rest, "updates", entry->changes);
+	tq_update_read(&rest, "updates", "task_id, version, lease",
+				   entry->changes);
 	if (entry->lease > 0 && (entry->changes->named[TQ_SUBMIT_RUN_AT] ||
 							 entry->changes->named[TQ_SUBMIT_DELAY]))
 		tq_error_invalid("lease", "and run_at exclude each other", NULL);

@@ -176,16 +176,18 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 Datum
 taskq_reassign(PG_FUNCTION_ARGS)
 {
-	Choice      choice = {0};
-	Act         act = {0};
-	const char *allowed;
+	Choice choice = {0};
+	Act    act = {0};
 
 	choice.queue_name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	if (PG_ARGISNULL(2))
 		tq_error_required("to_state");
-	allowed = psprintf("Allowed: %s.", tq_state_words());
-	choice.state = read_state(fcinfo, 1, "from_state", allowed);
-	act.to = read_state(fcinfo, 2, "to_state", allowed);
+	choice.state = read_state(
+		fcinfo, 1, "from_state",
+		"Allowed: pending, blocked, suspended, done, dead, cancelled, filtered.");
+	act.to = read_state(
+		fcinfo, 2, "to_state",
+		"Allowed: pending, suspended, done, dead, cancelled, filtered, redundant.");
 	if (choice.state == TQ_STATE_RUNNING || act.to == TQ_STATE_RUNNING ||
 		act.to == TQ_STATE_BLOCKED || act.to == TQ_STATE_RECREATED ||
 		!tq_state_is_legal(choice.state, act.to))

@@ -149,8 +149,9 @@ read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 
 		place.index = i;
 		if (!tq_state_parse(TextDatumGetCString(words[i]), &state))
-			tq_error_invalid("states", "has an unknown value",
-							 psprintf("Allowed: %s.", tq_state_words()));
+			tq_error_invalid(
+				"states", "has an unknown value",
+				"Allowed: pending, blocked, suspended, done, dead, cancelled, filtered, redundant, recreated.");
 		if (state == TQ_STATE_RUNNING)
 			tq_error_invalid("states", "must not contain running",
 							 "Cancel running tasks with force => true first.");

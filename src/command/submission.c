@@ -63,8 +63,9 @@ static const struct
 
 static void  read_times(FunctionCallInfo fcinfo, TqSubmission *sub);
 static void  read_words(FunctionCallInfo fcinfo, TqSubmission *sub);
-static int   read_member(FunctionCallInfo inner, const char *name,
-						 JsonbValue *value);
+static int   read_member(FunctionCallInfo inner, const TqEntryKind *kind,
+						 const char *name, JsonbValue *value);
+static char *member_words(const TqEntryKind *kind);
 static Datum tags_of_list(JsonbValue *value);
 
 /*
@@ -220,7 +221,7 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
  */
 void
 tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
-						 const char *list, bool *named)
+						 const TqEntryKind *kind, bool *named)
 {
 	JsonbIterator     *it;
 	JsonbValue         key;
@@ -233,7 +234,7 @@ tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 		named[i] = false;
 	}
 	if (!tq_json_is_object(entry))
-		tq_error_invalid(list, "must be a list of objects", NULL);
+		tq_error_invalid(kind->list, "must be a list of objects", NULL);
 	it = JsonbIteratorInit(entry->val.binary.data);
 	token = JsonbIteratorNext(&it, &key, false);
 	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
@@ -241,12 +242,13 @@ tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
 		char *name = pnstrdup(key.val.string.val, key.val.string.len);
 
 		token = JsonbIteratorNext(&it, &value, true);
-		named[read_member(inner, name, &value)] = true;
+		named[read_member(inner, kind, name, &value)] = true;
 	}
 }
 
 static int
-read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
+read_member(FunctionCallInfo inner, const TqEntryKind *kind, const char *name,
+			JsonbValue *value)
 {
 	int   n;
 	Datum datum = (Datum) 0;
@@ -257,15 +259,9 @@ read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
 			break;
 	}
 	if (n == TQ_SUBMIT_COUNT)
-	{
-		StringInfoData all;
-
-		initStringInfo(&all);
-		for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
-			appendStringInfo(&all, "%s%s", i > 0 ? ", " : "", members[i].name);
 		tq_error_invalid(psprintf("member \"%s\" of a task", name),
-						 "does not exist", psprintf("Allowed: %s.", all.data));
-	}
+						 "does not exist",
+						 psprintf("Allowed: %s.", member_words(kind)));
 	if (value->type == jbvNull)
 		return n;
 	switch (members[n].kind)
@@ -303,6 +299,24 @@ read_member(FunctionCallInfo inner, const char *name, JsonbValue *value)
 	inner->args[n].value = datum;
 	inner->args[n].isnull = false;
 	return n;
+}
+
+/* The members that there are, and are not refused. */
+static char *
+member_words(const TqEntryKind *kind)
+{
+	StringInfoData all;
+
+	initStringInfo(&all);
+	if (kind->others != NULL)
+		appendStringInfoString(&all, kind->others);
+	for (int i = 0; i < TQ_SUBMIT_COUNT; i++)
+	{
+		if ((kind->refused & (1 << i)) == 0)
+			appendStringInfo(&all, "%s%s", all.len > 0 ? ", " : "",
+							 members[i].name);
+	}
+	return all.data;
 }
 
 static Datum

@@ -77,11 +77,19 @@ typedef enum TqSubmitArg
 	TQ_SUBMIT_COUNT
 } TqSubmitArg;
 
+/* What objects with the names of these arguments are, for errors and hints. */
+typedef struct TqEntryKind
+{
+	const char *list;   /* what such objects stand in */
+	const char *others; /* members that its caller reads; NULL: none */
+	uint32 refused; /* a bit for each TqSubmitArg that its caller refuses */
+} TqEntryKind;
+
 extern void tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,
 							   const char *default_queue);
 extern void tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub);
 extern void tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
-									 const char *list, bool *named);
+									 const TqEntryKind *kind, bool *named);
 extern Jsonb      *tq_submission_carried(TqSubmission *sub, TqTask *origin);
 extern Jsonb      *tq_submission_again(TqSubmission *sub, TqQueue *queue,
 									   TqTask *origin);

@@ -198,13 +198,15 @@ submit_tasks(void *arg)
 static bool
 submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)
 {
+	static const TqEntryKind kind = {"tasks"};
+
 	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
 	bool         named[TQ_SUBMIT_COUNT];
 	TqSubmission sub = {0};
 
 	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
 							 NULL);
-	tq_submission_read_entry(inner, entry, "tasks", named);
+	tq_submission_read_entry(inner, entry, &kind, named);
 	tq_submission_read(inner, &sub, "default");
 	tq_submission_resolve(inner, &sub);
 	if (sub.reference != NULL)

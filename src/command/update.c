@@ -63,7 +63,7 @@ taskq_update_task(PG_FUNCTION_ARGS)
 	entry.type = jbvBinary;
 	entry.val.binary.data = &doc->root;
 	entry.val.binary.len = VARSIZE_ANY_EXHDR(doc);
-	tq_update_read(&entry, "changes", &changes);
+	tq_update_read(&entry, "changes", NULL, &changes);
 	tq_call_begin(&call, "taskq_update_task()");
 	for (tq_queue_lock_insertions();;)
 	{
@@ -92,15 +92,22 @@ taskq_update_task(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* An object with the settings of a task that are to change. */
+/*
+ * An object with the settings of a task that are to change; its caller has
+ * read the others.
+ */
 void
-tq_update_read(JsonbValue *entry, const char *list, TqChanges *changes)
+tq_update_read(JsonbValue *entry, const char *list, const char *others,
+			   TqChanges *changes)
 {
 	LOCAL_FCINFO(inner, TQ_SUBMIT_COUNT);
+	TqEntryKind kind = {list, others,
+						1 << TQ_SUBMIT_ON_CONFLICT | 1 << TQ_SUBMIT_INSERTION |
+							1 << TQ_SUBMIT_SUSPENDED};
 
 	InitFunctionCallInfoData(*inner, NULL, TQ_SUBMIT_COUNT, InvalidOid, NULL,
 							 NULL);
-	tq_submission_read_entry(inner, entry, list, changes->named);
+	tq_submission_read_entry(inner, entry, &kind, changes->named);
 	refuse_members(changes);
 	if (changes->named[TQ_SUBMIT_QUEUE] && inner->args[TQ_SUBMIT_QUEUE].isnull)
 		tq_error_required("queue");

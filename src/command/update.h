@@ -21,7 +21,7 @@ typedef struct TqChanges
 } TqChanges;
 
 extern void     tq_update_read(JsonbValue *entry, const char *list,
-							   TqChanges *changes);
+							   const char *others, TqChanges *changes);
 extern TqQueue *tq_update_apply(TqTask *task, TqChanges *changes,
 								TimestampTz *due_at);
 extern bool     tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,

@@ -11,6 +11,9 @@ SELECT taskq_update_task(:first, '{"queue": "told-moved"}');
 SELECT taskq_update_task(:first, '{"queue": "told"}');
 -- a payload in the place of the queue
 SELECT taskq_submit('{"a": 1}') > 0;
+SELECT taskq_submit(' ["a"]') > 0;
+SELECT taskq_submit(E'{\n"a": 1}') > 0;
+SELECT taskq_submit(jsonb_build_object('a', repeat('x', 200))::text) > 0;
 -- not the extension itself
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('told');
 SELECT queue, pending FROM taskq.queues WHERE queue LIKE 'told%' ORDER BY queue;
@@ -29,5 +32,6 @@ SELECT count(*) FROM taskq_claim('unknown');
 -- when queues are not created, it is an error
 SET taskq.auto_create_queues = off;
 SELECT taskq_submit('tolled');
+SELECT taskq_submit('{"b": 1}');
 SELECT count(*) FROM taskq_claim('unknown');
 RESET taskq.auto_create_queues;

@@ -388,6 +388,10 @@ sub snippet_says
 	IPC::Run::run([@command], '<', \undef, '>', \$out, '2>', \$err);
 	is($out . $err, "TQ001\n", 'the snippet says what the page tells');
 	is($sql->("SELECT state, result FROM taskq_list('snippet_$q')"), 'done|[1, 2]', 'and its task is done');
+	return if $q ne 'node';
+	is($sql->("SELECT errors->0->>'error', errors->0->'detail'->>'name', errors->0->'detail'->>'message',"
+			  . " errors->0->'detail'->>'stack' LIKE 'RangeError: no more of it%' FROM taskq_list('snippet_node_fails')"),
+		'no more of it|RangeError|no more of it|t', 'an Error of JavaScript is stored with what it says');
 	return;
 }
 
