@@ -26,8 +26,9 @@ SELECT pg_catalog.gen_random_uuid(), d.oid, pg_catalog.clock_timestamp()
  WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
 /* Roles are interned: rows of other tables carry role_id. */
-CREATE SEQUENCE taskq.role_id_seq AS integer;
-COMMENT ON SEQUENCE taskq.role_id_seq IS 'Numbers of taskq.role';
+CREATE SEQUENCE taskq.role_id_seq AS bigint;
+COMMENT ON SEQUENCE taskq.role_id_seq IS
+    'Numbers of taskq.role; behind 2147483647 those that are free are given out again, from 1 on';
 
 CREATE TABLE taskq.role (
     role_id integer NOT NULL,

@@ -11,8 +11,9 @@ CREATE TABLE taskq.queue_change ();
 COMMENT ON TABLE taskq.queue_change IS
     'Always empty: its invalidation announces changes of queues, lanes and grants; its lock lets drop_queue wait for submits in flight';
 
-CREATE SEQUENCE taskq.queue_id_seq AS integer;
-COMMENT ON SEQUENCE taskq.queue_id_seq IS 'Numbers of taskq.queue';
+CREATE SEQUENCE taskq.queue_id_seq AS bigint;
+COMMENT ON SEQUENCE taskq.queue_id_seq IS
+    'Numbers of taskq.queue; behind 2147483647 those that are free are given out again, from 1 on';
 
 CREATE TABLE taskq.queue (
     queue_id integer NOT NULL,

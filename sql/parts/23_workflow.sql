@@ -5,7 +5,7 @@
  * edge stands as long as its parent has not finished; flow/instance/edge.c tells
  * about them.
  */
-CREATE SEQUENCE taskq.template_id_seq AS integer;
+CREATE SEQUENCE taskq.template_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.template_id_seq IS 'Numbers of templates, in the order in which they were defined';
 
 CREATE TABLE taskq.template (

@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "cache/number.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "shared/running.h"
@@ -91,9 +92,8 @@ static TqStmt stmt_live_lanes = {
 
 static TqStmt stmt_add_queue = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
-	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, '{}', $3)"
-	" ON CONFLICT (name) DO NOTHING",
-	{TEXTOID, INT4OID, TIMESTAMPTZOID}};
+	" VALUES ($4, $1, $2, '{}', $3) ON CONFLICT (name) DO NOTHING",
+	{TEXTOID, INT4OID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_options = {"SELECT q.options, a.options FROM taskq.queue q"
 							  "  LEFT JOIN taskq.queue a ON a.queue_id = 0"
@@ -303,12 +303,13 @@ static TqQueue *
 make(const char *name)
 {
 	TqQueue *queue;
-	Datum    args[3];
+	Datum    args[4];
 	bool     made;
 
 	args[0] = CStringGetTextDatum(name);
 	args[1] = Int32GetDatum(tq_role_intern(tq_catalog()->owner));
 	args[2] = TimestampTzGetDatum(tq_clock_wall());
+	args[3] = Int32GetDatum(tq_number_of_queue());
 	made = tq_spi_execute(&stmt_add_queue, args, NULL, SPI_OK_INSERT) > 0;
 	queue = tq_queue_made(name, made);
 	if (queue == NULL)

@@ -29,6 +29,7 @@
 #include "base/catalog.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "cache/number.h"
 #include "cache/role.h"
 #include "xact/xact.h"
 
@@ -69,11 +70,9 @@ static TqStmt stmt_doubt = {
 	"                    WHERE k.role_id = r.role_id)",
 	{OIDOID}};
 
-static TqStmt stmt_add = {
-	"INSERT INTO taskq.role (role_id, name, oid)"
-	" VALUES (nextval('taskq.role_id_seq')::integer, $2, $1)"
-	" ON CONFLICT (oid) DO NOTHING",
-	{OIDOID, TEXTOID}};
+static TqStmt stmt_add = {"INSERT INTO taskq.role (role_id, name, oid)"
+						  " VALUES ($3, $2, $1) ON CONFLICT (oid) DO NOTHING",
+						  {OIDOID, TEXTOID, INT4OID}};
 
 static TqStmt stmt_oid = {
 	"SELECT oid FROM taskq.known_role WHERE role_id = $1", {INT4OID}};
@@ -106,7 +105,7 @@ number_of(Oid role, bool wait)
 	RoleEntry *entry;
 	bool       found;
 	TqSpi      spi;
-	Datum      args[2];
+	Datum      args[3];
 	int32      role_id;
 
 	if (role_identity != tq_catalog_identity())
@@ -149,6 +148,7 @@ number_of(Oid role, bool wait)
 		}
 		tq_xact_session_cache_changed();
 		tq_spi_run(&stmt_doubt, args, NULL, SPI_OK_UPDATE, 0);
+		args[2] = Int32GetDatum(tq_number_of_role());
 		tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0);
 		if (tq_spi_look(&stmt_find, args, NULL, 1) == 0)
 			tq_error_serialization();

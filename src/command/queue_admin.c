@@ -29,6 +29,7 @@
 #include "base/error.h"
 #include "base/spi.h"
 #include "base/subxact.h"
+#include "cache/number.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "command/drop_steps.h"
@@ -54,9 +55,8 @@ PG_FUNCTION_INFO_V1(taskq_resume);
 
 static TqStmt stmt_create = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
-	" VALUES (nextval('taskq.queue_id_seq')::integer, $1, $2, $3, $4)"
-	" ON CONFLICT (name) DO NOTHING",
-	{TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID}};
+	" VALUES ($5, $1, $2, $3, $4) ON CONFLICT (name) DO NOTHING",
+	{TEXTOID, INT4OID, JSONBOID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_create_all = {
 	"INSERT INTO taskq.queue (queue_id, name, owner_role, options, created_at)"
@@ -133,7 +133,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	Jsonb *empty =
 		DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	TqCall call;
-	Datum  args[4];
+	Datum  args[5];
 	bool   created;
 
 	if (strcmp(name, TQ_QUEUE_ALL) == 0)
@@ -149,6 +149,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	args[1] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[2] = JsonbPGetDatum(options);
 	args[3] = TimestampTzGetDatum(tq_clock_wall());
+	args[4] = Int32GetDatum(tq_number_of_queue());
 	created = tq_spi_execute(&stmt_create, args, NULL, SPI_OK_INSERT) > 0;
 	if (!created && !if_not_exists)
 		tq_error_queue_exists(name);

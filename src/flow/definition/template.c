@@ -40,6 +40,7 @@
 #include "flow/definition/definition.h"
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
+#include "store/snapshot.h"
 
 #define CACHE_SIZE (32 * 1024 * 1024) /* bytes, at the end of a transaction */
 #define MAX_DEFINITION (64 * 1024 * 1024)
@@ -58,10 +59,12 @@ typedef struct Cached
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.template (namespace, name, version, definition,"
-	" defined_by, defined_at) VALUES ($1, $2, $3, $4, $5, $6)"
+	" defined_by, defined_at, template_id) VALUES ($1, $2, $3, $4, $5, $6, $7)"
 	" ON CONFLICT (namespace, name, version) WHERE undefined_at IS NULL"
 	" DO NOTHING",
-	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID}};
+	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, INT4OID, TIMESTAMPTZOID, INT4OID}};
+
+static TqStmt stmt_number = {"SELECT nextval('taskq.template_id_seq')"};
 
 static TqStmt stmt_same = {
 	"SELECT definition = $4 FROM taskq.template"
@@ -110,6 +113,8 @@ static HTAB  *cache = NULL;
 static Size   cache_size = 0;
 static uint64 cache_identity = 0; /* of the extension they are of */
 
+static bool   is_defined(const Datum *args, bool *same);
+static int32  draw_number(void);
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
 static void   raise_unbuilt(const TqDefinitionProblems *problems)
 	pg_attribute_noreturn();
@@ -136,11 +141,9 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	Jsonb               *definition = definition_arg(fcinfo);
 	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
-	Datum  args[6];
-	bool   added;
-	bool   same = true;
+	Datum  args[7];
+	bool   same;
 	TqCall call;
-	TqSpi  spi;
 
 	tq_call_begin(&call, "taskq_define_workflow()");
 	tq_role_require_all(TQ_RIGHT_MANAGE);
@@ -157,12 +160,16 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	args[3] = JsonbPGetDatum(definition);
 	args[4] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[5] = TimestampTzGetDatum(tq_clock_wall());
-	tq_spi_enter(&spi);
-	added = tq_spi_run(&stmt_add, args, NULL, SPI_OK_INSERT, 0) == 1;
-	if (!added && tq_spi_look(&stmt_same, args, NULL, 1) == 1)
-		same = tq_spi_bool(0, 1);
-	tq_spi_leave(&spi);
-	if (!added && !same)
+	/* what is there takes no number */
+	if (!is_defined(args, &same))
+	{
+		args[6] = Int32GetDatum(draw_number());
+		same = tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT) == 1;
+		tq_snapshot_renew();
+		if (!same && !is_defined(args, &same))
+			tq_error_serialization();
+	}
+	if (!same)
 	{
 		StringInfoData detail;
 
@@ -180,6 +187,42 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	tq_call_end(&call);
 	warn_of_nesting(template);
 	PG_RETURN_VOID();
+}
+
+/* Is the version defined?  Is it so in the same way? */
+static bool
+is_defined(const Datum *args, bool *same)
+{
+	bool  found;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	found = tq_spi_look(&stmt_same, args, NULL, 1) == 1;
+	*same = found && tq_spi_bool(0, 1);
+	tq_spi_leave(&spi);
+	return found;
+}
+
+/* None is given out twice: sessions keep what they have read by it. */
+static int32
+draw_number(void)
+{
+	int64 number;
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_number, NULL, NULL, SPI_OK_SELECT, 0);
+	number = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
+	if (number > PG_INT32_MAX)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("too many workflows have been defined"),
+			 errdetail("At most %d versions can be defined in a database, "
+					   "those that were undefined or rolled back included.",
+					   PG_INT32_MAX)));
+	return (int32) number;
 }
 
 Datum
