@@ -198,7 +198,6 @@ catalog_load(void)
 	TqCatalog found;
 	Relation  task;
 	uint64    instances;
-	int       columns;
 
 	found.schema = get_namespace_oid("taskq", true);
 	if (!OidIsValid(found.schema))
@@ -250,18 +249,9 @@ catalog_load(void)
 	TQ_DEBUG_POINT("catalog_loading");
 
 	task = tq_catalog_open_table(found.task, AccessShareLock);
-	columns = RelationGetNumberOfAttributes(task);
+	tq_catalog_require_columns(task, TASK_COLUMNS);
 	found.owner = task->rd_rel->relowner;
 	table_close(task, AccessShareLock);
-	if (columns != TASK_COLUMNS)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg(
-				 "the objects of extension taskq in this database are of another version than its library"),
-			 errhint(
-				 "Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
-
 	instances = hash_instances(found.instance);
 
 	meet(&found, instances);
@@ -269,6 +259,27 @@ catalog_load(void)
 	/* what has changed meanwhile may have been looked up before */
 	catalog = found;
 	catalog_valid = before == changes;
+}
+
+/*
+ * A table of rows that are formed here: those of another number of columns
+ * are not known.  The table is locked, or it is looked at again when it is.
+ */
+void
+tq_catalog_require_columns(Relation rel, int columns)
+{
+	if (RelationGetNumberOfAttributes(rel) == columns)
+		return;
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		 errmsg(
+			 "the objects of extension taskq in this database are of another version than its library"),
+		 errdetail("Table \"%s\" has %d columns instead of %d.",
+				   RelationGetRelationName(rel),
+				   RelationGetNumberOfAttributes(rel), columns),
+		 errhint(
+			 "Run ALTER EXTENSION taskq UPDATE, and restart the server if the library was replaced.")));
 }
 
 /*

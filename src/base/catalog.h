@@ -59,6 +59,7 @@ extern bool             tq_catalog_present(void);
 extern uint64           tq_catalog_identity(void);
 extern Relation         tq_catalog_open_table(Oid relid, LOCKMODE mode);
 extern Relation         tq_catalog_open_index(Oid relid, LOCKMODE mode);
+extern void             tq_catalog_require_columns(Relation rel, int columns);
 extern uint64           tq_catalog_queue_generation(void);
 extern uint64           tq_catalog_worker_generation(void);
 extern void             tq_catalog_announce_queue(void);

@@ -94,7 +94,8 @@ static const struct
 			  {"replication_slots", tq_health_replication},
 			  {"vacuum", tq_health_vacuum},
 			  {"transaction_ids", tq_health_transaction_ids},
-			  {"settings", tq_health_settings}};
+			  {"settings", tq_health_settings},
+			  {"table_additions", tq_health_additions}};
 
 Datum
 taskq_health(PG_FUNCTION_ARGS)

@@ -96,6 +96,59 @@ static TqStmt stmt_ages = {
 	"        OR c.oid IN (SELECT m.reltoastrelid FROM pg_class m"
 	"                      WHERE m.relnamespace = 'taskq'::regnamespace))"};
 
+/*
+ * What somebody has added to tables that are written below the executor
+ * (store/row.c; of taskq.edge rows are only deleted so).  What partitions have
+ * from their table is told once.
+ */
+static TqStmt stmt_additions = {
+	"WITH written AS (SELECT c.oid, c.relname::text, c.relrowsecurity,"
+	"                        i.inhparent AS parent"
+	"   FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid"
+	"  WHERE c.relnamespace = 'taskq'::regnamespace"
+	"    AND (c.relname IN ('task', 'archive', 'transition', 'edge')"
+	"         AND c.relkind IN ('r', 'p')"
+	"         OR i.inhparent IN ('taskq.archive'::regclass,"
+	"                            'taskq.transition'::regclass))),"
+	" found AS ("
+	"SELECT format('trigger \"%s\" of taskq.%s', g.tgname, w.relname) AS what"
+	"  FROM pg_trigger g JOIN written w ON w.oid = g.tgrelid"
+	" WHERE NOT g.tgisinternal AND g.tgparentid = 0"
+	" UNION ALL "
+	"SELECT format('rule \"%s\" of taskq.%s', r.rulename, w.relname)"
+	"  FROM pg_rewrite r JOIN written w ON w.oid = r.ev_class"
+	" UNION ALL "
+	"SELECT format('%s \"%s\" of taskq.%s',"
+	"              CASE k.contype WHEN 'f' THEN 'foreign key'"
+	"                             WHEN 'c' THEN 'check constraint'"
+	"                             ELSE 'deferrable constraint' END,"
+	"              k.conname, w.relname)"
+	"  FROM pg_constraint k JOIN written w ON w.oid = k.conrelid"
+	" WHERE k.conparentid = 0 AND k.coninhcount = 0 AND w.relname <> 'edge'"
+	"   AND (k.contype IN ('c', 'f')"
+	"        OR k.contype IN ('p', 'u', 'x') AND k.condeferrable)"
+	" UNION ALL "
+	"SELECT format('foreign key \"%s\" of %s, which refers to taskq.%s',"
+	"              k.conname, k.conrelid::regclass, w.relname)"
+	"  FROM pg_constraint k JOIN written w ON w.oid = k.confrelid"
+	" WHERE k.contype = 'f' AND k.conparentid = 0"
+	" UNION ALL "
+	"SELECT format('row security of taskq.%s', w.relname)"
+	"  FROM written w WHERE w.relrowsecurity"
+	" UNION ALL "
+	"SELECT format('NOT NULL of column \"%s\" of taskq.%s', a.attname, w.relname)"
+	"  FROM pg_attribute a JOIN written w ON w.oid = a.attrelid"
+	" WHERE a.attnotnull AND a.attname = ANY ('{deadline, wake_at,"
+	"       cancel_requested_at, suspended_at, workflow_id, step_id, reference,"
+	"       key, correlation_id, tags, options, payload, data, headers, result,"
+	"       checkpoint, errors, message, expires_at, recreated_as}')"
+	"   AND w.relname <> 'edge'"
+	"   AND NOT EXISTS (SELECT FROM pg_attribute p"
+	"                    WHERE p.attrelid = w.parent"
+	"                      AND p.attname = a.attname AND p.attnotnull))"
+	"SELECT string_agg(what, ', ' ORDER BY what)"
+	"  FROM (SELECT what FROM found ORDER BY what LIMIT 20) f"};
+
 static void tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row);
 static void tell_age(TqHealth *health, const char *what, int64 age,
 					 int64 freeze);
@@ -312,6 +365,21 @@ tell_age(TqHealth *health, const char *what, int64 age, int64 freeze)
 					  "The oldest %s id is " INT64_FORMAT
 					  " old, of " INT64_FORMAT " until it is frozen.",
 					  what, age, freeze);
+}
+
+/* What has no effect, though it is there. */
+void
+tq_health_additions(TqHealth *health)
+{
+	char *found = tq_spi_read_text(&stmt_additions, NULL);
+
+	if (found == NULL)
+		tq_health_say(health, "Nothing was added to the tables of tasks.");
+	else
+		tq_health_fail(
+			health,
+			"Tasks are written without regard to: %s. Drop what was added to the extension's tables.",
+			found);
 }
 
 /* Settings that take something away that the extension relies on. */

@@ -14,6 +14,7 @@ extern void tq_health_prepared(TqHealth *health);
 extern void tq_health_replication(TqHealth *health);
 extern void tq_health_vacuum(TqHealth *health);
 extern void tq_health_transaction_ids(TqHealth *health);
+extern void tq_health_additions(TqHealth *health);
 extern void tq_health_settings(TqHealth *health);
 
 #endif /* TQ_HEALTH_SERVER_H */

@@ -52,7 +52,8 @@ tq_call_begin(TqCall *call, const char *function)
 	PreventCommandIfParallelMode(function);
 	memset(call, 0, sizeof(*call));
 	call->context = CurrentMemoryContext;
-	tq_table_begin(&call->task, tq_catalog()->task, call->context);
+	tq_table_begin(&call->task, tq_catalog()->task, TQ_TASK_COLUMNS,
+				   call->context);
 	tq_queue_refresh();
 	CommandCounterIncrement();
 	call->moment = tq_dead_range_moment();

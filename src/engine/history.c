@@ -42,6 +42,8 @@ typedef enum Column
 	COLUMNS
 } Column;
 
+StaticAssertDecl(COLUMNS == TQ_HISTORY_COLUMNS, "columns of taskq.transition");
+
 /*
  * The task, as it was written, came from another state; TQ_STATE_NONE: it
  * is new.  In that state it is gone.

@@ -27,9 +27,10 @@
  *   since no index has what it changes, unless somebody has added one.
  * - Uniqueness: by the indexes, as always; a reference by speculative
  *   insertion, as ON CONFLICT has it.
- * - Not null, checks, foreign keys, generated columns, triggers, row
+ * - Not null, checks, foreign keys, generated columns, triggers, rules, row
  *   security: there are none on these tables, whose rows are this
- *   extension's own.
+ *   extension's own.  taskq_health() tells of those that somebody has added
+ *   (diag/health_server.c); other columns are refused when a table is opened.
  * - Partition routing: tq_row_insert_archive and tq_row_insert_history name
  *   the leaf.
  * The server's functions for tables (table_tuple_insert, table_multi_insert,
@@ -60,7 +61,8 @@
 #include "store/tuple_lock.h"
 
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
-static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf);
+static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf,
+					  int columns);
 static void  insert_later(TqTable *table, TqTask *task);
 static void  insert_now(TqTable *table, TupleTableSlot *slot);
 static bool  written(TM_Result result, bool wait);
@@ -258,7 +260,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
 	TupleTableSlot *slot;
 
-	use_leaf(call, table, &call->leaf_oid, leaf);
+	use_leaf(call, table, &call->leaf_oid, leaf, TQ_ARCHIVE_COLUMNS);
 	if (call->many)
 	{
 		insert_later(table, task);
@@ -279,7 +281,8 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	HeapTuple       tuple;
 	MemoryContext   mine;
 
-	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf]);
+	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf],
+			 TQ_HISTORY_COLUMNS);
 	mine = MemoryContextSwitchTo(call->many ? tq_multi_insert_context(table)
 											: CurrentMemoryContext);
 	tuple = heap_form_tuple(RelationGetDescr(table->rel), values, nulls);
@@ -296,12 +299,12 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 
 /* The table of a call, *opened, is to be this leaf. */
 static void
-use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf)
+use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf, int columns)
 {
 	if (*opened == leaf)
 		return;
 	tq_table_end(table);
-	tq_table_begin(table, leaf, call->context);
+	tq_table_begin(table, leaf, columns, call->context);
 	*opened = leaf;
 }
 

@@ -20,10 +20,11 @@
 #include "store/table_open.h"
 
 void
-tq_table_begin(TqTable *table, Oid relid, MemoryContext context)
+tq_table_begin(TqTable *table, Oid relid, int columns, MemoryContext context)
 {
 	table->context = context;
 	table->rel = tq_catalog_open_table(relid, RowExclusiveLock);
+	tq_catalog_require_columns(table->rel, columns);
 }
 
 /* Locks stay until the transaction ends. */

@@ -9,7 +9,8 @@
 
 #include "store/table.h"
 
-extern void tq_table_begin(TqTable *table, Oid relid, MemoryContext context);
+extern void tq_table_begin(TqTable *table, Oid relid, int columns,
+						   MemoryContext context);
 extern void tq_table_end(TqTable *table);
 
 #endif /* TQ_TABLE_OPEN_H */

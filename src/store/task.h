@@ -110,6 +110,7 @@ typedef enum TqColumn
 
 #define TQ_TASK_COLUMNS TQ_COL_MESSAGE
 #define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
+#define TQ_HISTORY_COLUMNS 13 /* of taskq.transition */
 #define TQ_FIRST_VAR TQ_COL_DEADLINE
 
 /* What the fixed part takes in a row: the struct may end in padding. */

@@ -13,7 +13,7 @@ use TaskqWaiters;
 my @CHECKS = qw(preloaded activated background_worker launcher leases
   deadlines retention silent_workers claims paused process_slots databases
   worker_slots counters running_tasks waiting snapshots prepared_transactions
-  replication_slots vacuum transaction_ids settings);
+  replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
 
 # health(NODE, DATABASE, BEFORE): name => detail of what is not well; BEFORE
@@ -174,6 +174,49 @@ $set->('autovacuum', 'on');
 fails('old transaction ids', $node, { transaction_ids => qr/^The oldest transaction id .* is 3000\d{5} old, / }, 'postgres',
 	"BEGIN; UPDATE pg_class SET relfrozenxid = ((2^32)::bigint + txid_current() - 300000500)::text::xid"
 	  . " WHERE oid = 'taskq.large'::regclass");
+
+# What somebody has added to tables of tasks.  Tasks are written all the same;
+# an exclusion constraint is kept.
+
+$sql->(<<'SQL');
+CREATE TABLE known (id bigint PRIMARY KEY);
+CREATE TABLE mine (task_id bigint REFERENCES taskq.task);
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+SQL
+my $flow = "SELECT taskq_submit('additions'); INSERT INTO mine SELECT max(task_id) FROM taskq.task;"
+  . " SELECT taskq_complete(task_id, token) FROM taskq_claim('additions')";
+for ([ 'trigger "t" of taskq.task', 'CREATE TRIGGER t BEFORE INSERT OR UPDATE OR DELETE ON taskq.task FOR EACH ROW EXECUTE FUNCTION refuse()', 'DROP TRIGGER t ON taskq.task' ],
+	[ 'trigger "t" of taskq.archive', 'CREATE TRIGGER t AFTER INSERT ON taskq.archive FOR EACH ROW EXECUTE FUNCTION refuse()', 'DROP TRIGGER t ON taskq.archive' ],
+	[ 'rule "r" of taskq.task', 'CREATE RULE r AS ON INSERT TO taskq.task DO INSTEAD NOTHING', 'DROP RULE r ON taskq.task' ],
+	[ 'check constraint "c" of taskq.task', 'ALTER TABLE taskq.task ADD CONSTRAINT c CHECK (key IS NOT NULL) NOT VALID', 'ALTER TABLE taskq.task DROP CONSTRAINT c' ],
+	[ 'check constraint "c" of taskq.archive', 'ALTER TABLE taskq.archive ADD CONSTRAINT c CHECK (key IS NOT NULL) NOT VALID', 'ALTER TABLE taskq.archive DROP CONSTRAINT c' ],
+	[ 'foreign key "f" of taskq.task', 'ALTER TABLE taskq.task ADD CONSTRAINT f FOREIGN KEY (task_id) REFERENCES known NOT VALID', 'ALTER TABLE taskq.task DROP CONSTRAINT f' ],
+	[ 'deferrable constraint "u" of taskq.task', 'ALTER TABLE taskq.task ADD CONSTRAINT u UNIQUE (task_id, correlation_id) DEFERRABLE', 'ALTER TABLE taskq.task DROP CONSTRAINT u' ],
+	[ 'row security of taskq.task', 'ALTER TABLE taskq.task ENABLE ROW LEVEL SECURITY', 'ALTER TABLE taskq.task DISABLE ROW LEVEL SECURITY' ],
+	[ 'NOT NULL of column "expires_at" of taskq.archive_09', 'ALTER TABLE taskq.archive_09 ALTER expires_at SET NOT NULL', 'ALTER TABLE taskq.archive_09 ALTER expires_at DROP NOT NULL' ])
+{
+	my ($what, $add, $drop) = @$_;
+
+	$sql->($add);
+	fails($what, $node, { table_additions => qr/^(?=.*foreign key "mine_task_id_fkey" of public\.mine, which refers to taskq\.task[,.]).*\Q$what\E[,.]/ });
+	is(error_of($node, $flow), '', "$what: tasks are written all the same");
+	$sql->($drop);
+}
+is($sql->('SELECT count(*) > 0 FROM mine WHERE NOT EXISTS (SELECT FROM taskq.task t WHERE t.task_id = mine.task_id)'), 't', 'a foreign key that refers to tasks keeps none');
+$sql->('DROP TABLE mine; ALTER TABLE taskq.task ADD CONSTRAINT x EXCLUDE (correlation_id WITH =)');
+is(error_of($node, "SELECT taskq_submit('additions', correlation_id => 'one') FROM generate_series(1, 2)"), '23P01', 'an exclusion constraint is kept');
+$sql->('ALTER TABLE taskq.task DROP CONSTRAINT x');
+well('without additions', $node);
+
+# Rows of tables with other columns cannot be formed.
+for my $table (qw(task archive transition))
+{
+	$sql->("DROP DATABASE IF EXISTS wider; CREATE DATABASE wider");
+	$node->safe_psql('wider', "CREATE EXTENSION taskq; SELECT taskq_create_queue('q', '{\"history\": \"transitions\"}'), taskq_submit('q');"
+		  . " ALTER TABLE taskq.$table ADD g bigint GENERATED ALWAYS AS (task_id + 1) STORED, ADD h text DEFAULT 'x'");
+	is(error_of($node, "SELECT taskq_complete(task_id, token) FROM taskq_claim('q')", 'wider'), '55000', "a column was added to taskq.$table");
+}
+$sql->('DROP DATABASE wider');
 
 # A slot that nobody uses.
 
