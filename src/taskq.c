@@ -14,6 +14,7 @@
 #include "base/guc.h"
 #include "cache/role.h"
 #include "command/dead_letter.h"
+#include "engine/own_worker.h"
 #include "flow/advance/advance.h"
 #include "flow/definition/template.h"
 #include "flow/run/state_hook.h"
@@ -43,6 +44,7 @@ _PG_init(void)
 	/* what the end of a transaction calls is called in the reverse order */
 	tq_process_init();
 	tq_xact_init();
+	tq_own_worker_init();
 	tq_role_init();
 	tq_dead_letter_init();
 	tq_key_queue_init();

@@ -1,5 +1,4 @@
-/* A complete taskq worker in C, with libpq.
- *		worker QUEUE WORKER		the server: PGHOST, PGPORT, PGDATABASE, PGUSER
+/* A complete taskq worker in C: worker QUEUE WORKER (server: PGHOST, PGPORT, PGDATABASE).
  * A task's payload is {"n": 17}; its square is written into done_work.  "ms" makes it
  * take that long, "fail" makes it fail. */
 #include <poll.h>
@@ -8,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <libpq-fe.h>
-
 /* All statements have the same parameters, texts (type 25): $1 is the worker, ... */
-enum { WORKER, QUEUE, TASK, TOKEN, N, MS, FAIL, SQUARE, ERROR, VALUES };
+enum { WORKER, QUEUE, PROCESS, KEEP, TASK, TOKEN, N, MS, FAIL, SQUARE, ERROR, VALUES };
+static char process[24]; /* a number that tells us from another process of our name */
 static const Oid   types[VALUES] = {[0 ... VALUES - 1] = 25};
-static const char *value[VALUES]; /* those from TASK on are NULL with empty hands */
+static const char *value[VALUES] = {[PROCESS] = process}; /* TASK ...: NULL when idle */
 static PGconn     *conn;
 static PGresult   *answer;             /* to the last call */
 static char        code[6];            /* SQLSTATE of the last error */
@@ -21,39 +21,38 @@ static volatile sig_atomic_t stop = 0; /* take no more tasks */
 
 static void request_stop(int signo) { stop = signo; }
 static bool error_is(const char *state) { return strcmp(code, state) == 0; }
-
-/* Execute a statement, again until its answer is known; false if that is an error.
- * When the connection was lost nobody knows whether the statement took effect.  To
- * repeat it is right: with empty hands we register as a new process, so that a claim
- * that we never heard of goes back; and a finishing call cannot count twice. */
+/* Execute a statement, again until its answer is known; false if that is an error.  An
+ * unheard claim goes back when we register with empty hands, and no task ends twice. */
 static bool call(const char *statement)
 {
-	static bool known = false; /* by the server: we are registered */
+	static bool known = false, dead = false; /* are we registered, declared dead? */
 
 	for (bool last = stop;; last = stop) {
 		PQclear(answer);
-		answer = PQexecParams(conn, known ? statement :
-			"SELECT taskq_register($1, ARRAY[$2], keep => $3 IS NOT NULL)",
+		value[KEEP] = dead || value[TASK] ? "t" : "f";
+		answer = PQexecParams(conn, known ? statement : "SELECT taskq_register($1,"
+			" ARRAY[$2], keep => $4::boolean, incarnation => $3::bigint)",
 			VALUES, types, value, NULL, NULL, 0);
 		if (PQresultStatus(answer) == PGRES_TUPLES_OK) {
 			if (known)
 				return true;
-			known = true;
+			known = true, dead = false;
 			continue;
 		}
 		fprintf(stderr, "%s: %s", value[WORKER], PQerrorMessage(conn));
 		if (PQstatus(conn) != CONNECTION_OK) {
 			known = false;
-			poll(NULL, 0, 200);
-			PQreset(conn);
-			if (PQstatus(conn) != CONNECTION_OK && last && !value[TASK])
-				exit(1); /* nobody is there to say goodbye to */
-			continue;
+			poll(NULL, 0, 200), PQreset(conn);
+			if (PQstatus(conn) == CONNECTION_OK || !last || value[TASK])
+				continue;
+			exit(1); /* it could not deregister */
 		}
 		snprintf(code, sizeof(code), "%s", PQresultErrorField(answer, PG_DIAG_SQLSTATE));
 		if (error_is("40001") || error_is("40P01"))
-			continue; /* others were in the way: the same once more */
-		known = !error_is("TQ007"); /* we were silent for too long: our task is lost */
+			continue; /* a conflict: the same once more */
+		if (error_is("TQ007") && dead)
+			exit(1); /* another process has our name */
+		known = !(dead = error_is("TQ007")); /* we were silent: our task was given back */
 		if (known || value[TASK])
 			return false;
 	}
@@ -63,8 +62,8 @@ static bool call(const char *statement)
 static bool spend(int ms)
 {
 	for (int piece; ms > 0; ms -= piece) {
-		if (!call("SELECT $3::bigint = ANY (cancel), drain, 1000 * extract(epoch FROM"
-				  " next_in) FROM taskq_heartbeat($1)") ||
+		if (!call("SELECT $5::bigint = ANY (cancel), drain, 1000 * extract(epoch FROM"
+				  " next_in) FROM taskq_heartbeat($1, $3::bigint)") ||
 			*PQgetvalue(answer, 0, 0) == 't')
 			return false;
 		stop |= *PQgetvalue(answer, 0, 1) == 't'; /* somebody wants us to leave */
@@ -74,8 +73,8 @@ static bool spend(int ms)
 	return true;
 }
 
-/* One statement is one transaction.  It completes first: who lost the task writes
- * nothing.  If yours has several statements, repeat them all. */
+/* It completes first: a worker that has lost the task writes nothing.  If yours has
+ * several statements, put them into one transaction, and repeat them all. */
 static void do_task(void)
 {
 	char square[32];
@@ -83,29 +82,30 @@ static void do_task(void)
 	value[SQUARE] = square;
 	value[ERROR] = *value[FAIL] ? "told to fail" : "cancelled";
 	if (!*value[FAIL] && spend(atoi(value[MS]))) {
-		if (call("INSERT INTO done_work SELECT $3::bigint, $5::bigint, $8::numeric, $1"
-				 " FROM taskq_complete($3::bigint, $4::bigint, jsonb_build_object("
-				 "'square', $8::numeric)) RETURNING 1") || error_is("TQ001"))
+		if (call("INSERT INTO done_work SELECT $5::bigint, $7::bigint, $10::numeric, $1"
+				 " FROM taskq_complete($5::bigint, $6::bigint, jsonb_build_object("
+				 "'square', $10::numeric)) RETURNING 1") || error_is("TQ001"))
 			return; /* TQ001: not ours any more */
 		value[ERROR] = code; /* class 22: what is no number will never be one */
 	}
-	call("SELECT taskq_fail($3::bigint, $4::bigint, $9, retryable => $9 NOT LIKE '22%')");
+	call("SELECT taskq_fail($5::bigint, $6::bigint, $11, $11 NOT LIKE '22%')");
 }
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	long number;
+	if (argc != 3 || getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return 1;
-	value[QUEUE] = argv[1];
-	value[WORKER] = argv[2];
+	value[QUEUE] = argv[1], value[WORKER] = argv[2];
+	snprintf(process, sizeof(process), "%ld", number);
 	signal(SIGTERM, request_stop);
 	conn = PQconnectdb("");
-	while (!stop && call("SELECT task_id, token, payload->>'n', payload->>'ms',"
-						 " payload->>'fail' FROM taskq_claim($2, $1)")) {
+	while (!stop && call("SELECT task_id, token, payload->>'n', payload->>'ms', payload"
+			"->>'fail' FROM taskq_claim($2, $1, incarnation => $3::bigint)")) {
 		PGresult *claimed = answer;
-		answer = NULL;
 		for (int i = 0; PQntuples(claimed) > 0 && i < 5; i++)
 			value[TASK + i] = PQgetvalue(claimed, 0, i);
+		answer = NULL;
 		if (value[TASK])
 			do_task();
 		else
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 		memset(value + TASK, 0, sizeof(value) - TASK * sizeof(*value));
 		PQclear(claimed);
 	}
-	stop = call("SELECT taskq_deregister($1)") && stop;
+	stop = call("SELECT taskq_deregister($1, $3::bigint)") && stop;
 	PQfinish(conn);
 	return !stop;
 }

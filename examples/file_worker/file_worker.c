@@ -8,8 +8,9 @@
  * - Each call is a statement of its own and commits at once; no transaction
  *	 is open while a file is being read.
  * - TQ001 says that the task is no longer ours: its work is dropped.
- * - Signs of life go out on a timer, in the middle of a long task too.  TQ007
- *	 says that they came too late: register again, drop everything in hand.
+ * - Heartbeats go out on a timer, in the middle of a long task too.  TQ007 says
+ *	 that they came too late: register again, drop everything in hand.  If that
+ *	 raises TQ007 as well, another process has our name: end.
  * - After a lost connection nobody knows whether the last statement took
  *	 effect.  A finishing call is simply repeated: it cannot count twice.  A
  *	 claim may have given us tasks that we never heard of, so with empty hands
@@ -31,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +47,7 @@ typedef struct Worker
 {
 	const char *name;
 	const char *queue;
+	char        process[24]; /* tells us from others of that name */
 	int         pause_ms; /* rest before each task */
 	PGconn     *conn;
 	magic_t     magic;
@@ -95,18 +98,22 @@ connection_failed(const Worker *w, const PGresult *res)
 		   PQresultErrorField(res, PG_DIAG_SQLSTATE) == NULL;
 }
 
-/* Tell the server that a new process has this name. */
+/*
+ * Register the name: for a new process, or for the same one, which was declared
+ * dead.  That is refused when another process has the name now.
+ */
 static bool
-register_worker(Worker *w)
+register_worker(Worker *w, bool keep)
 {
-	const char *args[] = {w->name, w->queue};
+	const char *args[] = {w->name, w->queue, keep ? "true" : "false", w->process};
 	PGresult   *res;
 	bool        ok;
 
 	res = PQexecParams(w->conn,
 					   "SELECT taskq_register(worker => $1, queues =>"
-					   " ARRAY[$2])",
-					   2, NULL, args, NULL, NULL, 0);
+					   " ARRAY[$2], keep => $3::boolean,"
+					   " incarnation => $4::bigint)",
+					   4, NULL, args, NULL, NULL, 0);
 	ok = PQresultStatus(res) == PGRES_TUPLES_OK;
 	if (!ok && !connection_failed(w, res))
 		die(w, "could not register", PQresultErrorMessage(res));
@@ -124,7 +131,7 @@ restore_connection(Worker *w)
 	{
 		PQreset(w->conn);
 		if (PQstatus(w->conn) == CONNECTION_OK &&
-			(w->holding || register_worker(w)))
+			(w->holding || register_worker(w, false)))
 			return true;
 		if (stop_requested)
 			return false;
@@ -159,7 +166,7 @@ call(Worker *w, const char *sql, int nargs, const char *const *args)
 		{
 			w->lost = true;
 			w->holding = false;
-			register_worker(w);
+			register_worker(w, true);
 		}
 		else if (strcmp(code, "TQ001") != 0)
 			die(w, "unexpected error", PQresultErrorMessage(res));
@@ -175,7 +182,7 @@ call(Worker *w, const char *sql, int nargs, const char *const *args)
 static bool
 beat_if_due(Worker *w, const char *task_id)
 {
-	const char *args[] = {w->name, task_id};
+	const char *args[] = {w->name, task_id, w->process};
 	PGresult   *res;
 	bool        cancelled;
 
@@ -184,8 +191,8 @@ beat_if_due(Worker *w, const char *task_id)
 	res = call(w,
 			   "SELECT h.drain, $2::bigint = ANY (h.cancel),"
 			   " (extract(epoch FROM h.next_in) * 1000)::bigint"
-			   " FROM taskq_heartbeat($1) AS h",
-			   2, args);
+			   " FROM taskq_heartbeat($1, $3::bigint) AS h",
+			   3, args);
 	if (res == NULL)
 		return false;
 	w->drain = PQgetvalue(res, 0, 0)[0] == 't';
@@ -325,14 +332,15 @@ do_task(Worker *w, const char *id, const char *token, const char *path)
 static int
 claim_and_work(Worker *w)
 {
-	const char *args[] = {w->queue, w->name};
+	const char *args[] = {w->queue, w->name, w->process};
 	PGresult   *res;
 	int         count;
 
 	res = call(w,
 			   "SELECT task_id, token, payload->>'path', payload->>"
-			   "'path_base64' FROM taskq_claim($1, $2, 8)",
-			   2, args);
+			   "'path_base64' FROM taskq_claim($1, $2, 8,"
+			   " incarnation => $3::bigint)",
+			   3, args);
 	count = res ? PQntuples(res) : 0;
 	w->holding = count > 0;
 	w->lost = false;
@@ -367,6 +375,7 @@ main(int argc, char **argv)
 	struct sigaction sa = {.sa_handler = handle_stop, .sa_flags = SA_RESTART};
 	Worker           w = {.name = argv[0], .md = EVP_MD_CTX_new()};
 	int              idle_ms = IDLE_MIN_MS;
+	long             number;
 
 	if (getopt(argc, argv, "p:") == 'p')
 		w.pause_ms = atoi(optarg);
@@ -375,6 +384,9 @@ main(int argc, char **argv)
 			"-p rests MS ms before each task, to spare a busy disk");
 	w.queue = argv[optind];
 	w.name = argv[optind + 1];
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		die(&w, "could not start", strerror(errno));
+	snprintf(w.process, sizeof(w.process), "%ld", number);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
@@ -386,11 +398,11 @@ main(int argc, char **argv)
 	w.conn = PQconnectdbParams(keys, values, 0);
 	if (PQstatus(w.conn) != CONNECTION_OK)
 		die(&w, "could not connect", PQerrorMessage(w.conn));
-	register_worker(&w);
+	register_worker(&w, false);
 
 	/*
-	 * An idle worker looks again after 100 ms, then ever less often.  Claims
-	 * with wait, which the server would wake, raise 0A000 today.
+	 * An idle worker polls again after 100 ms, then ever less often.  A claim
+	 * with wait would need a second connection for the heartbeats.
 	 */
 	while (!stop_requested && !w.drain)
 	{
@@ -403,8 +415,9 @@ main(int argc, char **argv)
 		}
 	}
 
-	PQclear(PQexecParams(w.conn, "SELECT taskq_deregister($1)", 1, NULL,
-						 &w.name, NULL, NULL, 0));
+	PQclear(PQexecParams(w.conn, "SELECT taskq_deregister($1, $2::bigint)", 2,
+						 NULL, (const char *const[]){w.name, w.process}, NULL,
+						 NULL, 0));
 	PQfinish(w.conn);
 	return 0;
 }

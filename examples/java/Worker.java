@@ -10,11 +10,12 @@ import java.util.concurrent.*;
 public class Worker {
     static final ExecutorService pool = Executors.newSingleThreadExecutor();
     static volatile boolean leaving;    // take no more tasks
+    static boolean dead;                // declared so: register as the same process
     static int status = 1;
+    static long incarnation = new java.util.Random().nextLong();
     static String queue, worker, url;
     static Connection conn;
     static Future<String> result;       // of the task in hand, if there is one
-
     /** Execute a statement; its first row, which is empty if there is none. */
     static Object[] execute(String sql, Object... values) throws SQLException {
         try (PreparedStatement s = conn.prepareStatement(sql)) {
@@ -26,18 +27,17 @@ public class Worker {
         }
     }
 
-    /** The same, again until its outcome is known; null if the task is not ours any more.
-     *  When the connection was lost nobody knows whether the statement took effect.  To
-     *  repeat it is right: a claim that we never heard of goes back when we register with
-     *  empty hands, and a finishing call cannot count twice. */
+    /** The same until its outcome is known: unheard claims go back when we register with
+     *  empty hands, and no task ends twice.  Null: we have lost the task. */
     static Object[] call(String sql, Object... values) throws Exception {
         for (boolean last = leaving;; last = leaving) {
             boolean connected = conn != null;
             try {
                 if (!connected) {
                     conn = DriverManager.getConnection(url);
-                    execute("SELECT taskq_register(?, ARRAY[?], keep => ?)", worker,
-                        queue, result != null);
+                    execute("SELECT taskq_register(?, ARRAY[?], keep => ?, incarnation =>"
+                        + " ?)", worker, queue, dead || result != null, incarnation);
+                    dead = false;
                 }
                 return execute(sql, values);
             } catch (SQLException e) {
@@ -45,13 +45,13 @@ public class Worker {
                 if (state.matches("40001|40P01")) continue; // others were in the way
                 System.err.println(worker + ": " + e);
                 if (state.equals("TQ001")) return null;
+                if (dead && state.equals("TQ007")) throw e; // another has our name
                 if (connected && !state.matches("08.*|57P.*|TQ007")) throw e;
-                // TQ007: we were silent for too long, our task is somebody else's
-                if (state.equals("TQ007") && result != null) result.cancel(true);
+                if ((dead = state.equals("TQ007")) && result != null) result.cancel(true);
                 if (!connected && last && result == null) throw e;
                 if (conn != null) conn.close();
-                conn = null;                                // connect and register anew
                 Thread.sleep(200);
+                conn = null;                                // connect and register again
             }
         }
     }
@@ -59,9 +59,9 @@ public class Worker {
     /** We live.  Returns how many milliseconds we may be silent. */
     static int heartbeat(long id) throws Exception {
         Object[] beat = call("SELECT ? = ANY (cancel), drain, (1000 * extract(epoch FROM"
-            + " next_in))::int FROM taskq_heartbeat(?)", id, worker);
+            + " next_in))::int FROM taskq_heartbeat(?, ?)", id, worker, incarnation);
         if ((Boolean) beat[0]) result.cancel(true);
-        if ((Boolean) beat[1]) leaving = true;              // somebody wants us to leave
+        leaving |= (Boolean) beat[1];                       // no more tasks for us
         return (Integer) beat[2];
     }
 
@@ -98,19 +98,19 @@ public class Worker {
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM
             leaving = true;
-            try { main.join(); } catch (InterruptedException e) { /* nobody does that */ }
+            try { main.join(); } catch (InterruptedException e) { /* does not happen */ }
             Runtime.getRuntime().halt(status);
         }));
         try {
             while (!leaving) {
                 Object[] task = call("SELECT task_id, token, payload->>'n', coalesce("
-                    + "payload->>'ms', '0'), payload->>'fail' FROM taskq_claim(?, ?)",
-                    queue, worker);
+                    + "payload->>'ms', '0'), payload->>'fail' FROM taskq_claim(?, ?,"
+                    + " incarnation => ?)", queue, worker, incarnation);
                 if (task.length == 0) Thread.sleep(Math.min(heartbeat(0), 200));
                 else doTask((Long) task[0], (Long) task[1], (String) task[2],
                     (String) task[3], task[4] != null);
             }
-            call("SELECT taskq_deregister(?)", worker);
+            call("SELECT taskq_deregister(?, ?)", worker, incarnation);
         } finally {
             pool.shutdownNow();
         }

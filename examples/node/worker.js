@@ -12,35 +12,36 @@ const leaving = new AbortController(); // take no more tasks
 const finished = new AbortController(); // no more heartbeats either
 let task; // in hand: { id, token, payload, dropped }
 let main; // the connection for everything but heartbeats
+const us = [name, require('crypto').randomInt(2 ** 47)]; // no other process has both
 
-// Nobody knows what became of a statement when the connection was lost: the
-// error is then not the server's, or says that the session was ended (57P01).
+// The connection was lost: the error is not the server's, or ends the session (57P01).
 const lost = (e) => !(e instanceof DatabaseError) || /^(08|57P)/.test(e.code);
 const nap = (ms, until) => sleep(ms, null, { signal: until.signal }).catch(() => {});
 
-// keep: we go on, with our tasks.  Else what we seem to hold goes back at once.
+// keep: we keep our tasks
 async function connect(keep) {
   const c = new Client({ application_name: name });
   c.on('error', () => {}); // the next query says it, too
   await c.connect();
-  await c.query('SELECT taskq_register($1, ARRAY[$2], keep => $3)', [name, queue, keep]);
+  await c.query('SELECT taskq_register($1, ARRAY[$2], keep => $3, incarnation => $4)',
+    [name, queue, keep, us[1]]);
   return c;
 }
 
-// On a connection of its own: we live, however long a task takes.  But work
-// that computes for long without an await belongs into a worker thread.
+// On its own connection.  Work without an await belongs into a worker thread.
 async function heartbeats() {
   for (let c, pause; !finished.signal.aborted; await nap(pause, finished)) {
     try {
       c ??= await connect(true);
       const { rows: [beat] } = await c.query('SELECT cancel, drain, 1000 * extract(epoch'
-        + ' FROM next_in)::float8 AS pause FROM taskq_heartbeat($1)', [name]);
+        + ' FROM next_in)::float8 AS pause FROM taskq_heartbeat($1, $2)', us);
       pause = beat.pause;
       if (task && beat.cancel.includes(task.id)) task.dropped.abort();
       if (beat.drain) leaving.abort(); // somebody wants us to leave
     } catch (e) {
-      if (e.code === 'TQ007') task?.dropped.abort(); // silent for too long: it is
-      c?.end().catch(() => {}); // somebody else's.  Connect and register anew
+      // our task was given back: we were silent, or another process has our name
+      if (e.code === 'TQ007') (c ? task?.dropped : leaving)?.abort();
+      c?.end().catch(() => {}); // connect and register again
       [c, pause] = [null, 200];
     }
   }
@@ -61,8 +62,7 @@ async function transaction(work) {
         if (e.code === '40001' || e.code === '40P01') continue; // just once more
         throw e;
       }
-      // To repeat it is right: a claim that we never heard of goes back when we
-      // register with empty hands, and a finishing call cannot count twice.
+      // Repeat it: an unheard claim goes back when we register with empty hands
       console.error(`${name}: connection lost: ${e.message}`);
       if (!main && last && !task) process.exit(1);
       main?.end().catch(() => {});
@@ -101,7 +101,7 @@ async function run() {
   for (let idle = 50; !leaving.signal.aborted; task = null) {
     try {
       const { rows: [row] } = await transaction((c) => c.query('SELECT task_id AS id,'
-        + ' token, payload FROM taskq_claim($1, $2)', [queue, name]));
+        + ' token, payload FROM taskq_claim($3, $1, incarnation => $2)', [...us, queue]));
       idle = row ? 50 : Math.min(2 * idle, 1000); // it looks ever less often
       task = row && { ...row, dropped: new AbortController() };
       if (row) await doTask(task);
@@ -112,7 +112,7 @@ async function run() {
   }
   finished.abort();
   await beating;
-  await transaction((c) => c.query('SELECT taskq_deregister($1)', [name]));
+  await transaction((c) => c.query('SELECT taskq_deregister($1, $2)', us));
   process.exit(0); // this closes both connections
 }
 

@@ -5,11 +5,12 @@
 
 A task's payload is {"n": 17}; its square is written into done_work.  "ms" makes
 it take that long, "fail" makes it fail."""
-import signal, sys, threading, time
+import secrets, signal, sys, threading, time
 import psycopg
 from psycopg.types.json import Jsonb
 
 queue, name = sys.argv[1:]
+process = secrets.randbits(53)  # tells us from another process of that name
 stop = threading.Event()        # take no more tasks
 finished = threading.Event()    # no more heartbeats either
 dropped = threading.Event()     # the task in hand is cancelled, or lost
@@ -21,27 +22,28 @@ def connect(keep):
     """keep: we go on, with our tasks.  Else what we seem to hold goes back at once."""
     # behind a pooler in transaction mode also: prepare_threshold=None
     c = psycopg.connect("", autocommit=True, application_name=name)
-    c.execute("SELECT taskq_register(%s, ARRAY[%s], keep => %s)", (name, queue, keep))
+    c.execute("SELECT taskq_register(%s, ARRAY[%s], keep => %s, incarnation => %s)",
+              (name, queue, keep, process))
     return c
 
 
 def heartbeats():
-    """In a thread, with a connection of its own: we live, however long a task takes."""
+    """In a thread, with its own connection: we live, however long a task takes."""
     beats, pause = None, 0
     while not finished.wait(pause):
         try:
             beats = beats or connect(keep=True)
             cancel, drain, pause = beats.execute(
                 "SELECT cancel, drain, extract(epoch FROM next_in)::float8"
-                " FROM taskq_heartbeat(%s)", (name,)).fetchone()
+                " FROM taskq_heartbeat(%s, %s)", (name, process)).fetchone()
             if task_id in cancel:
                 dropped.set()
-            if drain:           # somebody wants us to leave
+            if drain:           # no more tasks for us
                 stop.set()
         except psycopg.Error as error:
-            if error.sqlstate == "TQ007":   # we were silent for too long:
-                dropped.set()               # our task is somebody else's
-            beats, pause = None, 0.2        # connect and register anew
+            if error.sqlstate == "TQ007":   # our task was given back: we were silent
+                (dropped if beats else stop).set()  # for long, or another has our name
+            beats, pause = None, 0.2        # connect and register again
 
 
 def transaction(work):
@@ -57,9 +59,8 @@ def transaction(work):
                 continue        # others were in the way: the same once more
             if not (error.sqlstate or "08000").startswith(("08", "57P")):
                 raise
-            # Nobody knows whether it was committed.  To repeat it is right: a claim
-            # that we never heard of goes back when we register with empty hands,
-            # and a finishing call cannot count twice.
+            # It may have been committed.  Repeat it: a claim that we never heard of
+            # goes back when we register with empty hands, and no task ends twice.
             print(f"{name}: connection lost: {error}", file=sys.stderr)
             if conn is None and last and task_id is None:
                 sys.exit(1)     # nobody is there to say goodbye to
@@ -68,7 +69,7 @@ def transaction(work):
 
 
 def compute(payload):
-    """The work itself, here mostly waiting.  Yours looks at dropped now and then."""
+    """The work itself, here mostly waiting.  Yours checks dropped now and then."""
     if payload.get("fail"):
         raise RuntimeError("told to fail")
     if dropped.wait(payload.get("ms", 0) / 1000):
@@ -100,15 +101,14 @@ idle = 0.1
 while not stop.is_set():
     try:
         row = transaction(lambda c: c.execute(
-            "SELECT task_id, token, payload FROM taskq_claim(%s, %s)",
-            (queue, name)).fetchone())
+            "SELECT task_id, token, payload FROM taskq_claim(%s, %s, incarnation => %s)",
+            (queue, name, process)).fetchone())
         if row:
             dropped.clear()
             task_id, idle = row[0], 0.1
             do_task(*row[1:])
-        else:                   # an idle worker looks ever less often
-            stop.wait(idle)
-            idle = min(2 * idle, 1)
+        else:                   # an idle worker polls ever less often
+            idle = min(2 * idle, 1) if not stop.wait(idle) else idle
     except psycopg.Error as error:
         # TQ001: it is not ours any more; TQ007: the heartbeats register us again
         if error.sqlstate not in ("TQ001", "TQ007"):
@@ -116,4 +116,4 @@ while not stop.is_set():
     task_id = None
 finished.set()
 beating.join(5)
-transaction(lambda c: c.execute("SELECT taskq_deregister(%s)", (name,)))
+transaction(lambda c: c.execute("SELECT taskq_deregister(%s, %s)", (name, process)))

@@ -2,15 +2,15 @@
 # A complete taskq worker in shell, with psql.
 #	worker.sh QUEUE WORKER		the server: PGHOST, PGPORT, PGDATABASE, PGUSER
 # A task's payload is {"n": 17}; its square is written into done_work.  "ms"
-# makes it take that long, "fail" makes it fail.  Each call is a psql of its own,
-# so there is no connection that could be lost between two of them.
+# makes it take that long, "fail" makes it fail.  Each call is a psql of its own.
 set -u
 queue=$1 worker=$2 stop='' task='' error=error
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'stop=1' TERM
-# With empty hands what the server thinks we hold goes back at once.
-register="SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'task' <> '')"
+register="SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'task' <> '',
+	incarnation => :incarnation)"
+incarnation=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
 
 # sql TEXT [-v NAME=VALUE ...]: run it, in one transaction if there are BEGIN and
 # COMMIT; the values stand in the text as :'NAME', which quotes them.  The answer
@@ -20,7 +20,7 @@ sql() {
 	shift
 	answer=$(printf '%s\n' "$text" | psql -X -q -At -F ' ' -v ON_ERROR_STOP=1 \
 		-v VERBOSITY=sqlstate -v worker="$worker" -v queue="$queue" -v task="$task" \
-		"$@" 2>"$tmp/$error")
+		-v incarnation="$incarnation" "$@" 2>"$tmp/$error")
 	case $? in
 		0) code=; return 0 ;;
 		3) code=$(sed -n 's/.*ERROR:  *//p' "$tmp/$error") ;;
@@ -30,14 +30,12 @@ sql() {
 	return 1
 }
 
-# again TEXT ...: sql, until the answer is known.  When the connection was lost
-# nobody knows what became of the statement.  To repeat it is right: a claim that
-# we never heard of goes back when we register with empty hands, and a finishing
-# call cannot count twice.
+# again TEXT ...: sql, until the answer is known.  After a lost connection it may
+# have taken effect: an unheard claim goes back when we register with empty hands.
 again() {
 	until sql "$@"; do
 		case $code in
-			40001 | 40P01) ;;	# others were in the way: the same once more
+			40001 | 40P01) ;;	# a conflict: the same once more
 			lost)
 				sleep 0.2
 				while last=$stop; [ -z "$task" ] && ! sql "$register"; do
@@ -55,7 +53,7 @@ heartbeats() {
 	pause=0.1 error=beat_error task='whatever it is'
 	while sleep "$pause" && kill -0 $$ 2>/dev/null; do
 		if sql "SELECT extract(epoch FROM next_in), drain, array_to_string(cancel, ' ')
-			FROM taskq_heartbeat(:'worker')"; then
+			FROM taskq_heartbeat(:'worker', :incarnation)"; then
 			# shellcheck disable=SC2086	# words without wildcards
 			set -- $answer
 			pause=$1
@@ -66,8 +64,9 @@ heartbeats() {
 			done
 		else
 			pause=0.2
-			# we were silent for too long, but have not gone meanwhile
-			[ "$code" != TQ007 ] || ! kill -0 $$ 2>/dev/null || sql "$register"
+			# we were silent for too long, but have not ended since
+			[ "$code" != TQ007 ] || ! kill -0 $$ 2>/dev/null || sql "$register" ||
+				[ "$code" != TQ007 ] || kill -TERM $$	# another has our name
 		fi
 	done
 }
@@ -108,7 +107,8 @@ while [ -z "$stop" ]; do
 	if again "SELECT task_id, token,
 		coalesce(substring(payload->>'n' FROM '^[0-9]{1,9}$'), 'none'),
 		coalesce(substring(payload->>'ms' FROM '^[0-9]{1,9}$'), '0'), payload->>'fail'
-		FROM taskq_claim(:'queue', :'worker')" && [ -n "$answer" ]; then
+		FROM taskq_claim(:'queue', :'worker', incarnation => :incarnation)" &&
+		[ -n "$answer" ]; then
 		# shellcheck disable=SC2086	# words without blanks and wildcards
 		do_task $answer ''
 	else
@@ -116,4 +116,4 @@ while [ -z "$stop" ]; do
 	fi
 done
 kill $beating && wait $beating
-again "SELECT taskq_deregister(:'worker')"
+again "SELECT taskq_deregister(:'worker', :incarnation)"

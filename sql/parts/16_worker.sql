@@ -29,6 +29,7 @@ CREATE TABLE taskq.worker (
     max_running integer,
     bound_instance bigint,
     bound_session bigint,
+    incarnation bigint,
     CONSTRAINT worker_pkey PRIMARY KEY (worker_id)
 );
 COMMENT ON TABLE taskq.worker IS 'Registrations of workers, and labels of claims without one';
@@ -45,6 +46,7 @@ COMMENT ON COLUMN taskq.worker.draining IS 'It gets no further tasks';
 COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; null is any number';
 COMMENT ON COLUMN taskq.worker.bound_instance IS 'Start of the server to which bound_session belongs; any other one is over';
 COMMENT ON COLUMN taskq.worker.bound_session IS 'Number of the connection that it is bound to; null is none';
+COMMENT ON COLUMN taskq.worker.incarnation IS 'Number of the process that registered it, which it may pass to be told from others of its name; null of a label';
 COMMENT ON CONSTRAINT worker_pkey ON taskq.worker IS 'Looked up by number';
 CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@;
 COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';

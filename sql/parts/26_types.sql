@@ -34,9 +34,10 @@ CREATE TYPE taskq.heartbeat AS (
     state pg_catalog.text,
     cancel bigint[],
     drain boolean,
-    next_in interval
+    next_in interval,
+    incarnation bigint
 );
-COMMENT ON TYPE taskq.heartbeat IS 'What taskq_heartbeat answers: state, tasks to stop, whether to drain, when to beat again';
+COMMENT ON TYPE taskq.heartbeat IS 'What taskq_heartbeat answers: state, tasks to stop, whether to drain, when to beat again, the number of the registered process';
 
 CREATE TYPE taskq.task_info AS (
     task_id bigint,

@@ -12,9 +12,10 @@ CREATE FUNCTION taskq_claim(
     lease interval DEFAULT NULL,
     wait interval DEFAULT '0',
     tags text[] DEFAULT NULL,
-    claim_order text DEFAULT NULL
+    claim_order text DEFAULT NULL,
+    incarnation bigint DEFAULT NULL
 ) RETURNS SETOF taskq.claimed
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim';
-COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text) IS
+COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text, bigint) IS
     'Takes up to max_tasks tasks of a queue (null: of all queues of a registered worker), highest priority first, then in the queue''s order; each comes with the token under which it is held; limits are kept';

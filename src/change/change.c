@@ -99,7 +99,7 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_change_end_if_any(&change);
 	TQ_DEBUG_POINT("change_decided");
 	if (change.takes && change.who.worker_id == 0)
-		tq_worker_for_claim(change.worker, &change.who);
+		tq_worker_for_claim(change.worker, NULL, &change.who);
 	tq_change_each(&change, change.by_id, change.by_id_count, delete_task);
 	tq_change_each(&change, change.by_id, change.by_id_count,
 				   update_without_lease);
@@ -467,7 +467,7 @@ own(TqChange *change, const TqEntry *entry)
 
 	tq_role_require(queue, TQ_RIGHT_WORK);
 	if (!tq_worker_is_current(&change->who))
-		tq_worker_for_claim(change->worker, &change->who);
+		tq_worker_for_claim(change->worker, NULL, &change->who);
 	if (task.f.state != TQ_STATE_PENDING)
 		why =
 			psprintf("its task is %s", tq_state_name((TqState) task.f.state));

@@ -250,7 +250,7 @@ choose(One *one, const char *queue_name)
 	if (!tq_claim_is_ready(one->call, &one->claim, queue))
 		return false;
 	if (!tq_worker_is_new(one->claim.worker_name))
-		tq_worker_for_claim(one->claim.worker_name, &worker);
+		tq_worker_for_claim(one->claim.worker_name, NULL, &worker);
 	tq_dispatch_peek(one->call, queue, tq_claim_tags(&one->claim, &worker),
 					 TQ_ORDER_RANDOM, false, &peek);
 	one->task_id = peek.found ? peek.head.f.task_id : 0;

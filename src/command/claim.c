@@ -119,6 +119,7 @@ taskq_claim(PG_FUNCTION_ARGS)
 	TqClaim  claim = {0};
 	TqCall   call;
 	Claiming claiming = {&call, &claim, (ReturnSetInfo *) fcinfo->resultinfo};
+	int64    incarnation;
 	int64    wait;
 
 	tq_srf_begin(fcinfo);
@@ -133,6 +134,13 @@ taskq_claim(PG_FUNCTION_ARGS)
 	claim.order_given = !PG_ARGISNULL(6);
 	if (claim.order_given)
 		claim.order = read_order(fcinfo, 6);
+	if (!PG_ARGISNULL(7))
+	{
+		if (claim.worker_name == NULL)
+			tq_error_required("worker");
+		incarnation = PG_GETARG_INT64(7);
+		claim.incarnation = &incarnation;
+	}
 
 	if (wait > 0)
 	{
@@ -325,12 +333,13 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 	if (name == NULL)
 		return true;
 	if (claim->queue_name == NULL)
-		tq_worker_registered(name, worker);
+		tq_worker_registered(name, claim->incarnation, worker);
 	else if (claim->wait != NULL && claim->wait->worker_id == 0 &&
-			 tq_worker_is_new(name) && !tq_claim_is_ready(call, claim, queue))
+			 claim->incarnation == NULL && tq_worker_is_new(name) &&
+			 !tq_claim_is_ready(call, claim, queue))
 		return false;
 	else
-		tq_worker_for_claim(name, worker);
+		tq_worker_for_claim(name, claim->incarnation, worker);
 	if (claim->wait != NULL)
 		tq_wait_worker(claim->wait, name, worker);
 	return !worker->draining;
@@ -350,7 +359,7 @@ tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 
 	if (claim->worker_name != NULL && !tq_worker_is_new(claim->worker_name))
 	{
-		tq_worker_for_claim(claim->worker_name, &worker);
+		tq_worker_for_claim(claim->worker_name, claim->incarnation, &worker);
 		if (claim->wait != NULL)
 			tq_wait_worker(claim->wait, claim->worker_name, &worker);
 		if (worker.draining)

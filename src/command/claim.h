@@ -17,19 +17,20 @@
 /* The arguments of a claim. */
 typedef struct TqClaim
 {
-	char   *queue_name;  /* NULL: all of the worker's */
-	char   *worker_name; /* NULL: none */
-	int     max_tasks;
-	int64   lease; /* 0: not given */
-	TqTags  tags;
-	bool    tags_given;
-	bool    order_given;
-	TqOrder order;
-	int     reach; /* of order random: among so many; 0: as queues do */
-	int64  *taken; /* the task's id comes here, and no rows; NULL: rows */
-	TqWait *wait;  /* NULL: it does not wait */
-	bool    has_turn;
-	uint32  turn; /* of all looks of one that waits */
+	char        *queue_name;  /* NULL: all of the worker's */
+	char        *worker_name; /* NULL: none */
+	int          max_tasks;
+	int64        lease;       /* 0: not given */
+	const int64 *incarnation; /* of the worker; NULL: not given */
+	TqTags       tags;
+	bool         tags_given;
+	bool         order_given;
+	TqOrder      order;
+	int          reach; /* of order random: among so many; 0: as queues do */
+	int64       *taken; /* the task's id comes here, and no rows; NULL: rows */
+	TqWait      *wait;  /* NULL: it does not wait */
+	bool         has_turn;
+	uint32       turn; /* of all looks of one that waits */
 } TqClaim;
 
 extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);

@@ -165,7 +165,7 @@ find_worker(TqWait *wait, const Ready *ready, TqWorker *worker)
 		return;
 	}
 	if (ready->queue_name == NULL)
-		tq_worker_registered(ready->worker_name, worker);
+		tq_worker_registered(ready->worker_name, NULL, worker);
 	else
 		tq_worker_if_registered(ready->worker_name, worker);
 	tq_wait_worker(wait, ready->worker_name, worker);

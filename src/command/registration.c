@@ -17,6 +17,7 @@
 
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
+#include "common/pg_prng.h"
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -35,6 +36,7 @@
 #include "engine/cancel_request.h"
 #include "engine/limit.h"
 #include "engine/liveness.h"
+#include "engine/own_worker.h"
 #include "engine/reclaim.h"
 #include "engine/worker.h"
 #include "query/task_get.h"
@@ -62,17 +64,18 @@ typedef struct Registration
 	int    max_running;    /* 0: null */
 	int64  bound_instance; /* 0: null */
 	int64  bound_session;  /* 0: not bound */
+	int64  incarnation;
 } Registration;
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.worker"
 	" (name, state, role_id, queues, tags, info, registered_at, max_running,"
-	"  bound_instance, bound_session, worker_id)"
+	"  bound_instance, bound_session, worker_id, incarnation)"
 	" VALUES ($1, " TQ_SQL_WORKER_ACTIVE ", $2, $3, $4, $5, $6, $7, $8, $9,"
-	"         $10)"
+	"         $10, $11)"
 	" ON CONFLICT DO NOTHING RETURNING worker_id",
 	{TEXTOID, INT4OID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID, TIMESTAMPTZOID,
-	 INT4OID, INT8OID, INT8OID, INT4OID}};
+	 INT4OID, INT8OID, INT8OID, INT4OID, INT8OID}};
 
 static TqStmt stmt_keep = {
 	"UPDATE taskq.worker SET queues = $2, tags = $3, info = $4,"
@@ -110,8 +113,14 @@ static TqStmt stmt_end_free = {
 	" RETURNING queues",
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
-static bool  end_registration(int32 worker_id, TqWorkerState how);
-static void  bind_session(int64 *instance, int64 *session);
+static bool         keep_registration(const TqWorker *former,
+									  Registration   *registration);
+static const int64 *incarnation_argument(FunctionCallInfo fcinfo, int n,
+										 int64 *incarnation);
+static int64        new_incarnation(const char *name, TqWorkerState state,
+									const TqWorker *former, bool keep);
+static bool         end_registration(int32 worker_id, TqWorkerState how);
+static void         bind_session(int64 *instance, int64 *session);
 static int32 add_row(const char *name, const Registration *registration);
 static bool  keep_row(int32 worker_id, const Registration *registration);
 static bool  end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
@@ -121,15 +130,18 @@ static void  check_queues(FunctionCallInfo fcinfo, int n);
 Datum
 taskq_register(PG_FUNCTION_ARGS)
 {
-	char        *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	Registration registration = {0};
-	TqCall       call;
-	TqWorker     former;
-	bool         bound;
-	bool         keep;
-	List        *ended = NIL;
-	int64        returned;
-	int32        worker_id;
+	char         *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	Registration  registration = {0};
+	TqCall        call;
+	TqWorker      former;
+	TqWorkerState state;
+	bool          bound;
+	bool          keep;
+	int64         argument;
+	const int64  *incarnation = incarnation_argument(fcinfo, 7, &argument);
+	List         *ended = NIL;
+	int64         returned;
+	int32         worker_id;
 
 	if (!PG_ARGISNULL(1))
 	{
@@ -163,22 +175,23 @@ taskq_register(PG_FUNCTION_ARGS)
 					 &registration.bound_session);
 	for (;;)
 	{
-		if (tq_worker_look(name, false, &former) == TQ_WORKER_ACTIVE)
+		state = tq_worker_look(name, false, &former);
+		if (state == TQ_WORKER_ACTIVE)
 		{
-			if (keep && keep_row(former.worker_id, &registration))
+			if (keep)
+				tq_worker_require_process(name, former.incarnation,
+										  incarnation);
+			if (keep && keep_registration(&former, &registration))
 			{
 				worker_id = former.worker_id;
-				/* before others can see it: max_running may come or go */
-				if (former.max_running != registration.max_running)
-					tq_reservation_invalidate(TQ_OWNER_WORKER, worker_id);
-				if (former.max_running == 0 && registration.max_running > 0)
-					tq_limit_of_worker_is_new(worker_id);
-				tq_xact_note(TQ_NOTE_WAKE_WORKER, worker_id);
 				break;
 			}
 			end_registration(former.worker_id, TQ_WORKER_GONE);
 			ended = lappend_int(ended, former.worker_id);
 		}
+		registration.incarnation =
+			incarnation != NULL ? *incarnation
+								: new_incarnation(name, state, &former, keep);
 		worker_id = add_row(name, &registration);
 		if (worker_id != 0)
 		{
@@ -202,8 +215,50 @@ taskq_register(PG_FUNCTION_ARGS)
 						errhint("Increase taskq.max_workers, now %d.",
 								tq_guc_max_workers)));
 	tq_catalog_announce_worker();
+	tq_own_worker_add(name, registration.incarnation);
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
+}
+
+/* The same process again; false if its registration has ended. */
+static bool
+keep_registration(const TqWorker *former, Registration *registration)
+{
+	if (!keep_row(former->worker_id, registration))
+		return false;
+	registration->incarnation = former->incarnation;
+	/* before others can see it: max_running may come or go */
+	if (former->max_running != registration->max_running)
+		tq_reservation_invalidate(TQ_OWNER_WORKER, former->worker_id);
+	if (former->max_running == 0 && registration->max_running > 0)
+		tq_limit_of_worker_is_new(former->worker_id);
+	tq_xact_note(TQ_NOTE_WAKE_WORKER, former->worker_id);
+	return true;
+}
+
+/* The argument incarnation, NULL when it was not given. */
+static const int64 *
+incarnation_argument(FunctionCallInfo fcinfo, int n, int64 *incarnation)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	*incarnation = PG_GETARG_INT64(n);
+	return incarnation;
+}
+
+/*
+ * The number of a process that passes none.  If it is the same process again,
+ * which was declared dead, it keeps its number, since its other sessions
+ * remember that.  Else one of 53 bits, which a number of JSON holds.
+ */
+static int64
+new_incarnation(const char *name, TqWorkerState state, const TqWorker *former,
+				bool keep)
+{
+	if (keep && state == TQ_WORKER_DEAD &&
+		!tq_own_worker_is_replaced(name, former->incarnation))
+		return former->incarnation;
+	return (int64) (pg_prng_uint64(&pg_global_prng_state) >> 11);
 }
 
 Datum
@@ -211,11 +266,13 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 {
 	char     *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	TqWorker  worker = {0};
-	Datum     values[4];
-	bool      nulls[4] = {false};
+	int64     incarnation;
+	Datum     values[5];
+	bool      nulls[5] = {false};
 	Interval *next;
 
-	tq_worker_registered(name, &worker);
+	tq_worker_registered(name, incarnation_argument(fcinfo, 1, &incarnation),
+						 &worker);
 
 	next = palloc0(sizeof(Interval));
 	next->time = tq_guc_heartbeat_interval();
@@ -223,6 +280,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	values[1] = tq_cancel_request_tasks(worker.worker_id);
 	values[2] = BoolGetDatum(worker.draining);
 	values[3] = IntervalPGetDatum(next);
+	values[4] = Int64GetDatum(worker.incarnation);
 	return tq_srf_row(fcinfo, values, nulls);
 }
 
@@ -232,14 +290,17 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	TqCall call;
 	int32  worker_id;
+	int64  incarnation;
 	int64  returned;
 
 	tq_call_begin(&call, "taskq_deregister()");
-	worker_id = tq_worker_active(name);
+	worker_id =
+		tq_worker_active(name, incarnation_argument(fcinfo, 1, &incarnation));
 	/* declared dead, or registered anew, at this very moment */
 	if (!end_registration(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
 	returned = tq_reclaim_held_by(&call, list_make1_int(worker_id), true);
+	tq_own_worker_remove(name);
 	tq_catalog_announce_worker();
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
@@ -251,10 +312,12 @@ taskq_drain(PG_FUNCTION_ARGS)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
 	TqCall call;
+	int64  incarnation;
 	Datum  arg;
 
 	tq_call_begin(&call, "taskq_drain()");
-	arg = Int32GetDatum(tq_worker_active(name));
+	arg = Int32GetDatum(
+		tq_worker_active(name, incarnation_argument(fcinfo, 1, &incarnation)));
 	if (tq_spi_execute(&stmt_drain, &arg, NULL, SPI_OK_UPDATE) == 0)
 		tq_error_no_such_worker(name, true);
 	tq_catalog_announce_worker();
@@ -285,7 +348,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 	if (older_than == 0)
 		tq_error_required("older_than");
 	tq_call_begin(&call, "taskq_expire()");
-	worker_id = tq_worker_active(name);
+	worker_id = tq_worker_active(name, NULL);
 	tq_liveness_heartbeat(worker_id);
 	arg = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
@@ -382,8 +445,8 @@ static int32
 add_row(const char *name, const Registration *registration)
 {
 	TqSpi spi;
-	Datum args[10];
-	bool  nulls[10] = {false};
+	Datum args[11];
+	bool  nulls[11] = {false};
 	int32 worker_id = 0;
 
 	args[0] = CStringGetTextDatum(name);
@@ -400,6 +463,7 @@ add_row(const char *name, const Registration *registration)
 	args[8] = Int64GetDatum(registration->bound_session);
 	nulls[7] = nulls[8] = registration->bound_session == 0;
 	args[9] = Int32GetDatum(tq_worker_draw_number());
+	args[10] = Int64GetDatum(registration->incarnation);
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_add, args, nulls, SPI_OK_INSERT_RETURNING, 0) > 0)
 		worker_id = tq_spi_int4(0, 1, 0);

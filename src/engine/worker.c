@@ -30,6 +30,7 @@
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/liveness.h"
+#include "engine/own_worker.h"
 #include "engine/worker.h"
 #include "store/snapshot.h"
 #include "xact/metric_note.h"
@@ -47,7 +48,8 @@ typedef struct KnownWorker
 	int           max_running;
 	char        **queues; /* NULL: all */
 	int           queue_count;
-	TimestampTz   used_at; /* of a label, as of its row */
+	TimestampTz   used_at;     /* of a label, as of its row */
+	int64         incarnation; /* of a registration, of its process */
 } KnownWorker;
 
 /* And of a role. */
@@ -64,7 +66,8 @@ static uint64        known_generation = 0;
 
 #define SELECT_WORKER                                                         \
 	"SELECT w.worker_id, w.state::integer, w.role_id, w.tags, w.draining,"    \
-	"       w.max_running, w.queues, w.registered_at FROM taskq.worker w"
+	"       w.max_running, w.queues, w.registered_at, w.incarnation"          \
+	"  FROM taskq.worker w"
 
 /* Each by an index of its own. */
 static TqStmt stmt_find_living = {
@@ -108,7 +111,8 @@ static TqStmt stmt_name = {
 	"SELECT name FROM taskq.worker WHERE worker_id = $1", {INT4OID}};
 
 static KnownWorker *look_up(const char *name);
-static KnownWorker *look_up_caller(const char *name);
+static KnownWorker *look_up_caller(const char *name, const int64 *incarnation);
+static bool         is_label(const KnownWorker *worker, const char *name);
 static void         forget_known(void);
 static void   read_known(KnownWorker *worker, TqStmt *stmt, const char *name);
 static Oid    role_of(int32 role_id);
@@ -124,16 +128,21 @@ static KnownWorker *require_active(KnownWorker *worker, const char *name);
 /*
  * The worker that a claim names.  A registered one must be alive, and
  * current_user must be allowed to use its name; any other name is a label.
+ * TQ007 if the caller is a process that another one has replaced.
  */
 void
-tq_worker_for_claim(const char *name, TqWorker *result)
+tq_worker_for_claim(const char *name, const int64 *incarnation,
+					TqWorker *result)
 {
-	KnownWorker *worker = look_up_caller(name);
+	KnownWorker *worker = look_up_caller(name, incarnation);
 
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_DEAD)
 		tq_error_no_such_worker(name, true);
 	if (worker->worker_id != 0 && worker->state == TQ_WORKER_ACTIVE)
 		tell(worker, result);
+	else if (incarnation != NULL ||
+			 tq_own_worker_is_replaced(name, worker->incarnation))
+		tq_error_no_such_worker(name, false);
 	else if (!label_is_fresh(worker))
 		use_label(worker, name);
 	result->worker_id = worker->worker_id;
@@ -146,24 +155,20 @@ tq_worker_for_claim(const char *name, TqWorker *result)
 void
 tq_worker_if_registered(const char *name, TqWorker *result)
 {
-	KnownWorker *worker = look_up(name);
-
-	if (worker->worker_id != 0 &&
-		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
-		tq_worker_for_claim(name, result);
+	if (!is_label(look_up(name), name))
+		tq_worker_for_claim(name, NULL, result);
 }
 
 /*
- * Would a claim by that name have to write a row first?  It is not registered
- * then, and no label that was used lately.
+ * Would a claim by that name have to write a row first?  It is a label then,
+ * and was not used lately.
  */
 bool
 tq_worker_is_new(const char *name)
 {
 	KnownWorker *worker = look_up(name);
 
-	if (worker->worker_id != 0 &&
-		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+	if (!is_label(worker, name))
 		return false;
 	if (!label_is_fresh(worker))
 		read_known(worker, &stmt_find_label, name);
@@ -189,18 +194,26 @@ tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
 	return copies;
 }
 
-/* The number of a worker that must be registered and alive, else TQ007. */
+/*
+ * The number of a worker that must be registered and alive, and the caller's,
+ * else TQ007.
+ */
 int32
-tq_worker_active(const char *name)
+tq_worker_active(const char *name, const int64 *incarnation)
 {
-	return require_active(look_up(name), name)->worker_id;
+	KnownWorker *worker = require_active(look_up(name), name);
+
+	tq_worker_require_process(name, worker->incarnation, incarnation);
+	return worker->worker_id;
 }
 
 /* The same, which counts as a heartbeat. */
 void
-tq_worker_registered(const char *name, TqWorker *result)
+tq_worker_registered(const char *name, const int64 *incarnation,
+					 TqWorker *result)
 {
-	KnownWorker *worker = require_active(look_up_caller(name), name);
+	KnownWorker *worker =
+		require_active(look_up_caller(name, incarnation), name);
 
 	tell(worker, result);
 	result->worker_id = worker->worker_id;
@@ -224,6 +237,7 @@ tq_worker_look(const char *name, bool may_read, TqWorker *result)
 	if (worker->state == TQ_WORKER_ACTIVE)
 		tell(worker, result);
 	result->worker_id = worker->worker_id;
+	result->incarnation = worker->incarnation;
 	return worker->state;
 }
 
@@ -237,6 +251,7 @@ tell(const KnownWorker *worker, TqWorker *result)
 	result->max_running = worker->max_running;
 	result->queues = worker->queues;
 	result->queue_count = worker->queue_count;
+	result->incarnation = worker->incarnation;
 	result->generation = known_generation;
 }
 
@@ -324,11 +339,11 @@ forget_known(void)
 }
 
 /*
- * The same; if it is a registered worker, which current_user must be allowed
- * to be, this is a heartbeat.
+ * The same; if it is a registered worker, which current_user and the calling
+ * process must be allowed to be, this is a heartbeat.
  */
 static KnownWorker *
-look_up_caller(const char *name)
+look_up_caller(const char *name, const int64 *incarnation)
 {
 	for (;;)
 	{
@@ -337,11 +352,37 @@ look_up_caller(const char *name)
 		if (worker->worker_id == 0 || worker->state != TQ_WORKER_ACTIVE)
 			return worker;
 		require_name(worker);
+		tq_worker_require_process(name, worker->incarnation, incarnation);
 		if (tq_liveness_touch(worker->worker_id))
 			return worker;
 		/* it has ended, which this session did not know */
 		tq_catalog_forget();
 	}
+}
+
+/*
+ * TQ007 unless the caller is the process that made the registration.  The
+ * caller's number says so, if it gives one; else the session must not have
+ * registered the name itself before that.  A session that has not registered
+ * it at all may act for it.
+ */
+void
+tq_worker_require_process(const char *name, int64 registered,
+						  const int64 *incarnation)
+{
+	if (incarnation != NULL ? *incarnation != registered
+							: tq_own_worker_is_replaced(name, registered))
+		tq_error_worker_again(name);
+}
+
+/* Is the name no worker's to the caller?  Then it may claim by it, too. */
+static bool
+is_label(const KnownWorker *worker, const char *name)
+{
+	if (worker->worker_id != 0 &&
+		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
+		return false;
+	return !tq_own_worker_is_replaced(name, worker->incarnation);
 }
 
 static void
@@ -371,6 +412,7 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 		worker->queues = isnull ? NULL
 								: strings_of(value, &worker->queue_count);
 		worker->used_at = tq_spi_time(0, 8, 0);
+		worker->incarnation = tq_spi_int8(0, 9, 0);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);

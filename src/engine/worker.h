@@ -26,12 +26,15 @@ typedef struct TqWorker
 	int    max_running; /* 0: any number */
 	char **queues;      /* NULL: all */
 	int    queue_count;
+	int64  incarnation;
 	uint64 generation; /* of the announcements that this is as of */
 } TqWorker;
 
 /* worker.c */
-extern void   tq_worker_for_claim(const char *name, TqWorker *worker);
-extern void   tq_worker_registered(const char *name, TqWorker *worker);
+extern void   tq_worker_for_claim(const char *name, const int64 *incarnation,
+								  TqWorker *worker);
+extern void   tq_worker_registered(const char *name, const int64 *incarnation,
+								   TqWorker *worker);
 extern void   tq_worker_if_registered(const char *name, TqWorker *worker);
 extern bool   tq_worker_is_new(const char *name);
 extern bool   tq_worker_is_current(const TqWorker *worker);
@@ -39,11 +42,13 @@ extern char **tq_worker_queues(const TqWorker *worker, uint32 turn,
 							   int *count);
 extern TqWorkerState tq_worker_look(const char *name, bool may_read,
 									TqWorker *worker);
-extern int32         tq_worker_active(const char *name);
-extern bool          tq_worker_may_be(Oid role);
-extern int32         tq_worker_draw_number(void);
-extern char         *tq_worker_name(int32 worker_id);
-extern bool tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues);
-extern void tq_worker_count(Datum queues, TqMetric metric);
+extern int32 tq_worker_active(const char *name, const int64 *incarnation);
+extern void  tq_worker_require_process(const char *name, int64 registered,
+									   const int64 *incarnation);
+extern bool  tq_worker_may_be(Oid role);
+extern int32 tq_worker_draw_number(void);
+extern char *tq_worker_name(int32 worker_id);
+extern bool  tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues);
+extern void  tq_worker_count(Datum queues, TqMetric metric);
 
 #endif /* TQ_WORKER_H */

@@ -2,13 +2,14 @@
  * process.c
  *		The extension's processes: what is set up when the library is loaded.
  *
- * Only a server that preloads the library has them; in a session that loads
- * it by itself nothing is hooked and nothing started.
+ * Only a server that preloads the library has them.  A session that loads it
+ * by itself starts nothing, and hooks only DISCARD ALL.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "process/discard.h"
 #include "process/launcher.h"
 #include "process/prepared.h"
 #include "process/process.h"
@@ -17,6 +18,7 @@
 void
 tq_process_init(void)
 {
+	tq_discard_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	tq_utility_hook_init();

@@ -8,7 +8,7 @@ SELECT taskq_create_queue('b');
 SELECT taskq_submit('b', '1', reference => 'r') AS id \gset
 SELECT token FROM taskq_claim('b') \gset
 SELECT taskq_submit('b', '2') AS id2 \gset
-SELECT taskq_register('bw');
+SELECT taskq_register('bw', incarnation => 1);
 SELECT taskq_define_workflow('{"namespace": "word", "name": "word", "version": "word", "queue": "bwf", "steps": [{"name": "a"}]}');
 SELECT count(taskq_start_workflow('word', namespace => 'word'));
 -- a good call of each function; its arguments are replaced one by one
@@ -21,6 +21,7 @@ SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{r
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'
             WHEN name = 'tokens' THEN 'ARRAY[$t]' WHEN name = 'results' THEN 'ARRAY[''{}''::jsonb]' WHEN name IN ('tasks', 'decisions') THEN '''[]'''
             WHEN name = 'states' THEN '''{done}''' WHEN name = 'reason' AND function = 'taskq_purge' THEN '''exhausted'''
+            WHEN name = 'incarnation' AND function = 'taskq_claim' THEN 'NULL'
             WHEN name = 'worker' AND function = 'taskq_claim' THEN '''label''' WHEN name = 'worker' THEN '''bw'''
             WHEN name = 'queue' AND function = 'taskq_create_queue' THEN '''b2''' WHEN name = 'queue' THEN '''b'''
             WHEN name = 'insertion' OR name = 'reference' AND function = 'taskq_submit_many' THEN 'NULL'
