@@ -78,9 +78,13 @@ none 'src/README.md lists no file twice, and none that is gone' "$(
 	listed | sort | uniq -d
 	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 
-none 'every path that doc/testing.md names in back quotes exists' "$(
-	grep -oE '`(test|expected|doc|src|bench|examples)(/[a-z0-9_./]+)?`' doc/testing.md | tr -d '`' |
-		sort -u | while read -r path; do [ -e "$path" ] || echo "$path"; done)"
+# A word in capitals stands for any name: test/sql/NAME.sql
+none 'every path that a page names in back quotes exists' "$(
+	for page in $pages; do
+		grep -oE '`(bench|demo|doc|examples|expected|sql|src|test)(/[A-Za-z0-9_./-]+)?`' "$page" |
+			tr -d '`' | grep -vE '(^|[/_])(AREA|NAME|NN)([._/]|$)|^bench/results$' | sort -u |
+			while read -r path; do [ -e "$path" ] || echo "$page: $path"; done
+	done)"
 none 'every variable that doc/testing.md names is read by the harness' "$(
 	sed -n '/^| variable |/,/^$/s/^| \(`[^|]*\) |.*/\1/p' doc/testing.md | grep -oE '[A-Z][A-Z_]+' |
 		while read -r name; do
