@@ -36,10 +36,10 @@ my %before = (
 
 # Pages whose SQL is not run here, and why
 my %elsewhere = (
-	'doc/backup.md' => 'pieces for different databases: tap:dump, tap:restore and tap:replication run them',
+	'doc/operate/backup.md' => 'pieces for different databases: tap:dump, tap:restore and tap:replication run them',
 	'doc/reference.md' => 'signatures: tap:reference compares them',
 	'doc/reliability.md' => 'pieces of a worker, not in order',
-	'doc/runbook.md' => 'each statement needs an incident: tap:incidents');
+	'doc/operate/runbook.md' => 'each statement needs an incident: tap:incidents');
 
 sub pages
 {

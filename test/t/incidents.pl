@@ -1,4 +1,4 @@
-# Each incident of doc/runbook.md happens on a real server; the statements of
+# Each incident of doc/operate/runbook.md happens on a real server; the statements of
 # the page find its cause, mend it, and show that it is mended; then the tasks
 # that waited are worked off.  The statements are taken out of the page.
 #
@@ -27,7 +27,7 @@ sub read_page
 {
 	my ($code, $part, @first, @forms, $title, $number);
 
-	for (split /\n/, slurp_file("$FindBin::Bin/../../doc/runbook.md"))
+	for (split /\n/, slurp_file("$FindBin::Bin/../../doc/operate/runbook.md"))
 	{
 		last if $number && /^## \D/;
 		my $blocks = $part // \@first;
