@@ -1,4 +1,4 @@
-# The snippets of doc/languages.md, and the example workers in C, Python, Node, Java
+# The snippets of doc/guides/languages.md, and the example workers in C, Python, Node, Java
 # and shell, two of each, on a server for each language: one worker is
 # killed and one frozen while they hold tasks.  Every task is done once, with one
 # row written by the transaction that completed it; what fails dies after its
@@ -370,11 +370,11 @@ sub check_language
 	return;
 }
 
-# The snippet of doc/languages.md in a language
+# The snippet of doc/guides/languages.md in a language
 sub snippet_says
 {
 	my ($q, $fence, $file, @command) = @_;
-	my ($text) = slurp_file("$FindBin::Bin/../../doc/languages.md") =~ /^```$fence\n(.*?)^```/ms;
+	my ($text) = slurp_file("$FindBin::Bin/../../doc/guides/languages.md") =~ /^```$fence\n(.*?)^```/ms;
 	my ($out, $err) = ('', '');
 
 	append_to_file("$made/$file", $text);
