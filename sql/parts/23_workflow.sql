@@ -103,8 +103,8 @@ CREATE TABLE taskq.edge (
 );
 COMMENT ON TABLE taskq.edge IS 'What waits for what in workflows';
 COMMENT ON COLUMN taskq.edge.workflow_id IS 'The instance';
-COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure';
-COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed';
+COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure, -3: what a failure has cancelled';
+COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed, or (of -3) the place of a batch, -1 for all steps';
 COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';
 
 CREATE TABLE taskq.signal (

@@ -22,14 +22,15 @@ flow AS MATERIALIZED (
      WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()),
 part AS (
     SELECT t.workflow_id, t.step_id, t.task_id, t.state, t.reason,
-           (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0 AS in_line, t.suspended_at, t.cancel_requested_at
+           (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0 AS in_line, t.suspended_at, t.cancel_requested_at,
+           t.state IN (@STATE_BLOCKED@, @STATE_PENDING@) AND t.token OPERATOR(pg_catalog.=) 0 AS waits_to_begin
       FROM taskq.task t
      WHERE t.workflow_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM taskq.workflow w
                         WHERE w.workflow_id OPERATOR(pg_catalog.=) t.workflow_id AND t.step_id OPERATOR(pg_catalog.<) 0
                           AND (t.step_id OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.=) ANY (w.compensations))
      UNION ALL
-    SELECT a.workflow_id, a.step_id, a.task_id, a.state, a.reason, false, NULL, NULL
+    SELECT a.workflow_id, a.step_id, a.task_id, a.state, a.reason, false, NULL, NULL, false
       FROM taskq.archive a
      WHERE a.workflow_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM taskq.workflow w
@@ -103,8 +104,10 @@ SELECT 'edge is between steps that cannot be',
        pg_catalog.concat('workflow ', e.workflow_id, ', from ', e.parent, ' to ', e.child)
   FROM edge e
   LEFT JOIN form p ON p.template_id OPERATOR(pg_catalog.=) e.template_id AND p.place OPERATOR(pg_catalog.=) (e.parent OPERATOR(pg_catalog.&) 16383)
- WHERE e.parent OPERATOR(pg_catalog.<) 0 OR e.child OPERATOR(pg_catalog.<) -2 OR p.place IS NULL
-    OR (e.child >= 0 AND NOT (e.child OPERATOR(pg_catalog.=) ANY (p.children)))
+ WHERE (e.child OPERATOR(pg_catalog.<>) -3 OR e.parent OPERATOR(pg_catalog.<>) -1)
+   AND (e.parent OPERATOR(pg_catalog.<) 0 OR e.child OPERATOR(pg_catalog.<) -3 OR p.place IS NULL
+        OR (e.child OPERATOR(pg_catalog.=) -3 AND p.type OPERATOR(pg_catalog.<>) 'batch_worker')
+        OR (e.child >= 0 AND NOT (e.child OPERATOR(pg_catalog.=) ANY (p.children))))
 UNION ALL
 SELECT 'edge is left of a step that has ended',
        pg_catalog.concat('task ', s.task_id, ', to ', e.child)
@@ -125,6 +128,12 @@ SELECT 'failure is noted of a step that has not failed',
   FROM edge e
   LEFT JOIN step s ON s.workflow_id OPERATOR(pg_catalog.=) e.workflow_id AND s.step_id OPERATOR(pg_catalog.=) e.parent AND s.failed
  WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL AND e.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
+UNION ALL
+SELECT 'step has not begun, and a failure has cancelled all such', pg_catalog.concat('task ', s.task_id)
+  FROM step s
+  JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) -3
+   AND e.parent IN (-1, s.place)
+ WHERE s.waits_to_begin AND s.flow_state OPERATOR(pg_catalog.=) @FLOW_LIVE@
 UNION ALL
 SELECT 'failure of a step is not noted', pg_catalog.concat('task ', s.task_id)
   FROM step s

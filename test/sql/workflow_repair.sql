@@ -308,5 +308,42 @@ SET client_min_messages = warning;
 RESET taskq.max_batch_members;
 RESET taskq.max_decision_steps;
 DROP TABLE held;
+-- the first failure cancels what has not begun, the next one what has come since
+SELECT taskq_define_workflow('{"name": "wr since", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
+  {"name": "a", "priority": 1}, {"name": "b", "priority": 1}, {"name": "d", "type": "decision", "priority": 1}, {"name": "p"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}]}');
+SELECT taskq_start_workflow('wr since') AS w \gset
+CREATE TEMP TABLE held AS SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
+CREATE FUNCTION wr.dies(name text) RETURNS text LANGUAGE sql AS $$ SELECT taskq_fail(task_id, token, 'broken', false) FROM held WHERE step = name $$;
+SELECT wr.dies('a'), wr.seen(:w), wr.retry(:w, 'p'), wr.seen(:w), wr.dies('b'), wr.seen(:w);
+-- what is chosen when nothing is failed any more has come since
+SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w);
+SELECT wr.fail(), wr.seen(:w), wr.retry(:w, 'p'), wr.fail(), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+TRUNCATE held;
+SELECT taskq_start_workflow('wr since') AS w \gset
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 4);
+SELECT wr.dies('a'), wr.seen(:w), taskq_complete(task_id, token, '{"create": ["x"]}') FROM held WHERE step = 'd';
+SELECT wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.fail(), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_complete(task_id, token) FROM held WHERE step IN ('b', 'p');
+-- the same of members of a batch
+TRUNCATE held;
+SELECT taskq_define_workflow('{"name": "wr parts", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('wr parts') AS w \gset
+SELECT wr.work('{"total": 4, "size": 1}');
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
+SELECT wr.dies('m_001'), wr.seen(:w), wr.retry(:w, 'm_004'), wr.seen(:w), wr.dies('m_002'), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_complete(task_id, token) FROM held WHERE step = 'm_003';
+-- a step that was claimed and waits for its turn of the key goes on
+TRUNCATE held;
+SELECT taskq_create_queue('wr turns', '{"key_policy": "serial", "order": "lifo"}');
+SELECT taskq_define_workflow('{"name": "wr turn", "version": "1", "queue": "wr turns", "on_failure": "stop", "steps": [{"name": "a", "key": "k"}, {"name": "b"}]}');
+SELECT taskq_start_workflow('wr turn') AS w \gset
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr turns', max_tasks => 2);
+SELECT taskq_submit('wr turns', key => 'k') AS newer \gset
+SELECT taskq_release(task_id, token) FROM held WHERE step = 'a';
+SELECT wr.seen(:w), wr.dies('b'), wr.seen(:w);
+SELECT taskq_cancel(:newer), wr.seen(:w), taskq_cancel_workflow(:w);
 SELECT * FROM taskq_check();
 DROP SCHEMA wr CASCADE;

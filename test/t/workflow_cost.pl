@@ -126,7 +126,7 @@ sub grows_with_number
 	cmp_ok($many, '<=', $few * $MANY / $FEW * $TOLERANCE, "$what: $few for $FEW, $many for $MANY");
 }
 
-$sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop')") for $FEW, $MANY;
+$sql->("SELECT define_wide($_), define_wide($_, 'stop', 'stop'), define_wide($_, 'compensate', 'compensate')") for $FEW, $MANY;
 $sql->("SELECT define_chain($_, 'skipped', 1), define_chain($_, 'behind', 2), define_decisions($_, 'continue'), define_decisions($_, 'stop'), define_beside($_)") for $FEW, $MANY;
 
 my $wide = q{SELECT taskq_start_workflow('wide<n>')};
@@ -156,7 +156,15 @@ for my $order ([ 'from the last to the first', 'true' ], [ 'here and there', 'fa
 
 	grows_with_number("members that end $how", "$batch; SELECT take(<n>)", $each->('taskq_complete($1, $2)'));
 	grows_with_number("members that die $how", $batch =~ s/'batch'/'isolated'/r . '; SELECT take(<n>)', $each->($fail));
+	grows_with_number("members of a batch that stops die $how", "$batch; SELECT take(<n>)", $each->($fail));
 	grows_with_number("steps that die $how", "$wide; $first; SELECT take(<n>)", $each->($fail));
+	for my $policy (qw(stop compensate))
+	{
+		my $running = "SELECT taskq_start_workflow('$policy<n>'); $first; SELECT take(<n>)";
+
+		grows_with_number("steps that die $how under $policy", $running, $each->($fail));
+		grows_with_number("steps that are cancelled $how under $policy", $running, $each->('taskq_cancel($1, force => true), $2'));
+	}
 }
 grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('a cancel while they run', "$wide; $first; SELECT take(<n>)", 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
@@ -197,8 +205,9 @@ SQL
 my ($few, $many) = map { thrown_away($_) } $FEW, $MANY;
 cmp_ok($many, '<=', 20 * $MANY, "joins of a check throw away $few rows for $FEW instances, $many for $MANY");
 
-# The first that dies under "stop" cancels what has not begun; those after it
-# look at what still runs, each time, and at nothing of all that.
+# The first that dies under "stop" cancels what has not begun.  Those after it
+# do not look at that again; nor does the last one, which looks for a step that
+# goes on, once the entries of the index are marked that lead to no row.
 my $RUNNING = 8;
 
 sub later_deaths
@@ -210,13 +219,21 @@ sub later_deaths
 		INSERT INTO held SELECT row_number() OVER (), task_id, token FROM taskq_claim('cost', max_tasks => $RUNNING)});
 	my $first_death = $sql->("$fail = 1");
 	my @later = map { $sql->("$fail = $_") } 2 .. $RUNNING - 1;
-	$sql->("$fail = $RUNNING");
+	my @last = $sql->("$fail = $RUNNING");
+	for (1 .. 3)
+	{
+		$sql->("SELECT taskq_retry(task_id) FROM held WHERE place = $RUNNING");
+		$sql->("UPDATE held h SET token = c.token FROM taskq_claim('cost') c WHERE h.place = $RUNNING");
+		push @last, $sql->("$fail = $RUNNING");
+	}
 	cmp_ok($first_death, '>=', $n, "the first that dies under stop beside $n reads $first_death");
-	return (sort { $a <=> $b } @later)[0];
+	return map { (sort { $a <=> $b } @$_)[0] } \@later, \@last;
 }
 
-($few, $many) = map { later_deaths($_) } $FEW, $MANY;
-cmp_ok($many, '<=', $few * $TOLERANCE, "another one reads $few or $many");
+my @few = later_deaths($FEW);
+my @many = later_deaths($MANY);
+cmp_ok($many[0], '<=', $few[0] * $TOLERANCE, "another one reads $few[0] or $many[0]");
+cmp_ok($many[1], '<=', $few[1] * $TOLERANCE, "the last one $few[1] or $many[1]");
 
 $node->stop;
 done_testing();

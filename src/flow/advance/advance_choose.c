@@ -139,10 +139,11 @@ static bool
 make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 			TqChildLooks *looks, TransactionId *blocked_by)
 {
-	TqPlan   plan = {0};
-	TqChoice choice;
-	int      place = TQ_STEP_INDEX(end->step_id);
-	char    *wrong;
+	TqPlan     plan = {0};
+	TqChoice   choice;
+	Bitmapset *made = NULL;
+	int        place = TQ_STEP_INDEX(end->step_id);
+	char      *wrong;
 
 	if (!is_choice(a, end))
 		return true;
@@ -165,9 +166,11 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
 	{
+		made = bms_add_member(made, TQ_STEP_INDEX(plan.steps[i].step_id));
 		if (!plan.steps[i].free || plan.steps[i].decides)
 			tq_move_queue_add_look(looks, plan.steps[i].step_id, 0);
 	}
+	tq_failure_policy_forget_cancelled(&a->flow, &a->edges, made);
 	return true;
 }
 

@@ -46,6 +46,10 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
 			tq_move_queue_add_look(looks, end->step_id, 0);
+		if (end->from != TQ_STATE_BLOCKED &&
+			(end->to == TQ_STATE_BLOCKED || end->to == TQ_STATE_SUSPENDED))
+			outcome->returned =
+				bms_add_member(outcome->returned, TQ_STEP_INDEX(end->step_id));
 		/* also a step that was removed with an undone choice */
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;

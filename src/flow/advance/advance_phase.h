@@ -63,6 +63,7 @@ typedef struct TqAdvanceOutcome
 	bool       ends;           /* no step goes on after a failure */
 	int32      last_step;      /* a step that has ended; 0: none */
 	Bitmapset *batches;  /* that have failed, by places of their members */
+	Bitmapset *returned; /* places of steps that wait again */
 	List      *children; /* int64 *: steps whose instance is to begin */
 } TqAdvanceOutcome;
 

@@ -11,6 +11,7 @@
 #include "flow/run/child_start.h"
 #include "flow/run/choice.h"
 #include "flow/run/compensation.h"
+#include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 
 static void settle_other_instances(TqAdvance              *a,
@@ -51,8 +52,11 @@ tq_advance_settle(TqAdvance *a, const List *large,
 {
 	Assert(!tq_edge_is_locked(a->flow.workflow_id));
 	tq_choice_warn(&a->flow, large);
+	tq_failure_policy_forget_cancelled(&a->flow, &a->edges, outcome->returned);
 	if (outcome->failed)
-		tq_instance_end_cancel_waiting(a->call, &a->flow, outcome->batches);
+		tq_instance_end_cancel_waiting(
+			a->call, &a->flow, &a->edges, outcome->batches,
+			!outcome->ends && outcome->children == NIL);
 	if (outcome->ends && a->flow.state == TQ_FLOW_LIVE)
 	{
 		if (a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)

@@ -95,7 +95,7 @@ tq_advance_look_again(TqAdvance *a, const TqAdvanceBlocked *blocked,
 	{
 		int32 parent = mine.parents[i];
 
-		if (mine.children[i] == TQ_EDGE_FAILURE ||
+		if (mine.children[i] < TQ_EDGE_END ||
 			list_member_int(blocked->elsewhere, mine.children[i]))
 			continue;
 		tq_move_queue_add_look(looks, mine.children[i], parent);

@@ -58,7 +58,8 @@ static TqStmt stmt_remove = {
 	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID}};
 
-static void   set_tag(LOCKTAG *tag, int64 workflow_id);
+static void set_tag(LOCKTAG *tag, int64 workflow_id);
+static bool find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -127,23 +128,26 @@ tq_edge_end(TqEdges *edges)
 }
 
 /*
- * The parent has ended; false: there was no such edge.  Edges are seen as they
- * are now: also those that this call has added.
+ * Is there an edge?  Edges are seen as they are now: also those that this call
+ * has added, but none that another transaction is adding.
  */
+bool
+tq_edge_has(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	bool found = find(edges, workflow_id, child, parent);
+
+	ExecClearTuple(edges->slot);
+	return found;
+}
+
+/* The parent has ended; false: there was no such edge. */
 bool
 tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 {
-	ScanKeyData     keys[3];
 	TM_FailureData  failure;
 	ItemPointerData tid;
-	bool            found;
 
-	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
-	edges->scan->xs_snapshot = SnapshotSelf;
-	index_rescan(edges->scan, keys, 3, NULL, 0);
-	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
-	edges->scan->xs_snapshot = GetActiveSnapshot();
-	if (!found)
+	if (!find(edges, workflow_id, child, parent))
 		return false;
 	tid = edges->slot->tts_tid;
 	ExecClearTuple(edges->slot);
@@ -152,6 +156,21 @@ tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 						   &failure, false) != TM_Ok)
 		tq_error_serialization();
 	return true;
+}
+
+/* In the slot; false: there is none. */
+static bool
+find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	ScanKeyData keys[3];
+	bool        found;
+
+	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
+	edges->scan->xs_snapshot = SnapshotSelf;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	return found;
 }
 
 /*

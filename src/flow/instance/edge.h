@@ -12,8 +12,9 @@
 #include "flow/definition/template_types.h"
 
 /* What is no step, and waits all the same. */
-#define TQ_EDGE_END (-1)     /* the end of the instance */
-#define TQ_EDGE_FAILURE (-2) /* its failure: parents are those that failed */
+#define TQ_EDGE_END (-1)       /* the end of the instance */
+#define TQ_EDGE_FAILURE (-2)   /* its failure: parents are those that failed */
+#define TQ_EDGE_CANCELLED (-3) /* see failure_policy.c */
 
 /* What is left of the edges to a child. */
 typedef enum TqLeft
@@ -46,6 +47,8 @@ extern void   tq_edge_unlock(int64 workflow_id);
 extern bool   tq_edge_is_locked(int64 workflow_id);
 extern void   tq_edge_begin(TqEdges *edges);
 extern void   tq_edge_end(TqEdges *edges);
+extern bool   tq_edge_has(TqEdges *edges, int64 workflow_id, int32 child,
+						  int32 parent);
 extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
 							 int32 parent);
 extern TqLeft tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child,

@@ -10,6 +10,13 @@
  * There failures, choices and repairs come one after the other
  * (instance_lock.c): each sees what those before it have done.
  *
+ * The first failure notes by an edge (TQ_EDGE_CANCELLED) that it has cancelled
+ * what had not begun, so that later ones need not read all steps again.  The
+ * parent of that edge is the place of the batch, or TQ_ALL_PLACES.  Only
+ * choices and repairs make steps that have not begun, or let steps wait again:
+ * they delete the edge.  An edge that another transaction is adding does not
+ * count, since that transaction may roll back what it has cancelled.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -72,6 +79,49 @@ tq_failure_policy_is_repaired(const List *moves)
 			return true;
 	}
 	return false;
+}
+
+/* Has a failure cancelled what had not begun, and has nothing come since? */
+bool
+tq_failure_policy_is_cancelled(const TqFlow *flow, TqEdges *edges, int place)
+{
+	return tq_edge_has(edges, flow->workflow_id, TQ_EDGE_CANCELLED, place);
+}
+
+/* It has.  The edge lock keeps two failures from waiting for each other. */
+void
+tq_failure_policy_note_cancelled(const TqFlow *flow, TqEdges *edges, int place)
+{
+	TqNewEdges    one = {0};
+	TransactionId other;
+
+	tq_edge_note(&one, TQ_EDGE_CANCELLED, place);
+	tq_edge_lock(flow->workflow_id);
+	if (tq_edge_one(edges, flow->workflow_id, TQ_EDGE_CANCELLED, place,
+					&other) == TQ_LEFT_NONE)
+		tq_edge_add(flow->workflow_id, &one);
+	tq_edge_unlock(flow->workflow_id);
+}
+
+/* Steps at these places wait again, or were made. */
+void
+tq_failure_policy_forget_cancelled(const TqFlow *flow, TqEdges *edges,
+								   const Bitmapset *returned)
+{
+	const TqTemplate *template = flow->template;
+	int place = -1;
+
+	if (tq_step_rule_stops(flow) && !bms_is_empty(returned))
+		(void) tq_edge_delete(edges, flow->workflow_id, TQ_EDGE_CANCELLED,
+							  TQ_ALL_PLACES);
+	if (tq_step_rule_stops(flow))
+		return;
+	while ((place = bms_next_member(returned, place)) >= 0)
+	{
+		if (tq_step_rule_ends_batch(template, &template->steps[place]))
+			(void) tq_edge_delete(edges, flow->workflow_id, TQ_EDGE_CANCELLED,
+								  place);
+	}
 }
 
 /* Is anything dead, or was cancelled by somebody, and holds others up? */

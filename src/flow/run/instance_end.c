@@ -35,7 +35,9 @@
 #include "flow/instance/edge_wait.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
 #include "flow/instance/waiting_step.h"
+#include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 #include "flow/run/tally.h"
 #include "store/row.h"
@@ -65,10 +67,12 @@ static TqGoing check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqStepRow *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
-static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
-static int64  *not_begun(TqCall *call, const TqFlow *flow, int place,
-						 int *count);
-static bool    has_not_begun(const TqTask *task, int place);
+static void cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place,
+						bool once);
+static void cancel_waiting(TqCall *call, TqFlow *flow, int place);
+static int64 *not_begun(TqCall *call, const TqFlow *flow, int place,
+						int *count);
+static bool   has_not_begun(const TqTask *task, int place);
 
 /*
  * No edge holds the instance open.  Most often all of its steps have finished
@@ -155,21 +159,34 @@ tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges)
 /*
  * Steps have failed in this call: what has not begun may be cancelled, or the
  * members of these batches, by their places, which end with the first that
- * dies.
+ * dies.  once: failures in later calls need not look for more of these.  They
+ * do if the instance of a step is still to begin in this call: that step has
+ * not begun if its instance cannot.
  */
 void
-tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
-							   const Bitmapset *batches)
+tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, TqEdges *edges,
+							   const Bitmapset *batches, bool once)
 {
-	int place = -1;
+	int place = TQ_ALL_PLACES;
 
-	if (flow->template->on_failure != TQ_ON_FAILURE_CONTINUE)
+	if (tq_step_rule_stops(flow))
 	{
-		cancel_waiting(call, flow, -1);
+		cancel_once(call, flow, edges, place, once);
 		return;
 	}
 	while ((place = bms_next_member(batches, place)) >= 0)
-		cancel_waiting(call, flow, place);
+		cancel_once(call, flow, edges, place, once);
+}
+
+/* Unless that was done, and nothing has come since that has not begun. */
+static void
+cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place, bool once)
+{
+	if (tq_failure_policy_is_cancelled(flow, edges, place))
+		return;
+	cancel_waiting(call, flow, place);
+	if (once)
+		tq_failure_policy_note_cancelled(flow, edges, place);
 }
 
 /* Nothing goes on any more. */
@@ -424,9 +441,8 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 }
 
 /*
- * In the order of their ids.  Each failure looks for them again, so those that
- * are gone should be passed once only: a scan of the index marks what it finds
- * dead there, which one by a bitmap does not do.
+ * In the order of their ids.  A scan of the index marks the entries of rows
+ * that are gone, so later scans skip them; one by a bitmap does not do that.
  */
 static int64 *
 not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
@@ -470,12 +486,18 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 	return ids;
 }
 
+/*
+ * Was it never claimed, or does it wait for its parents once more?  One that
+ * was claimed and is blocked by its key alone goes on.
+ */
 static bool
 has_not_begun(const TqTask *task, int place)
 {
 	int32 step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	bool  waits = task->f.state == TQ_STATE_BLOCKED &&
+				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
 	return task->f.state != TQ_STATE_RUNNING &&
-		   (task->f.state == TQ_STATE_BLOCKED || task->f.token == 0) &&
+		   (waits || task->f.token == 0) &&
 		   (place < 0 || TQ_STEP_INDEX(step_id) == place);
 }

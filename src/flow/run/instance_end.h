@@ -27,7 +27,9 @@ extern TqGoing tq_instance_end_is_live(TqCall *call, TqFlow *flow,
 									   TqEdges *edges, int32 near,
 									   TransactionId *other);
 extern void    tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
-											  const Bitmapset *batches);
+											  TqEdges         *edges,
+											  const Bitmapset *batches,
+											  bool             once);
 extern void    tq_instance_end_in_error(TqFlow *flow);
 
 #endif /* TQ_INSTANCE_END_H */
