@@ -45,7 +45,7 @@ SELECT set_eq($$
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
-    'taskq.task_progress(bigint,bigint)', 'taskq.workflow_sight(integer)',
+    'taskq.task_progress(bigint,bigint)',
     'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)',
     'taskq.batch_rows(bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');

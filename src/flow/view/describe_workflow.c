@@ -38,17 +38,19 @@ static TqStmt stmt_document = {
 	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
 	" 'percentage', CASE WHEN w.steps_total > 0"
 	"   THEN round(100.0 * w.steps_done / w.steps_total, 1) END,"
-	" 'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object("
+	" 'steps', l.steps, 'edges', l.edges) || $2"
+	"  FROM taskq.workflows w CROSS JOIN LATERAL ("
+	"  WITH s AS MATERIALIZED ("
+	"    SELECT * FROM taskq.workflow_step_rows(w.workflow_id))"
+	"  SELECT (SELECT coalesce(jsonb_agg(jsonb_build_object("
 	"     'step', s.step, 'type', s.type, 'task_id', s.task_id,"
 	"     'state', s.state, 'reason', s.reason, 'attempt', s.attempt,"
 	"     'parents_left', s.parents_left, 'depends_on', s.depends_on)), '[]')"
-	"   FROM taskq.workflow_step_rows(w.workflow_id) s),"
-	" 'edges', (SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object("
+	"   FROM s) AS steps, (SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object("
 	"     'from', p.parent, 'to', s.step)), '[]')"
-	"   FROM taskq.workflow_step_rows(w.workflow_id) s"
-	"   CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent)))"
-	" || $2"
-	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
+	"   FROM s CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent))"
+	"   AS edges) l"
+	" WHERE w.workflow_id = $1",
 	{INT8OID, JSONBOID}};
 
 static TqStmt stmt_origin = {

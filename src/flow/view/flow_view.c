@@ -31,7 +31,6 @@
 #define UNKNOWN (-1) /* parents that are left */
 
 PG_FUNCTION_INFO_V1(taskq_step_levels);
-PG_FUNCTION_INFO_V1(taskq_workflow_sight);
 PG_FUNCTION_INFO_V1(taskq_workflow_look);
 PG_FUNCTION_INFO_V1(taskq_workflow_step_rows);
 
@@ -49,15 +48,6 @@ static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow,
 static Datum depends_on(const TqTemplate *template, int32 step_id);
 static void  read_left(int64 workflow_id, int *left, int count);
 
-Datum
-taskq_workflow_sight(PG_FUNCTION_ARGS)
-{
-	if (PG_ARGISNULL(0))
-		PG_RETURN_INT32(0);
-	tq_queue_refresh();
-	PG_RETURN_INT32(tq_flow_sight(tq_template_get(PG_GETARG_INT32(0))));
-}
-
 /* The instance, if current_user may see something of it. */
 static bool
 see(int64 workflow_id, TqFlow *flow, int *sight)
@@ -72,8 +62,8 @@ see(int64 workflow_id, TqFlow *flow, int *sight)
 Datum
 taskq_workflow_look(PG_FUNCTION_ARGS)
 {
-	Datum       values[7] = {0};
-	bool        nulls[7] = {true, true, true, true, true, true, true};
+	Datum       values[8] = {0};
+	bool        nulls[8] = {true, true, true, true, true, true, true, true};
 	TimestampTz started_at = DT_NOEND;
 	TqReason    reason;
 	TqTally     tally;
@@ -104,6 +94,7 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 		nulls[6] = reason == TQ_REASON_NONE;
 		if (!nulls[6])
 			values[6] = CStringGetTextDatum(tq_reason_name(reason));
+		values[7] = Int32GetDatum(sight);
 	}
 	return tq_srf_row(fcinfo, values, nulls);
 }
