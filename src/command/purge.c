@@ -1,10 +1,10 @@
 /*
  * purge.c
- *		taskq_purge: tasks are removed.
+ *		taskq_purge: remove tasks.
  *
- * Finished tasks are deleted from the archive; waiting ones, when their states
- * are named, are taken away by tq_state_remove, which is no move.  Running
- * tasks are never removed.
+ * Finished tasks are deleted from the archive. Waiting tasks, if the caller
+ * names their states, are removed by tq_state_remove, which is not a move.
+ * Running tasks are never removed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -57,7 +57,7 @@ static TqStmt stmt_waiting = {
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
 	 INT8OID}};
 
-/* What is to be removed. */
+/* Which tasks to remove. */
 typedef struct Choice
 {
 	bool  named[TQ_STATE_LAST + 1];
@@ -127,7 +127,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(removed);
 }
 
-/* The finished ones unless states are named; never running. */
+/* Read the states; the default is all final states. Never running. */
 static void
 read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 {
@@ -208,7 +208,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	tq_key_settle_later(call);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		/* the end of the one before may have moved this one */
+		/* removing the one before may have moved this one */
 		tq_snapshot_renew();
 		if (remove_task(call, ids[i], choice))
 			removed++;
@@ -216,7 +216,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	return removed;
 }
 
-/* Unless it has moved to a state that was not named. */
+/* Skip the task if it has moved to a state that was not named. */
 static bool
 remove_task(TqCall *call, int64 task_id, const Choice *choice)
 {

@@ -206,13 +206,13 @@ BEGIN
         RETURN lower(left(of_right, 1));
     ELSIF message LIKE 'permission denied for this worker%' THEN
         RETURN 'n';
-    ELSIF message LIKE 'must be superuser%' THEN
+    ELSIF message LIKE 'permission denied to activate%' THEN
         RETURN '!';
     ELSIF hint = format('Somebody who may manage the queue can run: SELECT taskq_grant(%L, %L, ''{%s}'');', queue, role, of_right)
         AND detail = format('The right "%s" is missing.', of_right) THEN
         RETURN upper(left(of_right, 1)) || queue;
     END IF;
-    RETURN CASE WHEN message LIKE '% task% cannot be completed' THEN state ELSE state || ': ' || message END;
+    RETURN CASE WHEN message LIKE 'cannot complete % task%' THEN state ELSE state || ': ' || message END;
 END
 $$;
 -- a call as a role, undone; words: all that it told
