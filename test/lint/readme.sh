@@ -93,10 +93,8 @@ none 'every variable that doc/testing.md names is read by the harness' "$(
 
 # the names in the list of checks of taskq_health(), in its order
 checks=$(sed -n '/^} checks\[\] = /,/;$/s/.*{"\([a-z_]*\)", .*/\1/p' src/diag/health.c)
-none 'doc/operate/runbook.md has an entry for each check of taskq_health, in its order' "$(
-	diff <(printf '%s\n' "$checks") \
-		<(awk '/^## / {entries = $0 == "## Health checks"} entries' doc/operate/runbook.md |
-			sed -n 's/^### //p'))"
+none 'doc/operate/health_checks.md has an entry for each check of taskq_health, in its order' "$(
+	diff <(printf '%s\n' "$checks") <(sed -n 's/^### //p' doc/operate/health_checks.md))"
 none 'the reference lists each check of taskq_health, in its order' "$(
 	diff <(printf '%s\n' "$checks") \
 		<(sed -n '/^| check_name |/,/^$/p' doc/reference.md | tail -n +3 |

@@ -14,6 +14,8 @@
 # - A block without "→" may print anything.  No block raises an error that the
 #   page does not tell of.
 # - "Wait two seconds" and "after a second" are waited for.
+# - Lines of blocks ```console that begin with "$ " are run by a shell on the
+#   pages of doc/operate.  DATABASE is the database of the page.
 #
 # The extension exists before the first block unless a block of the page creates
 # it.
@@ -36,7 +38,6 @@ my %before = (
 
 # Pages whose SQL is not run here, and why
 my %elsewhere = (
-	'doc/operate/backup.md' => 'pieces for different databases: tap:dump, tap:restore and tap:replication run them',
 	'doc/reference.md' => 'signatures: tap:reference compares them',
 	'doc/reliability.md' => 'pieces of a worker, not in order',
 	'doc/operate/runbook.md' => 'each statement needs an incident: tap:incidents');
@@ -130,6 +131,43 @@ sub wait_as_told
 	return;
 }
 
+# run_commands(NODE, DIRECTORY, TEXT): the commands of a block, and whether all
+# succeeded.  OLD and NEW are for pg_upgrade.
+sub run_commands
+{
+	my ($node, $directory, $text) = @_;
+	my ($bin) = map { s/\s+$//r } `pg_config --bindir`;
+	my $script = join '', map { s/\bDATABASE\b/page/gr } $text =~ /^\$ (.*\n)/mg;
+	my $out = '';
+	local %ENV = (
+		%ENV,
+		PGHOST => $node->host,
+		PGPORT => $node->port,
+		PGUSER => scalar getpwuid($>),
+		PGDATA => $node->data_dir,
+		OLDDATA => $node->data_dir,
+		NEWDATA => "$directory/new",
+		OLDBIN => $bin,
+		NEWBIN => $bin,
+		PATH => "$bin:$ENV{PATH}");
+
+	delete $ENV{PGDATABASE};
+	my $good = IPC::Run::run([ 'bash', '-e', '-o', 'pipefail' ], '<', \"cd $directory\n$script",
+		'>', "$directory/out", '2>&1');
+	return ($good, slurp_file("$directory/out"));
+}
+
+# A server that commands have restarted, or replaced, ends.
+sub stop_restarted
+{
+	my ($node, $directory) = @_;
+
+	system_or_bail('pg_ctl', '-D', "$directory/new", '-m', 'fast', 'stop') if -e "$directory/new/postmaster.pid";
+	$node->_update_pid(-e $node->data_dir . '/postmaster.pid' ? 1 : 0);
+	$node->stop if defined $node->{_pid};
+	return;
+}
+
 # Roles outlive the database: the next page may create roles of these names.
 sub drop_page
 {
@@ -142,6 +180,17 @@ sub drop_page
 	return;
 }
 
+sub create_extension
+{
+	my ($node) = @_;
+
+	$node->safe_psql('page', 'CREATE EXTENSION taskq');
+	$node->poll_query_until('page', "SELECT count(*) = 1 FROM pg_stat_activity"
+		  . " WHERE backend_type = 'taskq worker' AND datname = 'page' AND wait_event = 'Extension'")
+	  or die 'the background worker did not start';
+	return;
+}
+
 sub run_page
 {
 	my ($node, $page) = @_;
@@ -150,12 +199,15 @@ sub run_page
 	my $error = qr/^(?:psql:\S+ )?(?:ERROR|FATAL):/;
 	my $statement = qr/(?:SELECT|CALL|INSERT|UPDATE|DELETE|BEGIN|CREATE|ALTER)\b.*;/;
 	my @sql = grep { $_->[1] eq 'code' && $_->[2] eq 'sql' } @pieces;
+	my $commands = $page =~ m{^doc/operate/} && grep { $_->[1] eq 'code' && $_->[2] eq 'console' } @pieces;
+	my $directory = PostgreSQL::Test::Utils::tempdir_short();
 
+	$node = start_node($page =~ s/\W/_/gr, 'client_min_messages' => 'notice', 'fsync' => 'on') if $commands;
 	if (@sql)
 	{
 		$node->safe_psql('postgres', 'CREATE DATABASE page');
 		$node->safe_psql('postgres', $before{$page}) if $before{$page};
-		$node->safe_psql('page', 'CREATE EXTENSION taskq') if !grep { $_->[3] =~ /CREATE EXTENSION/ } @sql;
+		create_extension($node) if !grep { $_->[3] =~ /CREATE EXTENSION taskq/ } @sql;
 	}
 	for my $i (0 .. $#pieces)
 	{
@@ -164,6 +216,13 @@ sub run_page
 		{
 			wait_as_told($language) if @sql;
 			push @hidden, $number if $language =~ /^    \s*$statement/m;
+			next;
+		}
+		if ($language eq 'console' && $commands)
+		{
+			my ($good, $out) = run_commands($node, $directory, $sql);
+
+			ok($good, "$page:$number: the commands succeed") or diag($out);
 			next;
 		}
 		if ($language ne 'sql')
@@ -187,12 +246,14 @@ sub run_page
 	is("@hidden", '', "$page: SQL stands in blocks that are called so");
 	return if !@sql;
 	cmp_ok($compared, '>', 0, "$page: $compared of $blocks blocks say what they print");
-	sound($node, database => 'page');
-	drop_page($node);
+	my $there = $node->safe_psql('page', "SELECT count(*) FROM pg_extension WHERE extname = 'taskq'");
+	sound($node, database => $there ? 'page' : 'postgres');
+	if ($commands) { stop_restarted($node, $directory); }
+	else { drop_page($node); }
 	return;
 }
 
-my $node = start_node('pages', 'client_min_messages' => 'notice');
+my $node = start_node('pages', 'client_min_messages' => 'notice', 'fsync' => 'on');
 
 for my $page (pages())
 {

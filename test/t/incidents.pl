@@ -3,8 +3,8 @@
 # that waited are worked off.  The statements are taken out of the page.
 #
 # How the page is read: "## N. Title" begins an incident, "### Title" one of
-# its forms, and a title without a number ends them; in each the words "**Seen", "**Find", "**Mend", "**Mended when"
-# and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
+# its forms, and a title without a number ends them; in each the words "**Symptom", "**Find", "**Fix", "**Fixed
+# when" and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
 # Each form has a database of its own and one psql session, the operator's,
 # for all its statements; those that only superusers may send are sent by one.
 use strict;
@@ -19,7 +19,7 @@ use Test::More;
 use TaskqTest;
 
 my $time = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d/;
-my @PARTS = ('Seen', 'Find', 'Mend', 'Mended when', 'Prevent');
+my @PARTS = ('Symptom', 'Find', 'Fix', 'Fixed when', 'Prevent');
 
 # read_page(): the blocks that come first, and [name, { part => [text, block,
 # ...] }] of each form of an incident
@@ -50,7 +50,7 @@ sub read_page
 			pop @forms if !%{ $forms[-1][1] };
 			push @forms, [ "$title: $1", {} ];
 		}
-		elsif (@forms && /^\*\*(Seen|Find|Mended when|Mend|Prevent)\b/)
+		elsif (@forms && /^\*\*(Symptom|Find|Fixed when|Fix|Prevent)\b/)
 		{
 			$part = $forms[-1][1]{$1} = [$_];
 		}
@@ -228,7 +228,7 @@ sub finds
 sub mends
 {
 	my ($form, %how) = @_;
-	my $said = runs($form, 'Mend', %how);
+	my $said = runs($form, 'Fix', %how);
 
 	unlike($said, qr/ERROR:/, "$form->[0]: it is mended") or diag($said);
 	return $said;
@@ -242,7 +242,7 @@ sub mended
 
 	ok( within(30,
 			sub {
-				$said = runs($form, 'Mended when');
+				$said = runs($form, 'Fixed when');
 				return !grep { $said !~ $_ } @patterns, qr/\A(?!.*ERROR:)/s;
 			}),
 		"$form->[0]: that is seen")
@@ -518,19 +518,19 @@ $plays{'Lost connection: Of a worker'} = sub {
 		if ($committed)
 		{
 			kill_child($pid);
-			runs($form, 'Seen', %example);
+			runs($form, 'Symptom', %example);
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^$backend\|active\|Lock\|/m);
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 			ok(within(20, sub { state_of($id) eq 'done' }), "$form->[0]: nobody is there for the answer");
 			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" is done since/m);
-			like(runs($form, 'Mend'), qr/ERROR:  task $id is not held under this token/, "$form->[0]: once more does no harm");
+			like(runs($form, 'Fix'), qr/ERROR:  task $id is not held under this token/, "$form->[0]: once more does no harm");
 		}
 		else
 		{
 			$sql->("SELECT pg_terminate_backend($backend, 5000)");
 			kill_child($pid);
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-			runs($form, 'Seen', %example);
+			runs($form, 'Symptom', %example);
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^Task $id .* worker "mailer" holds it/m);
 			mends($form);
 		}
