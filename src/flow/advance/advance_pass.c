@@ -32,13 +32,14 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 	ListCell *cell;
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	if (tq_failure_policy_is_repaired(ends))
+	if (tq_failure_policy_may_bring_back(&a->flow, ends))
 		bring_back(a, looks);
 	foreach (cell, ends)
 	{
 		TqMoved *end = lfirst(cell);
 
 		outcome->revived = outcome->revived || end->revived;
+		outcome->last_step = end->step_id;
 		/* a step that had failed goes on, or was resolved */
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			(void) tq_edge_delete(&a->edges, a->flow.workflow_id,
@@ -53,7 +54,6 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 		/* also a step that was removed with an undone choice */
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
-		outcome->last_step = end->step_id;
 		if (tq_step_rule_is_passed(a->flow.template, end->step_id, end->to))
 			delete_edges(a, end, looks);
 		if (tq_failure_policy_counts_as_finished(&a->flow, end))

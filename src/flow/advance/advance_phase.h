@@ -61,7 +61,7 @@ typedef struct TqAdvanceOutcome
 	bool       revived;        /* the instance had failed, and goes on */
 	bool       left_to_others; /* a step that goes on will decide */
 	bool       ends;           /* no step goes on after a failure */
-	int32      last_step;      /* a step that has ended; 0: none */
+	int32      last_step;      /* a step that has moved; 0: none */
 	Bitmapset *batches;  /* that have failed, by places of their members */
 	Bitmapset *returned; /* places of steps that wait again */
 	List      *children; /* int64 *: steps whose instance is to begin */

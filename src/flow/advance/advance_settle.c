@@ -30,8 +30,9 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 	bool    failed;
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	failed = a->flow.state == TQ_FLOW_LIVE &&
-			 tq_instance_end_has_failed(&a->flow, &a->edges);
+	failed =
+		a->flow.state == TQ_FLOW_LIVE &&
+		tq_instance_end_has_failed(&a->flow, &a->edges, outcome->last_step);
 	if (failed && !outcome->left_to_others)
 		going = tq_instance_end_is_live(a->call, &a->flow, &a->edges,
 										outcome->last_step, blocked_by);

@@ -51,6 +51,7 @@ static TqStmt stmt_failed = {
 	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
 	{INT8OID}};
 
+static bool  repairs(const TqMoved *move);
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);
 
@@ -72,10 +73,36 @@ tq_failure_policy_is_repaired(const List *moves)
 
 	foreach (cell, moves)
 	{
-		TqMoved *end = lfirst(cell);
+		if (repairs(lfirst(cell)))
+			return true;
+	}
+	return false;
+}
 
-		if (end->from != end->to &&
-			(end->from == TQ_STATE_DEAD || end->from == TQ_STATE_CANCELLED))
+static bool
+repairs(const TqMoved *move)
+{
+	return move->from != move->to &&
+		   (move->from == TQ_STATE_DEAD || move->from == TQ_STATE_CANCELLED);
+}
+
+/*
+ * May any of these moves bring back what a failure has cancelled?  Otherwise
+ * the steps of the instance are not read.
+ */
+bool
+tq_failure_policy_may_bring_back(const TqFlow *flow, const List *moves)
+{
+	const TqTemplate *template = flow->template;
+	ListCell *cell;
+
+	foreach (cell, moves)
+	{
+		const TqMoved *move = lfirst(cell);
+		const TqStep  *step = &template->steps[TQ_STEP_INDEX(move->step_id)];
+
+		if (repairs(move) && (tq_step_rule_stops(flow) ||
+							  tq_step_rule_ends_batch(template, step)))
 			return true;
 	}
 	return false;

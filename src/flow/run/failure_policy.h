@@ -18,6 +18,8 @@
 extern bool tq_failure_policy_counts_as_finished(const TqFlow  *flow,
 												 const TqMoved *end);
 extern bool tq_failure_policy_is_repaired(const List *moves);
+extern bool tq_failure_policy_may_bring_back(const TqFlow *flow,
+											 const List   *moves);
 extern bool tq_failure_policy_has_failed(const TqFlow *flow);
 extern bool tq_failure_policy_is_cancelled(const TqFlow *flow, TqEdges *edges,
 										   int place);

@@ -146,13 +146,13 @@ result_of(TqFlow *flow, const TqStepRow *made, int count)
 	return one == NULL || one->type == jbvNull ? NULL : JsonbValueToJsonb(one);
 }
 
-/* Has a step failed, as far as anybody knows? */
+/* Has a step failed, as far as anybody knows?  Look for one that is near. */
 bool
-tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges)
+tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges, int32 near)
 {
 	TransactionId other;
 
-	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, 0,
+	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, near,
 						&other) != TQ_LEFT_NONE;
 }
 

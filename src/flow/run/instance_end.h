@@ -22,7 +22,8 @@ typedef enum TqGoing
 extern TqGoing tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
 								   TransactionId *other);
 extern bool    tq_instance_end_if_done(TqFlow *flow);
-extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges);
+extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges,
+										  int32 near);
 extern TqGoing tq_instance_end_is_live(TqCall *call, TqFlow *flow,
 									   TqEdges *edges, int32 near,
 									   TransactionId *other);
