@@ -247,6 +247,6 @@ CREATE TABLE taskq.finished_leaf (
 );
 COMMENT ON TABLE taskq.finished_leaf IS 'When each leaf of the archive was counted; its lock is held by who counts';
 COMMENT ON COLUMN taskq.finished_leaf.bucket IS 'The leaf';
-COMMENT ON COLUMN taskq.finished_leaf.counted_at IS 'When';
-COMMENT ON COLUMN taskq.finished_leaf.sign IS 'What the server''s statistics said of it then';
+COMMENT ON COLUMN taskq.finished_leaf.counted_at IS 'When; the numbers of all leaves are those of the latest of these times';
+COMMENT ON COLUMN taskq.finished_leaf.sign IS 'How it was told apart then: changes noted in shared memory and what the server''s statistics said; empty if it must be counted again';
 COMMENT ON CONSTRAINT finished_leaf_pkey ON taskq.finished_leaf IS 'One row for each leaf';

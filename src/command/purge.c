@@ -24,6 +24,7 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
+#include "shared/leaf_change.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
@@ -42,10 +43,10 @@ static TqStmt stmt_finished = {
 	"   ORDER BY task_id LIMIT $7),"
 	" gone AS (DELETE FROM taskq.archive a USING chosen c"
 	"   WHERE a.bucket = c.bucket AND a.task_id = c.task_id"
-	"   RETURNING a.task_id, a.large),"
+	"   RETURNING a.task_id, a.large, a.bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT count(*), bit_or(1 << bucket) FROM gone",
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
 	 BOOLOID}};
 
@@ -186,6 +187,7 @@ remove_finished(Choice *choice)
 	tq_spi_enter(&spi);
 	tq_spi_once(&stmt_finished, choice->args, choice->nulls, false);
 	removed = tq_spi_int8(0, 1, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 2, 0));
 	tq_spi_leave(&spi);
 	return removed;
 }

@@ -38,6 +38,7 @@
 #include "engine/call.h"
 #include "engine/state.h"
 #include "shared/counter.h"
+#include "shared/leaf_change.h"
 #include "shared/reservation.h"
 #include "store/snapshot.h"
 #include "xact/count_note.h"
@@ -102,10 +103,10 @@ static TqStmt stmt_drop_live = {
 static TqStmt stmt_drop_finished = {
 	"WITH gone AS (DELETE FROM taskq.archive"
 	"               WHERE queue_id = $1 AND workflow_id IS NULL"
-	"              RETURNING task_id),"
+	"              RETURNING task_id, bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT count(*), bit_or(1 << bucket) FROM gone",
 	{INT4OID}};
 
 static TqStmt stmt_drop_rest = {
@@ -264,6 +265,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	}
 	tq_spi_run(&stmt_drop_finished, &arg, NULL, SPI_OK_SELECT, 0);
 	removed += tq_spi_int8(0, 1, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 2, 0));
 	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
 	tq_spi_leave(&spi);
 	/*

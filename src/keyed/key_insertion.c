@@ -42,6 +42,7 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "keyed/key_insertion.h"
+#include "shared/leaf_change.h"
 #include "store/archive.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -94,10 +95,10 @@ static TqStmt stmt_finished = {
 static TqStmt stmt_delete = {
 	"WITH gone AS (DELETE FROM taskq.archive"
 	"               WHERE queue_id = $1 AND key = $2 AND workflow_id IS NULL"
-	"           RETURNING task_id, large),"
+	"           RETURNING task_id, large, bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT bit_or(1 << bucket) FROM gone",
 	{INT4OID, TEXTOID}};
 
 static bool inserting(TqCall *call, TqQueue *queue, Datum key,
@@ -411,7 +412,11 @@ static void
 delete_finished(TqCall *call, TqQueue *queue, Datum key)
 {
 	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	TqSpi spi;
 
 	tq_row_flush(call);
-	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_SELECT);
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_delete, args, NULL, SPI_OK_SELECT, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 1, 0));
+	tq_spi_leave(&spi);
 }

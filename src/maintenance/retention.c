@@ -36,6 +36,7 @@
 #include "cache/queue.h"
 #include "maintenance/retention.h"
 #include "query/finished_count.h"
+#include "shared/leaf_change.h"
 #include "xact/metric_note.h"
 
 #define LOCK_TIMEOUT_MS 100
@@ -114,7 +115,7 @@ static int32 keys_after_queue = 0;
 static char  keys_after[TQ_MAX_KEY + 1] = "";
 
 static bool newest_in(int bucket, TimestampTz *newest);
-static bool settle_numbers(int bucket);
+static bool settle_numbers(void);
 static bool truncate_leaf(int bucket, TimestampTz before);
 static int  next_empty(int bucket);
 
@@ -144,6 +145,8 @@ tq_retention_expired(int limit)
 		removed += count;
 	}
 	tq_spi_leave(&spi);
+	if (removed > 0)
+		tq_leaf_change_note(TQ_LEAF_KEEP);
 	PopActiveSnapshot();
 	return removed;
 }
@@ -279,15 +282,15 @@ newest_in(int bucket, TimestampTz *newest)
 }
 
 /*
- * What is removed is counted for the metrics; false when somebody else goes
- * on counting.
+ * What is removed is counted for the metrics, and not while finished tasks are
+ * counted; false when another transaction goes on counting.
  */
 static bool
-settle_numbers(int bucket)
+settle_numbers(void)
 {
 	int64 give_up = tq_clock_monotonic() + COUNT_TIMEOUT_MS * 1000;
 
-	while (tq_metric_ready() && !tq_finished_count_settle(bucket))
+	while (!tq_finished_count_settle())
 	{
 		if (tq_clock_monotonic() >= give_up)
 			return false;
@@ -315,7 +318,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (!OidIsValid(history))
 		return false;
 	/* before the lock, behind which others may stand */
-	if (!settle_numbers(bucket))
+	if (!settle_numbers())
 		return false;
 	give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
 	while (!ConditionalLockRelationOid(tq_catalog()->leaf[bucket],
@@ -337,6 +340,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (SPI_execute(text, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not truncate a leaf of the archive");
 	tq_spi_leave(&spi);
+	tq_leaf_change_note(bucket);
 	tq_finished_count_cleaned(bucket);
 	return true;
 }

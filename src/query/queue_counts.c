@@ -40,7 +40,7 @@
 #include "shared/shmem.h"
 #include "shared/waiter.h"
 
-#define FEW 50 /* finished tasks of a state, which are counted at once */
+#define FEW 50 /* tasks done, and dead, which are counted at once */
 
 PG_FUNCTION_INFO_V1(taskq_queue_numbers);
 PG_FUNCTION_INFO_V1(taskq_worker_running);
@@ -113,7 +113,8 @@ static Known  *known_of(FunctionCallInfo fcinfo);
 static void    put_live(Known *known, int32 queue_id, Datum *values);
 static void    put_finished(Known *known, int32 queue_id, Datum *values,
 							bool *nulls);
-static int64   count_few(int32 queue_id, TqState state);
+static void    count_few(int32 queue_id, int64 *done, int64 *dead,
+						 TimestampTz *as_of);
 static void    put_oldest(const TqQueue *queue, Datum *values, bool *nulls);
 static void    put_rates(const TqQueue *queue, Datum *values, bool *nulls);
 static void    read_live(Known *known);
@@ -209,45 +210,44 @@ put_live(Known *known, int32 queue_id, Datum *values)
 	values[RESULT_SUSPENDED] = Int64GetDatum(live[3]);
 }
 
-/* Count while there are few; else what was counted last. */
+/* Count while there are few; else all as they were counted last. */
 static void
 put_finished(Known *known, int32 queue_id, Datum *values, bool *nulls)
 {
-	static const TqState states[] = {TQ_STATE_DONE, TQ_STATE_DEAD};
 	TqFinished *last = entry_of(known->finished, known->finished_count,
 								sizeof(TqFinished), queue_id);
-	TimestampTz as_of = tq_clock_wall();
+	int64       done = last == NULL ? 0 : last->done;
+	int64       dead = last == NULL ? 0 : last->dead;
+	TimestampTz as_of = known->finished_as_of;
 
-	for (int i = 0; i < lengthof(states); i++)
-	{
-		int64 counted = last == NULL ? 0 : i == 0 ? last->done : last->dead;
-		int64 count = FEW + 1;
-
-		if (counted <= FEW)
-			count = count_few(queue_id, states[i]);
-		if (count > FEW)
-		{
-			count = counted;
-			as_of = known->finished_as_of;
-			nulls[RESULT_DONE + i] = as_of == 0;
-		}
-		values[RESULT_DONE + i] = Int64GetDatum(count);
-	}
-	nulls[RESULT_COUNTED_AT] = as_of == 0;
+	if (done <= FEW && dead <= FEW)
+		count_few(queue_id, &done, &dead, &as_of);
+	nulls[RESULT_DONE] = nulls[RESULT_DEAD] = nulls[RESULT_COUNTED_AT] =
+		as_of == 0;
+	values[RESULT_DONE] = Int64GetDatum(done);
+	values[RESULT_DEAD] = Int64GetDatum(dead);
 	values[RESULT_COUNTED_AT] = TimestampTzGetDatum(as_of);
 }
 
-/* Up to one more than few. */
-static int64
-count_few(int32 queue_id, TqState state)
+/* What is there now, if both are few. */
+static void
+count_few(int32 queue_id, int64 *done, int64 *dead, TimestampTz *as_of)
 {
 	Snapshot    snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TimestampTz now = tq_clock_wall();
 	TqTaskPage *find = tq_task_page_begin(snapshot);
-	int64       count = tq_task_page_count(find, queue_id, state, FEW + 1);
+	int64       done_now =
+		tq_task_page_count(find, queue_id, TQ_STATE_DONE, FEW + 1);
+	int64 dead_now =
+		tq_task_page_count(find, queue_id, TQ_STATE_DEAD, FEW + 1);
 
 	tq_task_page_end(find);
 	UnregisterSnapshot(snapshot);
-	return count;
+	if (done_now > FEW || dead_now > FEW)
+		return;
+	*done = done_now;
+	*dead = dead_now;
+	*as_of = now;
 }
 
 static void

@@ -25,6 +25,7 @@
 #include "shared/dead_range.h"
 #include "shared/heartbeat.h"
 #include "shared/key_floor.h"
+#include "shared/leaf_change.h"
 #include "shared/metric.h"
 #include "shared/notify_flag.h"
 #include "shared/running.h"
@@ -62,6 +63,8 @@ static const Part parts[] = {
 	{tq_counter_size, tq_counter_init, tq_counter_request, tq_counter_wipe,
 	 "taskq.max_counters", &tq_guc_max_counters},
 	{tq_key_floor_size, tq_key_floor_init, NULL, tq_key_floor_wipe, NULL,
+	 NULL},
+	{tq_leaf_change_size, tq_leaf_change_init, NULL, tq_leaf_change_wipe, NULL,
 	 NULL},
 	{tq_claim_activity_size, tq_claim_activity_init, NULL, NULL, NULL, NULL},
 	{tq_dead_range_size, tq_dead_range_init, tq_dead_range_request,

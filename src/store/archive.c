@@ -19,6 +19,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "shared/leaf_change.h"
 #include "store/archive.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -66,8 +67,11 @@ tq_archive_take(TqTask *task)
 	int leaf = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 
 	Assert(task->archived && leaf >= 0 && leaf <= TQ_LEAF_KEEP);
-	return read_archived(&stmt_take_archived[leaf], task->f.task_id,
-						 task->f.version, SPI_OK_DELETE_RETURNING, task);
+	if (!read_archived(&stmt_take_archived[leaf], task->f.task_id,
+					   task->f.version, SPI_OK_DELETE_RETURNING, task))
+		return false;
+	tq_leaf_change_note(leaf);
+	return true;
 }
 
 bool

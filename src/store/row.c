@@ -52,6 +52,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "shared/leaf_change.h"
 #include "store/index_entry.h"
 #include "store/multi_insert.h"
 #include "store/pkey_lookup.h"
@@ -61,7 +62,7 @@
 #include "store/tuple_lock.h"
 
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
-static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf,
+static bool  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf,
 					  int columns);
 static void  insert_later(TqTable *table, TqTask *task);
 static void  insert_now(TqTable *table, TupleTableSlot *slot);
@@ -256,11 +257,13 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 void
 tq_row_insert_archive(TqCall *call, TqTask *task)
 {
-	TqTable *table = &call->leaf;
-	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
+	TqTable        *table = &call->leaf;
+	int             bucket = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 	TupleTableSlot *slot;
 
-	use_leaf(call, table, &call->leaf_oid, leaf, TQ_ARCHIVE_COLUMNS);
+	if (use_leaf(call, table, &call->leaf_oid, tq_catalog()->leaf[bucket],
+				 TQ_ARCHIVE_COLUMNS))
+		tq_leaf_change_note(bucket);
 	if (call->many)
 	{
 		insert_later(table, task);
@@ -281,8 +284,8 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	HeapTuple       tuple;
 	MemoryContext   mine;
 
-	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf],
-			 TQ_HISTORY_COLUMNS);
+	(void) use_leaf(call, table, &call->history_oid,
+					tq_catalog()->transition[leaf], TQ_HISTORY_COLUMNS);
 	mine = MemoryContextSwitchTo(call->many ? tq_multi_insert_context(table)
 											: CurrentMemoryContext);
 	tuple = heap_form_tuple(RelationGetDescr(table->rel), values, nulls);
@@ -297,15 +300,16 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	ExecClearTuple(slot);
 }
 
-/* The table of a call, *opened, is to be this leaf. */
-static void
+/* The table of a call, *opened, is to be this leaf; false if it was. */
+static bool
 use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf, int columns)
 {
 	if (*opened == leaf)
-		return;
+		return false;
 	tq_table_end(table);
 	tq_table_begin(table, leaf, columns, call->context);
 	*opened = leaf;
+	return true;
 }
 
 /* A row in a slot, to be written; owned: freed with it. */

@@ -29,6 +29,7 @@
 #include "engine/key.h"
 #include "engine/state.h"
 #include "flow/run/expire.h"
+#include "shared/leaf_change.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 #include "xact/metric_note.h"
@@ -234,5 +235,7 @@ remove_rows(TqStmt *stmt, int64 limit)
 		removed += count;
 	}
 	tq_spi_leave(&spi);
+	if (stmt == &stmt_finished && removed > 0)
+		tq_leaf_change_note(TQ_LEAF_KEEP);
 	return removed;
 }
