@@ -1,4 +1,4 @@
-# doc/reference.md and the extension say the same: signatures, rows, states,
+# doc/reference/README.md and the extension say the same: signatures, rows, states,
 # reasons, options, settings, rights, errors; none is missing on either side.
 #
 # A signature is read where a line of a block of SQL begins with its name, or
@@ -12,7 +12,7 @@ use TaskqTest;
 use Test::More;
 
 my $top = "$FindBin::Bin/../..";
-my $page = 'doc/reference.md';
+my $page = 'doc/reference/README.md';
 
 sub content
 {
