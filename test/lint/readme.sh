@@ -97,7 +97,7 @@ none 'doc/operate/health_checks.md has an entry for each check of taskq_health, 
 	diff <(printf '%s\n' "$checks") <(sed -n 's/^### //p' doc/operate/health_checks.md))"
 none 'the reference lists each check of taskq_health, in its order' "$(
 	diff <(printf '%s\n' "$checks") \
-		<(sed -n '/^| check_name |/,/^$/p' doc/reference/README.md | tail -n +3 |
+		<(sed -n '/^| check_name |/,/^$/p' doc/reference/administration.md | tail -n +3 |
 			sed -n 's/^| \([a-z_, ]*\) |.*/\1/p' | sed 's/, /\n/g'))"
 
 sources=$(find src sql -type f)

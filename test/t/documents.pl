@@ -38,7 +38,6 @@ my %before = (
 
 # Pages whose SQL is not run here, and why
 my %elsewhere = (
-	'doc/reference/README.md' => 'signatures: tap:reference compares them',
 	'doc/reliability.md' => 'pieces of a worker, not in order',
 	'doc/operate/runbook.md' => 'each statement needs an incident: tap:incidents');
 
@@ -257,6 +256,8 @@ my $node = start_node('pages', 'client_min_messages' => 'notice', 'fsync' => 'on
 
 for my $page (pages())
 {
+	# signatures, which tap:reference compares
+	next if $page =~ m{^doc/reference/};
 	if ($elsewhere{$page})
 	{
 		isnt((scalar grep { $_->[1] eq 'code' && $_->[2] eq 'sql' } pieces($page)), 0, "$page has SQL ($elsewhere{$page})");

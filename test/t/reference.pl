@@ -1,5 +1,7 @@
-# doc/reference/README.md and the extension say the same: signatures, rows, states,
-# reasons, options, settings, rights, errors; none is missing on either side.
+# The pages of doc/reference and the extension say the same: signatures, rows,
+# states, reasons, options, settings, rights, errors.  None is missing on either
+# side, and each is defined in one place: a signature, a row of a table, a
+# heading.
 #
 # A signature is read where a line of a block of SQL begins with its name, or
 # in back quotes where RETURNS or OUT follows.  It is made a function of a
@@ -12,7 +14,6 @@ use TaskqTest;
 use Test::More;
 
 my $top = "$FindBin::Bin/../..";
-my $page = 'doc/reference/README.md';
 
 sub content
 {
@@ -22,7 +23,8 @@ sub content
 	return scalar <$in>;
 }
 
-my $text = content("$top/$page");
+my @pages = sort glob "$top/doc/reference/*.md";
+my $text = join "\n", map { content($_) } @pages;
 my $node = start_node('main');
 
 sub rows
@@ -65,6 +67,18 @@ sub section
 	return $part // '';
 }
 
+# once(WHAT, NAMES): no name comes twice
+sub once
+{
+	my ($what, @names) = @_;
+	my %times;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	$times{$_}++ for @names;
+	is(join(' ', grep { $times{$_} > 1 } sort keys %times), '', "each is defined once: $what");
+	return;
+}
+
 # The rows of the table with these words in its head: lists of cells
 sub table
 {
@@ -75,6 +89,11 @@ sub table
 }
 
 sub quoted { return $_[0] =~ /`([^`]+)`/g; }
+
+(my $prose = $text) =~ s/^```.*?^```$//msg;
+once('headings', $prose =~ /^#+ (.*)$/mg);
+# a heading that names functions is where they are defined
+once('functions in headings', map { /\btaskq_\w+/g } $prose =~ /^#+ (.*)$/mg);
 
 # Signatures and rows.
 
@@ -156,6 +175,8 @@ agree('rows of functions and views, and their columns',
 # Words.
 
 my $states = section('States');
+once('states', map { (quoted($_->[1]))[0] } table($states, 'number'));
+once('reasons', map { quoted($_->[0]) } table($states, 'reason'));
 agree('states', { map { $_->[0] => (quoted($_->[1]))[0] } table($states, 'number') },
 	{ map { @$_ } rows('SELECT n, taskq.state_name(n::smallint) FROM generate_series(0, 99) n'
 			  . ' WHERE taskq.state_name(n::smallint) IS NOT NULL') });
@@ -181,6 +202,7 @@ my %unbuilt = map { $_ => '' }
   grep { !/^(?:none|false)$/ } quoted($unbuilt // '');
 agree('options of queues', { map { (quoted($_->[0]))[0] => '' } @options },
 	{ option_names(q{SELECT taskq_create_queue('o', '{"bogus": 1}')}) });
+once('options', map { (quoted($_->[0]))[0] } @options);
 my $own = section('Options of a task');
 my ($listed) = $own =~ /^(These hold for this task.*?)(?=, with the values)/ms;
 agree('options of tasks',
@@ -265,6 +287,7 @@ sub in
 	return !defined $word ? $number : $of eq '' || !$unit{$word} ? "$what?" : $number * $unit{$word} / $unit{$of};
 }
 my %settings;
+once('settings', map { (quoted($_->[0]))[0] } table(section('Settings'), 'setting'));
 for my $row (table(section('Settings'), 'setting'))
 {
 	my ($setting) = quoted($row->[0]);
@@ -310,6 +333,7 @@ for my $row (table(section('Types of arguments'), 'written'))
 # raises itself.
 
 my (%errors, %named);
+once('errors', map { split /, /, $_->[0] } table(section('Errors'), 'SQLSTATE'));
 for my $row (table(section('Errors'), 'SQLSTATE'))
 {
 	$errors{$_} = $row->[1] =~ /^`(\w+)`/ ? $1 : '' for split /, /, $row->[0];
