@@ -77,7 +77,7 @@ COMMENT ON COLUMN taskq.workflow.parent_correlation_id IS 'Of what it was starte
 COMMENT ON COLUMN taskq.workflow.input IS 'What it works on';
 COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
 COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
-COMMENT ON COLUMN taskq.workflow.message IS 'Words of whoever cancelled it';
+COMMENT ON COLUMN taskq.workflow.message IS 'Reason that was given for the cancellation';
 COMMENT ON COLUMN taskq.workflow.reason IS 'Of its end, where its steps do not say it';
 COMMENT ON COLUMN taskq.workflow.compensations IS 'Steps that are taken back, in this order; null: it has not come to that';
 COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';

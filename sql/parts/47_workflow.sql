@@ -252,4 +252,4 @@ SELECT w.workflow_id,
  CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
  WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.batch_progress IS
-    'How far batches have come, of instances that current_user may see; null is what nobody knows yet';
+    'How far batches have come, of instances that current_user may see; null is what is not yet known';

@@ -151,10 +151,10 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
                     pg_catalog.bool_or(s.state OPERATOR(pg_catalog.=) @STATE_DONE@ AND s.reason OPERATOR(pg_catalog.=) @REASON_MANUAL@) AS resolved
                FROM step s GROUP BY s.workflow_id) t ON t.workflow_id OPERATOR(pg_catalog.=) w.workflow_id
  CROSS JOIN LATERAL (
-    SELECT 'workflow lives, and nothing in it goes on' AS problem
+    SELECT 'workflow is live, and none of its steps is' AS problem
      WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND t.goes_on IS NOT TRUE
     UNION ALL
-    SELECT 'workflow has ended, and a step goes on'
+    SELECT 'workflow has ended, and a step of it is live'
      WHERE (w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND t.lives) OR (w.state OPERATOR(pg_catalog.=) @FLOW_ERROR@ AND t.goes_on) OR (w.state OPERATOR(pg_catalog.=) @FLOW_CANCELLED@ AND t.stays)
     UNION ALL
     SELECT 'workflow is in error, and no step has failed'
@@ -178,7 +178,7 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
         OR (w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@) AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@))
         OR NOT pg_catalog.isfinite(w.finished_at) OR NOT pg_catalog.isfinite(w.created_at)
     UNION ALL
-    SELECT 'workflow compensates, and nothing in it goes on'
+    SELECT 'workflow compensates, and no compensation is live'
      WHERE w.state OPERATOR(pg_catalog.=) @FLOW_COMPENSATING@
        AND NOT EXISTS (SELECT FROM taskq.task c WHERE c.workflow_id OPERATOR(pg_catalog.=) w.workflow_id AND c.step_id OPERATOR(pg_catalog.<) 0)
     UNION ALL
@@ -192,14 +192,14 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
      WHERE w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(w.reason) IS NULL) p
 UNION ALL
 /* What steps wait for that no worker does */
-SELECT 'step waits for a workflow that does not go on', pg_catalog.concat('task ', s.task_id)
+SELECT 'step waits for a workflow that is not live', pg_catalog.concat('task ', s.task_id)
   FROM step s
  WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.type OPERATOR(pg_catalog.=) 'workflow'
    AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@))
    AND NOT EXISTS (SELECT FROM taskq.timer r
                     WHERE r.task_id OPERATOR(pg_catalog.=) s.task_id AND r.since OPERATOR(pg_catalog.=) s.suspended_at)
 UNION ALL
-SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
+SELECT 'workflow is live for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w
   JOIN step s ON s.task_id OPERATOR(pg_catalog.=) w.parent_task_id
  WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND s.state IN (@STATE_DEAD@, @STATE_CANCELLED@)

@@ -115,7 +115,7 @@ SELECT alike(pg_temp.found('tagged', $$
 -- Who holds a task?
 SELECT pg_temp.finds('running', $$
     UPDATE taskq.task SET lease_until = 'infinity', worker_id = 0 WHERE task_id = {id}$$,
-    'running task is held by nobody: task {id}');
+    'running task has no holder: task {id}');
 SELECT pg_temp.finds('running',
     format('UPDATE taskq.task SET %s WHERE task_id = {id}', w),
     'running task has no token or attempt: task {id}')

@@ -12,7 +12,7 @@
  *	choose	  make the steps that decisions and batches have chosen
  *	pass on	  delete the edges of steps that have ended
  *	begin	  look at their children; those with no edge left begin
- *	decide	  does any step go on after a failure?
+ *	decide	  is any step live after a failure?
  *	wait	  wait for one transaction, row or key, and look again
  *	settle	  cancel, compensate or end the instance; other instances
  *
@@ -65,7 +65,7 @@
 typedef struct Progress
 {
 	pairingheap     *moves; /* taken from the call, of all instances */
-	List            *ends;  /* of TqMoved, that are not seen to yet */
+	List            *ends;  /* of TqMoved, not yet processed */
 	TqChildLooks     looks; /* children that are to be looked at */
 	TqAdvanceChoices choices;
 	TqAdvanceBlocked blocked;
@@ -199,8 +199,8 @@ are_steps(const TqAdvance *a, const List *ends)
 
 /*
  * A transaction that is about to wait announces that before it releases the
- * edge lock, and looks again as the first thing when it has it back: others
- * leave their part to it meanwhile (edge.c).
+ * edge lock, and looks again as the first thing when it has it back: in
+ * the meantime other transactions leave their part to it (edge.c).
  */
 static void
 run_phases(TqAdvance *a, Progress *progress)
@@ -237,7 +237,7 @@ look_again(TqAdvance *a, Progress *progress)
 
 /*
  * Under the edge lock, until nothing follows; false: what is left has to wait.
- * Whether a step goes on after a failure is asked last, when all that this
+ * Whether a step is live after a failure is decided last, when all that this
  * call does can be seen: so of two calls the second one sees the first.
  */
 static bool

@@ -1,6 +1,6 @@
 /*
  * advance_begin.c
- *		Steps that wait for nothing any more begin.
+ *		Begins steps that no longer wait for a parent.
  *
  * Under the edge lock, and without waiting: a child whose row or key is busy,
  * and each child behind it in the order of task ids, is noted for after the

@@ -6,7 +6,7 @@
  * children, and each child is to be looked at.  One that has failed keeps them
  * and adds an edge that says so (TQ_EDGE_FAILURE), which is deleted when the
  * step is repaired.  One that has failed and continues does both: its children
- * begin, and the instance ends in error when no step goes on any more.
+ * begin, and the instance ends in error when no step is live.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ static void delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks);
 static void note_failure(TqAdvance *a, const TqMoved *end,
 						 TqAdvanceOutcome *outcome);
 
-/* Each of ends is seen to once and for all. */
+/* Each of ends is processed once. */
 void
 tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 				   TqChildLooks *looks)
@@ -40,7 +40,7 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 
 		outcome->revived = outcome->revived || end->revived;
 		outcome->last_step = end->step_id;
-		/* a step that had failed goes on, or was resolved */
+		/* a step that had failed is live again, or was resolved */
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			(void) tq_edge_delete(&a->edges, a->flow.workflow_id,
 								  TQ_EDGE_FAILURE, end->step_id);

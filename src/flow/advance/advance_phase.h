@@ -48,7 +48,7 @@ typedef struct TqAdvanceBlocked
 	int32         step_id;     /* its step */
 	bool          by_key;      /* its key is busy, not its row */
 	int64         locked_task; /* task whose row the wait has locked */
-	List         *elsewhere;   /* steps that were moved meanwhile */
+	List         *elsewhere;   /* steps that were moved during the wait */
 } TqAdvanceBlocked;
 
 /*
@@ -58,9 +58,9 @@ typedef struct TqAdvanceBlocked
 typedef struct TqAdvanceOutcome
 {
 	bool       failed;         /* a step has failed in this call */
-	bool       revived;        /* the instance had failed, and goes on */
-	bool       left_to_others; /* a step that goes on will decide */
-	bool       ends;           /* no step goes on after a failure */
+	bool       revived;        /* the instance had failed, and is live again */
+	bool       left_to_others; /* another live step will decide */
+	bool       ends;           /* no step is live after a failure */
 	int32      last_step;      /* a step that has moved; 0: none */
 	Bitmapset *batches;  /* that have failed, by places of their members */
 	Bitmapset *returned; /* places of steps that wait again */

@@ -18,9 +18,9 @@ static void settle_other_instances(TqAdvance              *a,
 								   const TqAdvanceOutcome *outcome);
 
 /*
- * Under the edge lock, when all that follows is done: if a step has failed,
- * does any other one go on?  The last one that does not decides about the
- * instance.  False: only the transaction *blocked_by can say.
+ * Under the edge lock, when all that follows is done: if a step has failed, is
+ * any other one live?  The last one to end decides about the instance.  False:
+ * that depends on the transaction *blocked_by.
  */
 bool
 tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,

@@ -3,9 +3,9 @@
  *		Wait for another transaction, without the edge lock, and look again.
  *
  * advance.c announces the wait (tq_edge_wait) before it releases the lock.
- * Meanwhile other transactions do not wait for this one: they leave to it what
- * depends on steps that it has ended.  So it looks at all of that again, with
- * the lock, before it does anything else.
+ * In the meantime other transactions do not wait for this one: they leave the
+ * children of steps that it has ended to it.  So it checks all of these again,
+ * with the lock, before it does anything else.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ static void wait_for_row(TqAdvance *a, TqAdvanceBlocked *blocked,
 
 /*
  * Wait for one transaction, row or key.  A row is locked: its step begins
- * after the wait, unless it was moved meanwhile.  Children that were blocked
+ * after the wait, unless it was moved during it.  Children that were blocked
  * are in looks again.
  */
 void

@@ -2,9 +2,9 @@
  * definition.c
  *		Definitions of workflows, read and checked.
  *
- * A definition is read member by member; whatever is wrong with it is noted
- * with its path, and reading goes on, so that one look tells everything.
- * What has to do with more than one step is checked by graph.c.  Both take
+ * A definition is read member by member.  Each problem is noted with its path,
+ * and reading continues, so that one call reports all problems.  graph.c
+ * checks what concerns more than one step.  Both take
  * time in proportion to the size of the definition.
  *
  * Copyright (c) 2026, the taskq developers

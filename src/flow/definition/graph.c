@@ -5,7 +5,7 @@
  * Steps are put into an order in which parents come before their children;
  * what is left over stands on a cycle or behind one (cycle.c).  In that order
  * each step gets its level, and its region: which choices have to be made so
- * that it comes into being.  A child of a decision stands in a region of its
+ * that it is created.  A child of a decision stands in a region of its
  * own, as do all steps below it, up to a deferred one: that stands where the
  * paths to it parted.  A step that is not deferred must not have parents in
  * regions that may be entered one without the other.

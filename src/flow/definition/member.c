@@ -3,7 +3,7 @@
  *		Members of a definition, read and checked.
  *
  * Each function takes a member's value and its path, notes what is wrong with
- * it, and returns something that reading can go on with.
+ * it, and returns a value with which reading can continue.
  *
  * Copyright (c) 2026, the taskq developers
  */

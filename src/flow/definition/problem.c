@@ -2,7 +2,7 @@
  * problem.c
  *		What is wrong with a definition.
  *
- * Reading a definition goes on after a problem, so that one call reports all
+ * Reading a definition continues after a problem, so that one call reports all
  * of them, each with its path.  Only the first TQ_MAX_PROBLEMS are kept, in
  * the current memory context; the others are counted.
  *

@@ -10,8 +10,8 @@
  * dropped when the extension is another one (base/catalog.c), and at the end
  * of a transaction when it has become too much.
  *
- * Who starts an instance holds a lock on the template until his transaction
- * ends, so that whoever undefines it sees all instances.
+ * A call that starts an instance locks the template until its transaction
+ * ends, so that taskq_undefine_workflow() sees all instances.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -245,7 +245,7 @@ taskq_validate_workflow(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Its rows stay as long as there are instances, which go on to be shown. */
+/* Its rows stay as long as there are instances, which views still show. */
 Datum
 taskq_undefine_workflow(PG_FUNCTION_ARGS)
 {
@@ -270,8 +270,8 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 }
 
 /*
- * One may be waited for, and none is had meanwhile: calls that begin instances
- * inside of others lock templates as they come to them.
+ * It may wait for one lock, and holds no other during the wait, since calls
+ * that start instances inside of others lock templates in any order.
  */
 static void
 lock_alone(const int32 *versions, int count)
@@ -367,7 +367,7 @@ tq_template_find(const char *space, const char *name, const char *version)
 	return locked == 0 ? NULL : tq_template_get(locked);
 }
 
-/* The same, not locked: waits for nobody. */
+/* The same without a lock and without waiting. */
 TqTemplate *
 tq_template_look(const char *space, const char *name, const char *version)
 {

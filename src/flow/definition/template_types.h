@@ -92,8 +92,8 @@ typedef struct TqWaitDefinition
 	Jsonb *after;       /* how long: a timer, the others at most */
 	Jsonb *at;          /* until when: a timer */
 	bool   completes;   /* when the time is up; else it fails */
-	char  *role;        /* who may approve; NULL: whoever may submit */
-	char  *escalate_to; /* who may, too, later; NULL: nobody */
+	char  *role;        /* that may approve; NULL: roles that may submit */
+	char  *escalate_to; /* that may, too, later; NULL: none */
 	int64  escalate_after;
 	char  *space; /* of a workflow, to be started */
 	char  *name;

@@ -122,7 +122,7 @@ tq_value_whole(Numeric number, int64 *result)
 	return true;
 }
 
-/* An interval that somebody wrote down, with a unit: a duration. */
+/* Read a duration: an interval with a unit, as users write it. */
 bool
 tq_value_span(const char *word, int64 *span)
 {
@@ -146,7 +146,7 @@ read_span(void *arg)
 	reading->span = tq_arg_interval_span(interval, "interval", 0);
 }
 
-/* A finite point in time that somebody wrote down. */
+/* Read a finite point in time, as users write it. */
 bool
 tq_value_time(const char *word, TimestampTz *time)
 {
@@ -160,9 +160,9 @@ tq_value_time(const char *word, TimestampTz *time)
 }
 
 /*
- * Whoever reads it, since it is read where the step before it has ended: what
- * names no zone means UTC, and of numbers between slashes the year comes
- * first.
+ * The session's settings do not count, since it is read where the step before
+ * it has ended: a time without a zone is in UTC, and of numbers between slashes
+ * the year comes first.
  */
 static void
 read_time(void *arg)

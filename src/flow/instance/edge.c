@@ -6,21 +6,21 @@
  * another one (parent).  The edges to all of its children are written with a
  * step, whether these exist yet or not; it also has one to the end of the
  * instance (TQ_EDGE_END) when nothing depends on it, or when it decides what
- * else there will be.  Nobody but the end of its parent takes an edge away.
+ * else there will be.  Only the end of its parent deletes an edge.
  *
- * That end looks, under a lock of the instance that is given back at once,
- * at what is left of the edges to each child.  When one stands, whoever takes
- * it away will look after this one: nothing more is to be done.  When none is
- * left, or none but such as transactions take away that have not ended, then
- * whoever took those away saw this one stand: so there is just one that has to
- * wait for them, and looks again.  Ends of siblings wait for nobody as long
- * as some other parent is open.
+ * That end checks, under a lock of the instance that it releases immediately,
+ * which edges to each child are left.  If one is, the transaction that deletes
+ * it will check after this one: nothing more is to do here.  If none is left,
+ * except edges that open transactions have deleted, these transactions saw
+ * the edge of this one: so exactly one transaction has to wait for them, and
+ * checks again.  Ends of siblings do not wait as long as another parent is
+ * open.
  *
- * A transaction that has to wait announces that (edge_wait.c), and looks again
- * at all that waits for what it has deleted (tq_edge_mine).  Others do not
- * wait for it meanwhile, but leave that to it.  A wait is for a transaction
+ * A transaction that has to wait announces that (edge_wait.c), and checks all
+ * children of what it has deleted again (tq_edge_mine).  In the meantime other
+ * transactions do not wait for it, but leave these children to it.  A wait is for a transaction
  * that has advanced the instance.  That one may do so once more, since what
- * began by its call has ended at once; then it leaves it to those that wait.
+ * began by its call has ended immediately; then it leaves it to those that wait.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -174,9 +174,9 @@ find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 }
 
 /*
- * What is left of the edges to a child.  The look begins at that of one
- * parent, which has ended, and goes on to both sides of it by turns: edges
- * that are gone leave their index entries behind, for as long as anybody has
+ * What is left of the edges to a child.  The scan begins at that of one
+ * parent, which has ended, and continues on both sides of it in turns: edges
+ * that are gone leave their index entries behind, as long as there is
  * an old snapshot, and the one that stands next to it is never farther away
  * than the shorter stretch of those.  So however many parents end one after
  * the other, and in whatever order, each of them finds one that stands after
@@ -357,7 +357,7 @@ tq_edge_add(int64 workflow_id, const TqNewEdges *added)
 	run_for_all(&stmt_add, SPI_OK_INSERT, workflow_id, added);
 }
 
-/* Of steps that are gone, with nobody else at them. */
+/* Of steps that are gone, which no other transaction uses. */
 void
 tq_edge_remove(int64 workflow_id, const TqNewEdges *gone)
 {

@@ -88,7 +88,7 @@ tq_edge_wait_looked(int64 workflow_id)
 	}
 }
 
-/* Under the lock: does that transaction, which goes on, wait in this way? */
+/* Under the lock: does that open transaction wait in this way? */
 bool
 tq_edge_waits(int64 workflow_id, TransactionId xid)
 {

@@ -182,8 +182,9 @@ read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
 }
 
 /*
- * It has ended, for flow->reason: from now on its row says what it is, and
- * who awaits that is told at commit.  False: somebody else has ended it.
+ * It has ended, for flow->reason: its row has its state from now on, and the
+ * sessions that await it are woken at commit.  False: another transaction has
+ * ended it.
  */
 bool
 tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
@@ -224,9 +225,9 @@ tq_flow_keep(int64 workflow_id)
 }
 
 /*
- * A step of an instance that has failed goes on: so does the instance, if no
- * other one has taken its identity (TQ006).  False: it was no failed one any
- * more.
+ * A step of a failed instance is live again, and so is the instance, if no
+ * other one has taken its identity (TQ006).  False: the instance has not
+ * failed.
  */
 bool
 tq_flow_revive(TqFlow *flow)
@@ -244,7 +245,7 @@ tq_flow_revive(TqFlow *flow)
 					 : tq_identity_holder(revival.identity, flow->workflow_id);
 		if (holder != 0)
 			tq_identity_conflict(flow->template->name, holder, NULL);
-		/* somebody may take it at the same time */
+		/* another instance may take it at the same time */
 		error = tq_subxact_run(revive, &revival);
 		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
 			ReThrowError(error);
@@ -318,7 +319,7 @@ read_steps(const TqFlow *flow, bool compensations, TqStepRow **made)
 		TqStepRow *step = &(*made)[count];
 
 		step->step_id = tq_spi_int4(i, 1, -1);
-		/* not one that somebody has written by hand */
+		/* not one that was written by hand */
 		if (TQ_STEP_COMPENSATES(step->step_id) != compensations ||
 			tq_template_at(flow->template, step->step_id) == NULL)
 			continue;
@@ -365,7 +366,7 @@ tq_flow_missing(int64 workflow_id)
 
 /*
  * What current_user may see of instances: 0 nothing, 1 those steps whose
- * queues he may read, 2 everything.
+ * queues it may read, 2 everything.
  */
 int
 tq_flow_sight(const TqTemplate *template)
@@ -379,7 +380,7 @@ tq_flow_sight(const TqTemplate *template)
 	return (any & TQ_RIGHT_READ) != 0 || tq_role_is_monitor() ? 1 : 0;
 }
 
-/* Did current_user start it, and could he still? */
+/* Did current_user start it, and may it still? */
 bool
 tq_flow_has_started(const TqFlow *flow)
 {

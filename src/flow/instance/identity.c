@@ -4,8 +4,8 @@
  *
  * Its template says what that is: nothing, its input or a key; and a start may
  * give a key always.  It is unique by an index, over all versions of the
- * template.  An instance that ends gives it up, at once or after a while; one
- * that had failed and goes on takes it again.
+ * template.  An instance that ends gives it up, immediately or after a while; one
+ * that had failed and is live again takes it again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,7 +43,7 @@ static TqStmt stmt_holder = {
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	{JSONBOID}};
 
-/* Unless it goes on again. */
+/* Unless it is live again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
 							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
@@ -94,7 +94,7 @@ tq_identity(const TqFlow *flow, const char *key)
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL));
 }
 
-/* What it has, or has had: no two that go on have the same.  NULL: none. */
+/* What it has, or has had: no two live ones have the same.  NULL: none. */
 Jsonb *
 tq_identity_of(const TqFlow *flow)
 {
@@ -117,7 +117,7 @@ key_of(int64 workflow_id)
 }
 
 /*
- * The instance, but one, that has the identity; 0: none any more.  One that
+ * The instance, except one, that has the identity; 0: no longer any.  One that
  * has ended keeps it for the time that its template says.
  */
 int64

@@ -355,7 +355,7 @@ error_of(int64 task_id)
 	return tq_spi_read_text(&stmt_error, &arg);
 }
 
-/* NULL: nobody has said what was wrong. */
+/* NULL: no error was given. */
 static JsonbValue *
 push_error(JsonbParseState **state, const char *error)
 {

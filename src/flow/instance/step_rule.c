@@ -29,7 +29,7 @@ tq_step_rule_ends_batch(const TqTemplate *template, const TqStep *step)
 			   TQ_STRATEGY_FAIL_FAST;
 }
 
-/* A member of a batch that goes on without those that died. */
+/* A member of a batch that succeeds without its dead members. */
 bool
 tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
 {
@@ -62,7 +62,7 @@ tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
 
 /*
  * claimed, waited: ever, by a worker, or for what no worker does.  What the
- * engine has decided has been done by nobody.
+ * engine has decided was never begun.
  */
 bool
 tq_step_rule_has_begun(const TqStep *step, TqState state, TqReason reason,

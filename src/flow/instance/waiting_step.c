@@ -28,7 +28,7 @@ tq_waiting_step_is_put_off(const TqTask *task)
 		   0;
 }
 
-/* Has it been suspended to wait, and not been put aside? */
+/* Was it suspended to wait, and not by an operator? */
 bool
 tq_waiting_step_is(const TqTask *task)
 {

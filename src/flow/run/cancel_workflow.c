@@ -2,8 +2,8 @@
  * cancel_workflow.c
  *		taskq_cancel_workflow: an instance ends by hand.
  *
- * Its steps are seen to in the order of their numbers, as their own ends do,
- * and its row last, so that nobody waits in a ring.
+ * Its steps are cancelled in the order of their numbers, as their own ends do,
+ * and its row last, so that there is no deadlock.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -69,7 +69,7 @@ tq_child_ended(TqCall *call, const TqFlow *flow)
 		tq_child_end_step(call, flow->parent_task_id, flow);
 }
 
-/* One that had failed goes on: its step waits for it again. */
+/* A failed one is live again: its step waits for it again. */
 void
 tq_child_revived(TqCall *call, const TqFlow *flow)
 {
@@ -185,7 +185,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	Datum  args[2] = {Int64GetDatum(workflow_id)};
 
 	tq_call_steps(call)->locked = true;
-	/* also those that others have made meanwhile */
+	/* also those that other transactions have created since */
 	while (ids = find_steps(workflow_id, last, &count), count > 0)
 	{
 		for (int i = 0; i < count; i++)

@@ -107,15 +107,16 @@ void
 tq_choice_warn_wrong(const TqFlow *flow, const TqStep *step, int64 task_id,
 					 const char *wrong)
 {
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("the result of step \"%s\" cannot be used: %s", step->name,
-					wrong),
-			 errdetail("{\"workflow_id\": " INT64_FORMAT
-					   ", \"task_id\": " INT64_FORMAT "}",
-					   flow->workflow_id, task_id),
-			 errhint("The step is dead; to go on, retry it and complete it "
-					 "with another result.")));
+	ereport(
+		WARNING,
+		(errcode(ERRCODE_WARNING),
+		 errmsg("the result of step \"%s\" cannot be used: %s", step->name,
+				wrong),
+		 errdetail("{\"workflow_id\": " INT64_FORMAT
+				   ", \"task_id\": " INT64_FORMAT "}",
+				   flow->workflow_id, task_id),
+		 errhint("The step is dead.  To continue, retry it and complete it "
+				 "with another result.")));
 }
 
 /* Also when a failure keeps it from making anything. */

@@ -1,18 +1,18 @@
 /*
  * compensation.c
- *		What an instance has done is taken back.
+ *		Compensates what an instance has done.
  *
- * When an instance with on_failure compensate has failed and nothing of it
- * goes on, it does not end yet: its row gets the list of all finished steps
- * that can be taken back, the newest end first, and is compensating.  The
+ * When an instance with on_failure compensate has failed and no step of it is
+ * live, it does not end yet: its row gets the list of all finished steps that
+ * can be compensated, the newest end first, and is compensating.  The
  * compensation of the first one is made in that transaction, each other one
  * in the transaction that ends the one before, and the end of the last one
  * ends the instance.  So there is never more than one that is live, and
  * nothing of an instance can change beside it: its ends need no lock but that
  * of the task.
  *
- * From then on the steps stay as they are: none of them is brought back or
- * resolved, which nobody does beside an end (instance_lock.c): so none goes on
+ * From then on the steps stay as they are: none of them is retried or
+ * resolved, and no repair runs beside an end (instance_lock.c): so none is live
  * beside its own compensation.  A step that has succeeded is not tried again
  * once another one has failed: it is what would be taken back.
  *
@@ -91,8 +91,8 @@ static bool find_next(const TqFlow *flow, int32 *step_id);
 static void end(TqFlow *flow, TqReason reason);
 
 /*
- * Nothing goes on any more, and so it stays: the instance is held.  It begins
- * to compensate, or ends if there is nothing to take back.
+ * No step is live, and none will be: the instance is locked.  It begins to
+ * compensate, or ends if there is nothing to compensate.
  */
 void
 tq_compensation_begin(TqCall *call, TqFlow *flow)
@@ -286,7 +286,7 @@ end(TqFlow *flow, TqReason reason)
 
 /*
  * A step or compensation that has ended is about to be moved.  TQ005 when its
- * instance does not allow that any more.
+ * instance no longer allows that.
  */
 void
 tq_compensation_check(const TqFlow *flow, const TqTask *task,

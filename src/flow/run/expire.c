@@ -5,15 +5,15 @@
  * All that is an instance's goes: steps that wait for what has failed as well
  * as those that have ended, compensations, edges, timers, signals, and its
  * row at last.  That may take many transactions.  So it is marked first, by
- * an expires_at of -infinity: from then on it is not there for anybody else
- * (tq_flow_read), and its steps stay as they are.  Who changes a step of an
- * instance that has ended keeps the row of that (tq_flow_keep): what somebody
- * is about to change is not marked, and who comes later waits for the mark.
+ * an expires_at of -infinity: from then on other calls do not see it
+ * (tq_flow_read), and its steps stay as they are.  A call that changes a step
+ * of an ended instance locks the instance's row (tq_flow_keep): an instance
+ * that is being changed is not marked, and later calls wait for the mark.
  *
- * An instance is not marked as long as one of its steps goes on, as one does
- * that ran when it was cancelled, or holds its key, being dead.
+ * An instance is not marked as long as one of its steps is live, as one is
+ * that ran when it was cancelled, or is dead and holds its key.
  *
- * Nobody is waited for: what somebody has locked is left for the next turn.
+ * It never waits: locked rows are left for the next turn.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -189,7 +189,7 @@ remove_waiting(TqCall *call, int limit)
 	return (int64) removed;
 }
 
-/* Its row is locked; false: somebody has its key. */
+/* Its row is locked; false: another transaction has its key. */
 static bool
 remove_step(TqCall *call, int64 task_id)
 {

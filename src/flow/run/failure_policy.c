@@ -40,7 +40,7 @@ static TqStmt stmt_cancelled = {
 	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
 	{INT8OID}};
 
-/* Dead, or else what somebody has cancelled or made redundant. */
+/* Dead, or cancelled or made redundant by a call. */
 static TqStmt stmt_failed = {
 	"SELECT DISTINCT step_id & 16383, state = " TQ_SQL_STATE_DEAD
 	" FROM taskq.archive_keep"
@@ -55,7 +55,7 @@ static bool  repairs(const TqMoved *move);
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);
 
-/* Also a dead member of a batch that goes on without it. */
+/* Also a dead member of a batch that succeeds without it. */
 bool
 tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 {
@@ -151,7 +151,7 @@ tq_failure_policy_forget_cancelled(const TqFlow *flow, TqEdges *edges,
 	}
 }
 
-/* Is anything dead, or was cancelled by somebody, and holds others up? */
+/* Is any step dead, or cancelled by a call, and holds others up? */
 bool
 tq_failure_policy_has_failed(const TqFlow *flow)
 {
@@ -228,7 +228,7 @@ tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
 	return count;
 }
 
-/* False: somebody else has it. */
+/* False: another transaction has it. */
 static bool
 bring_back(TqCall *call, int64 task_id)
 {

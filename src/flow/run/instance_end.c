@@ -4,14 +4,14 @@
  *
  * That of a live one is computed from its steps whenever it is asked for, in
  * tq_tally_state and nowhere else: no claim and no end of a step writes the
- * row of the instance.  Its end does: when no step holds it open any more,
- * and when one has failed and no other goes on.
+ * row of the instance.  Its end does: when no step holds it open,
+ * and when one has failed and no other is live.
  *
- * Of the second kind of end the last one that goes on has to know.  It looks
- * at all live steps, under the lock of the instance, as they are in memory:
- * one that goes on will look itself when it ends.  Of one that another
- * transaction has ended its edges say whether that one has already looked:
- * then it has seen this one go on, and is waited for here.
+ * The last live step decides about the second kind of end.  It checks all
+ * live steps, under the lock of the instance, as they are in memory: one that
+ * is live will check itself when it ends.  If another transaction has ended
+ * one, its edges say whether that transaction has checked already: then it has
+ * seen this one live, and this one waits for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -189,14 +189,14 @@ cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place, bool once)
 		tq_failure_policy_note_cancelled(flow, edges, place);
 }
 
-/* Nothing goes on any more. */
+/* No step is live. */
 void
 tq_instance_end_in_error(TqFlow *flow)
 {
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
-/* Does any step go on?  Most likely one that is near. */
+/* Is any step live?  Most likely one that is near. */
 TqGoing
 tq_instance_end_is_live(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 						TransactionId *other)
@@ -368,9 +368,9 @@ is_live(const TqFlow *flow, const TqTask *task, bool all)
 }
 
 /*
- * A row that another transaction (writer) is about to change or take away
- * goes on, unless that transaction has already looked, and does not wait: it
- * will look again, and may wait for this one.  If it has ended since the row
+ * A row that another transaction (writer) is about to change or delete is
+ * live, unless that transaction has already checked, and does not wait: it will
+ * check again, and may wait for this one.  If it has ended since the row
  * was read, nothing is known: neither the row nor the edges are there.
  */
 static TqGoing
@@ -400,7 +400,7 @@ check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	return TQ_GOING_UNKNOWN;
 }
 
-/* A step whose instance goes on has begun, or begins in this call. */
+/* A step whose instance is live has begun, or begins in this call. */
 static bool
 has_child(const TqFlow *flow, const TqTask *task)
 {
@@ -488,7 +488,7 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 
 /*
  * Was it never claimed, or does it wait for its parents once more?  One that
- * was claimed and is blocked by its key alone goes on.
+ * was claimed and is blocked by its key alone is live.
  */
 static bool
 has_not_begun(const TqTask *task, int place)

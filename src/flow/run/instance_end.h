@@ -11,7 +11,7 @@
 #include "flow/instance/flow_types.h"
 #include "store/table.h"
 
-/* Does another step go on? */
+/* Is another step live? */
 typedef enum TqGoing
 {
 	TQ_GOING_NOT,

@@ -139,8 +139,8 @@ static int  compare_ids(const void *a, const void *b);
 static int  compare(const void *a, const void *b);
 
 /*
- * For a move of a step (or of none: NULL) of an instance.  True: somebody had
- * to be waited for, and what was read before may not be so any more.
+ * For a move of a step (or of none: NULL) of an instance.  True: it had to
+ * wait, and what was read before may have changed.
  */
 bool
 tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
@@ -156,7 +156,7 @@ tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
 
 /*
  * The same for a list of tasks, before any of them is moved: those of them
- * that are steps, on whose queues current_user has the right (0: nobody asks)
+ * that are steps, on whose queues current_user has the right (0: none is asked)
  * and that are held under their tokens, if there are tokens.
  */
 void
@@ -272,7 +272,7 @@ add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 	{
 		TqFlow outer;
 
-		/* it may be the last that goes on there, and the end is none well */
+		/* it may be the last live one there, and its end a failure */
 		if (kind == TQ_FLOW_LOCK_END && has_failed(workflow_id))
 		{
 			kind = TQ_FLOW_LOCK_FAILURE;
@@ -397,7 +397,7 @@ around(int64 workflow_id)
 	return tq_spi_find_id(&stmt_around, &arg);
 }
 
-/* One that has failed, or is about to: it goes on again, as what it was. */
+/* One that has failed, or is about to: it is live again, as it was. */
 static void
 add_identity(WantedLocks *wanted, const TqFlow *flow)
 {

@@ -1,7 +1,7 @@
 /*
  * move_queue.c
- *		What is still to be seen to when steps have moved: the moves, and the
- *		steps that have to be looked at for them.
+ *		What is left to do when steps have moved: the moves, and the steps that
+ *		have to be checked for them.
  *
  * Both may be many in one call, so that none is looked for by passing over
  * all others.
@@ -51,7 +51,7 @@ compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return x->number < y->number ? 1 : -1;
 }
 
-/* The first move that has not been seen to; NULL: none. */
+/* The first move that was not processed; NULL: none. */
 TqMoved *
 tq_move_queue_next(TqCall *call, pairingheap *moves)
 {

@@ -1,6 +1,6 @@
 /*
  * move_queue.h
- *		What is still to be seen to when steps have moved.
+ *		What is left to do when steps have moved.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,7 @@
 /* A move of a step, noted by state_hook.c. */
 typedef struct TqMoved
 {
-	pairingheap_node node;   /* in what is to be seen to */
+	pairingheap_node node;   /* among what is left to do */
 	uint64           number; /* in the order in which they were told */
 
 	int64   workflow_id;

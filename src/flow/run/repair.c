@@ -1,26 +1,25 @@
 /*
  * repair.c
- *		Steps that have finished, and are to go on: tried again, or finished
- *		by hand.
+ *		Repairs steps that have finished: by another attempt, or by hand.
  *
- * The instance must not have ended well, nor have been cancelled.  One that
- * has failed goes on from there, and has its identity again.  One that a step
- * of another instance has waited for goes on only if that step waits for it
+ * The instance must not have completed, nor have been cancelled.  One that has
+ * failed continues from there, and has its identity again.  One that a step of
+ * another instance has waited for continues only if that step waits for it
  * again, and not for one that was started in its place.
  *
  * A step that has succeeded, or was found irrelevant, or that passes on
  * although it is dead, may be tried again as long as nothing that depends on
  * it has begun: its children wait for it again, and so does the end of the
  * instance.  A child begins when it is
- * claimed, when it starts to wait for what no worker does, or when somebody
- * says that it is done.  A child that has come to an end without having begun,
+ * claimed, when it starts to wait for a signal, a timer or another workflow, or
+ * when it is resolved.  A child that has come to an end without having begun,
  * since its condition was not true, one of its paths could not be followed or
  * the engine has decided, waits again, too, and what depends on it.  What a
- * decision or batch has chosen is taken back (undo_choice.c).
+ * decision or batch has chosen is undone (undo_choice.c).
  *
  * A repair has locked the instance exclusively (instance_lock.c): no step of
- * it ends meanwhile, so that nobody relies on edges that come back being
- * gone.  But steps are claimed: the rows of children are changed, or locked,
+ * it ends in the meantime, so that no transaction relies on deleted edges that
+ * this one adds again.  But steps are claimed: the rows of children are changed, or locked,
  * before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
@@ -120,7 +119,7 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 	/* its instance does not go back to its steps */
 	if (TQ_STEP_COMPENSATES(step_id))
 		return;
-	/* a member of a batch that was not waited for is nobody's any more */
+	/* no step waits any longer for a member that its batch has left */
 	if (lives || flow.state == TQ_FLOW_DONE || flow.state == TQ_FLOW_RESOLVED)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
@@ -138,9 +137,9 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 }
 
 /*
- * A step that has been waiting for others, which have not all ended, is about
- * to be moved: it is put aside, or done by hand.  An instance that has failed
- * goes on, or it is decided once more whether it has ended.
+ * A step that waits for parents, which have not all ended, is about to be
+ * suspended or resolved.  A failed instance continues, or it is decided once
+ * more whether it has ended.
  */
 void
 tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
@@ -178,7 +177,7 @@ check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
 									move->wanted);
 }
 
-/* False: it was no failed one any more. */
+/* False: it has not failed. */
 static bool
 revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 {
@@ -187,7 +186,7 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 }
 
 /*
- * TQ005 when nobody would wait for it.  What is around has failed by it, or is
+ * TQ005 when no step would wait for it.  What is around has failed by it, or is
  * decided once more; all of them are locked exclusively.
  */
 static void
@@ -202,7 +201,7 @@ check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
 		if (!is_waited_for(&inner, &outer))
 			refuse(task, move,
 				   psprintf("The step that workflow " INT64_FORMAT
-							" was started for does not wait for it any more.",
+							" was started for no longer waits for it.",
 							inner.workflow_id));
 		inner = outer;
 	}
@@ -227,10 +226,10 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 }
 
 /*
- * The result of an end that does not count any more is gone, also if the next
- * one brings none.  What nobody has claimed has not begun: it begins as if its
- * last parent had just ended, though its condition is not asked when that has
- * been judged.  What has waited for a signal, or a workflow, waits for another
+ * The result of an end that no longer counts is removed, also if the next end
+ * has none.  A step that was never claimed has not begun: it begins as if its
+ * last parent had just ended, though its condition is not evaluated
+ * a second time.  What has waited for a signal, or a workflow, waits for another
  * one.
  */
 static void

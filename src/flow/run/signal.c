@@ -134,7 +134,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
 	find_waiting(&flow, &steps, &wait, &asked);
-	/* who may not is told so, also when none does any more */
+	/* check the right also when no step asks for it any longer */
 	if (asked.count == 0)
 		asked = steps;
 	for (int i = 0; i < asked.count; i++)
@@ -156,7 +156,7 @@ give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 
 	if (given.count == 0)
 		return false;
-	/* for those that may be made, or made anew, later */
+	/* for those that may be created, or created again, later */
 	others = add_signals(flow, steps, payload);
 	if (tell_steps(call, flow, &given, payload))
 		return true;
@@ -248,7 +248,7 @@ check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 	}
 }
 
-/* Of an approval that says so: whoever has this role, or later another. */
+/* Of an approval that names roles: only these may give the signal. */
 static void
 check_role(const TqFlow *flow, int place)
 {
@@ -344,7 +344,7 @@ find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 	}
 }
 
-/* Whoever tries it again makes it wait for another signal (repair.c). */
+/* A retry makes it wait for another signal (repair.c). */
 static bool
 is_over(const Now *now)
 {
@@ -354,8 +354,8 @@ is_over(const Now *now)
 }
 
 /*
- * It was skipped by a choice that is not made anew, since a step that follows
- * from that has begun: of the choices that went past it the first one.
+ * It was skipped by a choice that is not made again, since a step that follows
+ * from it has begun: of the choices that skipped it the first one.
  */
 static bool
 is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
@@ -390,8 +390,8 @@ is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 }
 
 /*
- * A choice is made anew, and may make steps that could not come when a signal
- * was given: it stays for those that whoever gave it could give it to.
+ * A choice is made again, and may create steps that could not exist when a
+ * signal was given: the signal stays for those that its sender may signal.
  */
 void
 tq_signal_check_again(const TqFlow *flow, const bool *places)
@@ -531,10 +531,10 @@ tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
 static void
 has_ended(const TqFlow *flow)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
-					errmsg("workflow " INT64_FORMAT
-						   " has ended and takes no signal any more",
-						   flow->workflow_id),
-					errdetail("{\"workflow_id\": " INT64_FORMAT "}",
-							  flow->workflow_id)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+		 errmsg("cannot signal workflow " INT64_FORMAT " because it has ended",
+				flow->workflow_id),
+		 errdetail("{\"workflow_id\": " INT64_FORMAT "}", flow->workflow_id)));
 }

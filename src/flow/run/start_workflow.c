@@ -318,7 +318,7 @@ check_input(const TqFlow *flow)
 /*
  * A queue says how large a payload may be.  The input is the payload of steps
  * that have no other one; if there are none it may have what a queue allows
- * that nobody has told anything else.
+ * by default.
  */
 int
 tq_start_workflow_largest_input(const TqTemplate *template)

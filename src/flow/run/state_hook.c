@@ -97,7 +97,7 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		cancel_child(call, task);
 }
 
-/* It will not ask any more what becomes of an instance that it waits for. */
+/* It no longer waits for an instance. */
 static bool
 is_left_by_hand(const TqMoveAnswer *answer)
 {
@@ -107,7 +107,7 @@ is_left_by_hand(const TqMoveAnswer *answer)
 			 answer->reason == TQ_REASON_POISON));
 }
 
-/* It waits for others, and is put aside, done or to begin by hand. */
+/* It waits for its parents, and a call suspends, resolves or begins it. */
 static bool
 leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
@@ -117,7 +117,7 @@ leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 			answer->to == TQ_STATE_PENDING);
 }
 
-/* Somebody, and no end of another step, wants it to be claimed. */
+/* A call, and not the end of another step, makes it pending. */
 static bool
 may_be_held_back(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
@@ -156,7 +156,7 @@ lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		return false;
 	if (is_left_by_hand(answer) && step->type == TQ_STEP_WORKFLOW)
 		tq_key_preview_note_child(call, task->f.task_id);
-	/* its own with them; who waits for nobody comes to them later */
+	/* its own with them; a call that must not wait comes to them later */
 	if (call->keys != NULL && call->keys->ahead != NIL)
 	{
 		if (!move->no_wait)
@@ -205,7 +205,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 
 	if (!tq_step_chooses(step->type))
 		return NULL;
-	/* it has chosen nothing, and that was seen to */
+	/* it has chosen nothing, and that was processed */
 	if (task->f.state == TQ_STATE_FILTERED)
 		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
 									move->wanted);

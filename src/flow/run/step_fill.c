@@ -6,7 +6,7 @@
  * A pattern of a definition (payload, input, key, time) may select from the
  * instance's input and from results of earlier steps.  A path that finds
  * nothing is an error of the data and not of a caller: the step becomes dead
- * with reason rejected, and the transaction that made it ready goes on.
+ * with reason rejected, and the transaction that made it ready continues.
  *
  * Copyright (c) 2026, the taskq developers
  */

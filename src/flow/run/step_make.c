@@ -1,11 +1,11 @@
 /*
  * step_make.c
- *		Steps come into being, and begin.
+ *		Creates steps, and begins them.
  *
  * All steps that come at once are written together: their rows, and the edges
- * to all of their children.  A step that waits for nothing is pending at
- * once, unless there is something to be judged before: then it is written as
- * blocked, and let go like one that has waited.
+ * to all of their children.  A step that waits for nothing is pending
+ * immediately, unless a condition has to be evaluated before: then it is
+ * written as blocked, and begins like one that has waited.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,8 +41,8 @@ static bool fill_payload(TqFlow *flow, const TqStep *step,
 						 const TqQueue *queue, Jsonb **payload, char **wrong);
 
 /*
- * Make steps, and the edges that come with them; new[].judged says of those
- * that wait for nothing that they have still to be let go.
+ * Make steps, and the edges that come with them; new[].judged marks
+ * those that wait for nothing and have still to begin.
  */
 void
 tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
@@ -183,8 +183,8 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 }
 
 /*
- * A step has nothing to wait for any more: what becomes of it.  Its condition
- * is judged and its payload made; a decision that the engine makes is made.
+ * A step no longer waits: what becomes of it.  Its condition is evaluated and
+ * its payload built; a decision by the engine is made.
  */
 void
 tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,

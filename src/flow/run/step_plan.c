@@ -1,6 +1,6 @@
 /*
  * step_plan.c
- *		Which steps come into being, at the start and after a choice.
+ *		Which steps are created, at the start and after a choice.
  *
  * A step is made when all of its parents have been.  Below a decision it
  * must have been chosen, or stand below what was; below a batch it is made
@@ -75,8 +75,8 @@ tq_step_plan_nothing(const TqTemplate *template)
 }
 
 /*
- * What is there.  Whoever has the lock of the edges can go on with it until he
- * gives that back.
+ * What exists.  A caller that holds the edge lock can use it until it releases
+ * the lock.
  */
 TqPlanView *
 tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come)

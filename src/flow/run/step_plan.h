@@ -1,6 +1,6 @@
 /*
  * step_plan.h
- *		Which steps come into being, at the start and after a choice.
+ *		Which steps are created, at the start and after a choice.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@ typedef struct TqNewStep
 	int32  step_id;
 	Jsonb *payload; /* of a member of a batch; NULL: as the step says */
 	bool   free;    /* it waits for nothing */
-	bool   decides; /* and has to be let go all the same */
+	bool   decides; /* and has to begin all the same */
 } TqNewStep;
 
 /* What is to be made at once. */
@@ -36,7 +36,7 @@ typedef struct TqPlanView
 {
 	bool *exists; /* it is there, or will be */
 	bool *ended;  /* of decisions and batches: the choice is made */
-	bool *stands; /* it is not, and nobody else is about to make it */
+	bool *stands; /* it is not, and no other transaction makes it */
 } TqPlanView;
 
 extern void        tq_step_plan_start(TqFlow *flow, TqPlan *plan);

@@ -59,7 +59,7 @@ typedef struct Timer
 /* When a timer is due, as of the last look; dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
 
-/* Where this session is among those that somebody is at. */
+/* Where this session is among the timers that are locked. */
 static TqSweep sweep;
 
 static bool ring(TqCall *call, void *arg);
@@ -128,7 +128,7 @@ tq_step_timer_next(void)
 	return next_due;
 }
 
-/* False: somebody is at its row. */
+/* False: its row is locked. */
 static bool
 ring(TqCall *call, void *arg)
 {
@@ -165,8 +165,8 @@ ring(TqCall *call, void *arg)
 }
 
 /*
- * If it could not be begun before; beside nobody who moves the step, nor
- * another one who does this.  False: somebody has changed the step.
+ * If it could not be begun before.  No other transaction may move the step or
+ * do the same.  False: another transaction has changed the step.
  */
 static bool
 begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,

@@ -95,9 +95,9 @@ tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 }
 
 /*
- * The first of the states that applies.  Beside a step that has failed,
- * whatever will go on by itself or by a call keeps the instance from being in
- * error: also one that is due later, or waits for a signal or for its key.
+ * The first of the states that applies.  After a failure, each
+ * step that will continue by itself or by a call keeps the instance from being
+ * in error: also one that is due later, or waits for a signal or for its key.
  */
 const char *
 tq_tally_state(const TqFlow *flow, const TqTally *tally)
@@ -138,8 +138,8 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 }
 
 /*
- * Why it is in its state, where there is more to say than that: what the first
- * step that failed died of; what a step was put aside for; by hand.
+ * Why it is in its state, where there is more to say than that: why the first
+ * failed step died; why a step was suspended; by hand.
  */
 TqReason
 tq_tally_reason(const TqFlow *flow, const TqTally *tally)

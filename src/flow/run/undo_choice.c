@@ -1,12 +1,11 @@
 /*
  * undo_choice.c
- *		What a decision or batch has chosen is taken back, since that is to be
- *		tried again.
+ *		Undoes what a decision or batch has chosen, for another attempt of it.
  *
- * The steps that there would not be without the choice go: its children, the
- * members, and all that was made because of them, with their edges.  None of
- * them has begun; so nobody has done anything for them, and the next choice
- * makes what it wants.  Their history stays, and says that they are gone.
+ * The steps that would not exist without the choice are removed: its children,
+ * the members, and all that was created because of them, with their edges.
+ * None of them has begun, so no work is lost, and the next choice creates its
+ * own steps.  Their history stays, and says that they are gone.
  *
  * The caller has locked the instance exclusively (instance_lock.c), and has
  * the keys of all of its steps.
@@ -45,7 +44,7 @@ static int  compare_tasks(const void *a, const void *b);
 /*
  * What follows from the choices of steps that wait again; below: by places,
  * what comes after them.  False: one that was chosen has begun, and the
- * transaction is not to go on.
+ * transaction must not continue.
  */
 bool
 tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all, const bool *below)
@@ -92,7 +91,7 @@ find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 	return known;
 }
 
-/* In the order of their tasks, as whoever changes several does it. */
+/* In the order of their tasks, as in each call that changes several. */
 static TqStepRow *
 find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 			int *count)
@@ -146,7 +145,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 	const TqStep *step = tq_template_at(flow->template, made->step_id);
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
-		AllocSetContextCreate(mine, "taskq unmake", ALLOCSET_DEFAULT_SIZES);
+		AllocSetContextCreate(mine, "taskq undo", ALLOCSET_DEFAULT_SIZES);
 	bool   taken = false;
 	bool   begun = false;
 	TqTask task;
@@ -174,7 +173,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 
 			taken = take_row(call, &task);
 			MemoryContextSwitchTo(call->context);
-			/* a failure is none any more */
+			/* a failure no longer counts */
 			if (taken && !TQ_STATE_IS_LIVE(from))
 				tq_move_queue_note(call, flow->workflow_id, made->task_id,
 								   made->step_id, from, 0, false);

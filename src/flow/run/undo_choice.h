@@ -12,7 +12,7 @@
 #include "flow/instance/flow_types.h"
 #include "store/table.h"
 
-/* Choices that are taken back, and what is there meanwhile. */
+/* Choices that are undone, and what exists in the meantime. */
 typedef struct TqUndo
 {
 	int        count;

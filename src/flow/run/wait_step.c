@@ -3,14 +3,14 @@
  *		Steps that no worker does: they wait, and end by themselves.
  *
  * When the last parent has ended, what the step is there for may have come
- * already: then it ends at once.  Else it is suspended, without a reason (one
- * that somebody has put aside has one), and ends in the transaction of what
- * it waits for: a signal (signal.c), an instance (child.c), or its time.
+ * already: then it ends immediately.  Else it is suspended, without a reason
+ * (one that an operator has suspended has one), and ends in the transaction of
+ * what it waits for: a signal (signal.c), an instance (child.c), or its time.
  *
- * Times stand in taskq.timer, and the background worker sees to them.  A
+ * Times stand in taskq.timer, and the background worker handles them.  A
  * timer belongs to one suspension of its step, by the moment at which that
- * began; when the step has gone on meanwhile it means nothing, and is taken
- * away when its time comes.  One that waits for an instance has none but when
+ * began; when the step has moved since, it means nothing, and is removed
+ * when its time comes.  One that waits for an instance has none but when
  * that could not begin (child.c): then the worker tries again.
  *
  * Copyright (c) 2026, the taskq developers
@@ -48,8 +48,8 @@ static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					  TimestampTz *at, char **wrong);
 
 /*
- * A step has nothing to wait for any more but what it is there for; who
- * suspends it, as move then says, calls tq_wait_step_begun afterwards.
+ * A step waits only for its own event now.  The caller, which suspends it if
+ * move says so, calls tq_wait_step_begun afterwards.
  */
 void
 tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,

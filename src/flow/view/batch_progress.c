@@ -2,7 +2,7 @@
  * batch_progress.c
  *		How far batches have come: the view taskq.batch_progress.
  *
- * What nobody knows yet is null: how many members there will be until the
+ * Unknown values are null: how many members there will be until the
  * batch has ended, how many items were done unless a checkpoint says so, or
  * the engine has split the batch, and from these the rate; when it will be
  * done until a member is.
@@ -195,7 +195,7 @@ read_members(const TqFlow *flow)
 	return all;
 }
 
-/* If its queue may be read; members NULL: nobody knows of them yet. */
+/* If its queue may be read; members NULL: not yet known. */
 static void
 add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		const Progress *members)

@@ -113,7 +113,7 @@ make_totals(MemoryContext context)
 {
 	HASHCTL control = {0};
 
-	/* nobody can choose names that all have one hash */
+	/* a caller cannot choose names that all have one hash */
 	while (seed == 0)
 		seed = pg_prng_uint64(&pg_global_prng_state);
 	control.keysize = sizeof(TotalName);

@@ -3,9 +3,10 @@
  *		What keeps the steps of an instance from being done, in words, with
  *		the call that helps.
  *
- * A blocker is a step that does not go on by a worker alone: it has failed,
- * was put aside, waits for what no worker does, for its next attempt, or for
- * others of its key.  Steps that only wait for others are none.
+ * A blocker is a step that a worker alone cannot continue: it has failed, is
+ * suspended, waits for a signal, a timer or another workflow, for its next
+ * attempt, or for other tasks of its key.  A step that only waits for its
+ * parents is not a blocker.
  *
  * States are told of those steps only whose queue may be read; names are
  * those of the template, which is told with every one of its steps.
@@ -115,7 +116,7 @@ tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
 	return root;
 }
 
-/* Does it not go on by a worker alone?  A compensation is asked likewise. */
+/* Does it need more than a worker?  A compensation may, too. */
 bool
 tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 {
@@ -169,9 +170,8 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 	if (is_waiting(flow, step))
 		say_call(text, flow, TQ_STEP_INDEX(step->step_id), task_id);
 	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
-		appendStringInfoString(text,
-							   "its queue was dropped, and nothing repairs "
-							   "it: start the workflow anew");
+		appendStringInfoString(text, "its queue was dropped, and it cannot "
+									 "be repaired: start the workflow again");
 	else if (step->state == TQ_STATE_DEAD)
 		appendStringInfo(
 			text,

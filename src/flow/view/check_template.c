@@ -4,8 +4,8 @@
  *
  * The view taskq.flow_problem compares steps and edges with the graphs of
  * their templates, all in one statement, so that it sees one moment however
- * many instances live.  A template that cannot be read any more gives no
- * rows but one without a place.
+ * many instances live.  A template that can no longer be read gives
+ * one row, without a position.
  *
  * Copyright (c) 2026, the taskq developers
  */

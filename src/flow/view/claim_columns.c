@@ -219,9 +219,9 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 }
 
 /*
- * A step that current_user holds, or on whose queue he may read.  Who holds it
- * was told the results of its parents, and may see what they rest on; others
- * see the results of those steps whose queues they may read.
+ * A step that current_user holds, or whose queue it may read.  The holder has
+ * the results of the parents, and may see the results of all ancestors; other
+ * roles see the results of steps whose queues they may read.
  */
 static const TqStep *
 find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)

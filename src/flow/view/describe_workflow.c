@@ -4,8 +4,8 @@
  *
  * Beside what the views tell there are the numbers of its steps by state, a
  * verdict in words, what keeps it from its end, and the calls that help.
- * Numbers and verdict are those of all steps; what is in the way is told of
- * those only whose queue may be read.  What nobody knows is null.
+ * Numbers and verdict are those of all steps; blockers are those whose queue
+ * the caller may read.  Unknown values are null.
  *
  * All of that is of one moment: what the statement sees that calls it.
  *
@@ -157,7 +157,7 @@ description(TqFlow *flow)
 	return JsonbValueToJsonb(w.whole);
 }
 
-/* What it was started for; NULL: nobody has said that. */
+/* What it was started for; NULL: not given. */
 static char *
 origin(int64 workflow_id)
 {
@@ -257,9 +257,9 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 	switch (sight->flow->state)
 	{
 		case TQ_FLOW_DONE:
-			return "it has ended well";
+			return "completed successfully";
 		case TQ_FLOW_RESOLVED:
-			return "it has ended well, with steps that were resolved by hand";
+			return "completed, with steps that were resolved by hand";
 		case TQ_FLOW_CANCELLED:
 			return "it was cancelled";
 		default:
@@ -273,43 +273,43 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 		if (sight->flow->template->on_failure == TQ_ON_FAILURE_COMPENSATE)
 			return verdict_undone(sight, steps);
 		if (goes + waits > 0 && !any_holds(sight))
-			return psprintf("%s failed, and it ends in error when what goes "
-							"on has ended, unless that is repaired",
-							steps);
-		return psprintf("%s failed, and %s before that is repaired", steps,
-						goes + waits > 0 ? "it does not end"
-										 : "nothing goes on");
+			return psprintf("%s failed; the workflow ends in error when its "
+							"live steps have ended, unless %s repaired",
+							steps, failed == 1 ? "it is" : "they are");
+		return psprintf("%s failed; %s until %s retried or resolved", steps,
+						goes + waits > 0 ? "the workflow does not end"
+										 : "nothing more runs",
+						failed == 1 ? "it is" : "they are");
 	}
 	if (goes > 0)
-		return "it goes on";
+		return "running";
 	if (waits > tally->suspended)
-		return "it goes on when that has come which it waits for";
+		return "waiting for a signal, a timer or another workflow";
 	if (waits > 0)
-		return "it goes on when somebody resumes what was put aside";
+		return "suspended: retry the suspended steps to continue";
 	return NULL;
 }
 
-/* Of one that takes back what it has done. */
+/* Of one that compensates what it has done. */
 static const char *
 verdict_undone(const TqFlowView *sight, const char *steps)
 {
 	int all = sight->undone_count + sight->undone_left;
 
 	if (sight->flow->state == TQ_FLOW_LIVE)
-		return psprintf("%s failed; what was done is taken back when nothing"
-						" goes on",
+		return psprintf("%s failed; what was done is compensated when no step "
+						"is live",
 						steps);
 	if (sight->flow->state == TQ_FLOW_COMPENSATING)
-		return psprintf("%s failed, and what was done is being taken back:"
-						" %d of %d",
+		return psprintf("%s failed; compensating what was done: %d of %d",
 						steps, count_undone(sight), all);
 	if (sight->flow->end.reason == TQ_REASON_COMPENSATION_FAILED)
 		return psprintf("%s failed, and so has a compensation: %d of %d are"
-						" done, and nothing goes on before that is repaired",
+						" done; nothing more runs until that is repaired",
 						steps, count_undone(sight), all);
-	return psprintf("%s failed, and %s", steps,
-					all > 0 ? "what was done has been taken back"
-							: "there was nothing to be taken back");
+	return psprintf("%s failed; %s", steps,
+					all > 0 ? "what was done has been compensated"
+							: "there was nothing to compensate");
 }
 
 static int

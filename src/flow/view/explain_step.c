@@ -205,7 +205,8 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	else
 	{
 		tq_explain_because(TQ_WHY_STEP_PARENTS);
-		appendStringInfoString(text, "; it goes on when nothing is missing");
+		appendStringInfoString(
+			text, "; it becomes ready when all of them have finished");
 	}
 	step = first_that_goes(sight, before);
 	if (step != NULL)
@@ -332,7 +333,7 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	return true;
 }
 
-/* For good: nobody brings it back. */
+/* For good: no retry brings it back. */
 static bool
 is_over(const TqFlow *flow, int32 step_id, TqState state)
 {

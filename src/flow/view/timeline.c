@@ -220,7 +220,7 @@ fits(const TqTask *task, int64 workflow_id, const char *correlation_id)
 				   correlation_id) == 0);
 }
 
-/* Planned anew each time: leaves of the history grow and become empty. */
+/* Planned each time: leaves of the history grow and become empty. */
 static void
 tell(Timeline *timeline, TqStmt *stmt, Datum *args, const char *nulls)
 {
