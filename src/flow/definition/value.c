@@ -160,9 +160,9 @@ tq_value_time(const char *word, TimestampTz *time)
 }
 
 /*
- * The session's settings do not count, since it is read where the step before
- * it has ended: a time without a zone is in UTC, and of numbers between slashes
- * the year comes first.
+ * The session's settings do not count, since it is read where the step
+ * before it has ended: a time without a zone is in UTC, and of numbers
+ * between slashes the year comes first.
  */
 static void
 read_time(void *arg)

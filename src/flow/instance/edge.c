@@ -18,9 +18,10 @@
  *
  * A transaction that has to wait announces that (edge_wait.c), and checks all
  * children of what it has deleted again (tq_edge_mine).  In the meantime other
- * transactions do not wait for it, but leave these children to it.  A wait is for a transaction
- * that has advanced the instance.  That one may do so once more, since what
- * began by its call has ended immediately; then it leaves it to those that wait.
+ * transactions do not wait for it, but leave these children to it.  A wait is
+ * for a transaction that has advanced the instance.  That one may do so once
+ * more, since what began by its call has ended immediately; then it leaves
+ * the children to those that wait.
  *
  * Copyright (c) 2026, the taskq developers
  */
