@@ -32,10 +32,6 @@ use Time::HiRes qw(time);
 
 my $top = "$FindBin::Bin/../..";
 
-# What a page needs before its first block
-my %before = (
-	'README.md' => 'CREATE ROLE shop; CREATE ROLE mailer; CREATE ROLE operator;');
-
 # Pages whose SQL is not run here, and why
 my %elsewhere = (
 	'doc/reliability.md' => 'pieces of a worker, not in order',
@@ -205,7 +201,6 @@ sub run_page
 	if (@sql)
 	{
 		$node->safe_psql('postgres', 'CREATE DATABASE page');
-		$node->safe_psql('postgres', $before{$page}) if $before{$page};
 		create_extension($node) if !grep { $_->[3] =~ /CREATE EXTENSION taskq/ } @sql;
 	}
 	for my $i (0 .. $#pieces)

@@ -1,5 +1,5 @@
-# The snippets of doc/guides/languages.md, and the example workers in C, Python, Node, Java
-# and shell, two of each, on a server for each language: one worker is
+# The snippets of doc/guides/languages.md, the workers of README.md in Python and Node,
+# and the example workers in C, Python, Node, Java and shell, two of each, on a server for each language: one worker is
 # killed and one frozen while they hold tasks.  Every task is done once, with one
 # row written by the transaction that completed it; what fails dies after its
 # attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
@@ -395,6 +395,36 @@ sub snippet_says
 	return;
 }
 
+# The worker of README.md in a language: it sleeps in the server until there is a
+# task, and lives on after a task that fails.
+sub readme_works
+{
+	my ($fence, $file, @command) = @_;
+	my ($text) = slurp_file("$FindBin::Bin/../../README.md") =~ /^```$fence\n(.*?)^```/ms;
+
+	append_to_file("$made/$file", $text);
+	$sql->("SELECT taskq_create_queue('mail')");
+	my $worker = IPC::Run::start([ @command, "$made/$file" ], '<', \undef, '>', "$made/readme.log", '2>&1');
+	my $good = eval {
+		must(comes("SELECT waiters FROM taskq.queues WHERE queue = 'mail'", '1'), 'the worker of the README waits');
+		my $none = submit('mail', 'null', 'max_attempts => 1');
+		must(state_is($none, 'dead'), 'a task that its handler cannot do fails');
+		my $task = submit('mail', '{"to": "ann@example.org"}');
+		must(state_is($task, 'done'), 'and the next one is done');
+		is($sql->("SELECT result FROM taskq_get($task)"), '{"sent": true}', 'with its result');
+		1;
+	};
+	fail($@) unless $good;
+	$worker->kill_kill(grace => 5);
+	like(slurp_file("$made/readme.log"), qr/^mail to ann\@example\.org$/m, 'and the handler has said so');
+	$sql->("SELECT taskq_drop_queue('mail', force => true)");
+	return;
+}
+
+my %readme = (
+	python => sub { readme_works('python', 'readme.py', shift) },
+	node => sub { readme_works('js', 'node/readme.js', 'node') });
+
 my %snippet = (
 	c => sub { snippet_says('c', 'c', 'snippet.c') },
 	python => sub { snippet_says('python', 'python', 'snippet.py', shift, "$made/snippet.py") },
@@ -413,6 +443,7 @@ sub test_language
 		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
 		start_server($name);
 		$snippet{$name}->(@command);
+		$readme{$name}->(@command) if $readme{$name};
 		eval { check_language($name, @command); 1 } or fail($@);
 		sound($node);
 	};
