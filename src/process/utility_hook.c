@@ -125,6 +125,7 @@ static void run_prepared(PlannedStmt *pstmt, const char *query_string,
 						 DestReceiver *dest, QueryCompletion *qc);
 static void object_accessed(ObjectAccessType access, Oid class_oid, Oid object,
 							int sub, void *arg);
+static void note_drop(Oid extension);
 static bool is_database_command(Node *command);
 static bool sets_tablespace(AlterDatabaseStmt *alter);
 static void before_command(Node *command);
@@ -261,9 +262,16 @@ object_accessed(ObjectAccessType access, Oid class_oid, Oid object, int sub,
 {
 	if (previous_access_hook)
 		previous_access_hook(access, class_oid, object, sub, arg);
-	if (access == OAT_DROP && class_oid == ExtensionRelationId &&
-		!OidIsValid(dropped) && object == get_extension_oid("taskq", true))
-		dropped = object;
+	if (access == OAT_DROP && class_oid == ExtensionRelationId)
+		note_drop(object);
+}
+
+/* Apart from its caller, which every call of a function in the server runs. */
+static pg_noinline void
+note_drop(Oid extension)
+{
+	if (!OidIsValid(dropped) && extension == get_extension_oid("taskq", true))
+		dropped = extension;
 }
 
 /*
