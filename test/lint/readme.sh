@@ -63,6 +63,14 @@ none 'every heading that a page links to exists' "$(
 		done
 	done)"
 
+none 'doc/README.md lists every page of doc' "$(
+	find doc -name '*.md' ! -path doc/README.md | while read -r page; do
+		links doc/README.md | sed 's/#.*//' | grep -qxF -e "${page#doc/}" || echo "$page"
+	done)"
+none 'README.md has at most 150 lines, and a guide at most 600' "$(
+	wc -l README.md doc/guides/*.md |
+		awk '$2 == "README.md" && $1 > 150 || $2 ~ /^doc/ && $1 > 600 {print $2 ": " $1}')"
+
 # the rows of the tables of src/README.md: "folder/file"
 listed() {
 	awk '/^## / {folder = $2 "/"} /^(\| )?`[a-z_]+\.[ch]`/ {

@@ -34,7 +34,6 @@ my $top = "$FindBin::Bin/../..";
 
 # Pages whose SQL is not run here, and why
 my %elsewhere = (
-	'doc/reliability.md' => 'pieces of a worker, not in order',
 	'doc/operate/runbook.md' => 'each statement needs an incident: tap:incidents');
 
 sub pages

@@ -187,7 +187,7 @@ make(@later);
 my %seen = map { $_ => 1 } @at;
 is_deeply([ sort keys %seen ], [ sort @both ], 'they were made on both');
 
-# What does not work there, as doc/guides/languages.md says
+# What does not work there, as doc/operate/pooling.md says
 is(pooled("PREPARE p AS SELECT 1;\nEXECUTE p;\n\\echo :SQLSTATE\n") =~ /^(\w{5})$/m ? $1 : '', '26000',
 	'a prepared statement is not there in the next transaction');
 is(pooled("BEGIN;\nPREPARE p AS SELECT 'here';\nEXECUTE p;\nCOMMIT;\n"), "here\n", 'but in the same one');
