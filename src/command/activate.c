@@ -4,8 +4,8 @@
  *		that show shared memory.
  *
  * Background processing is off in a copy of a database until a superuser
- * activates the copy. A database is a copy unless taskq.instance has exactly
- * one row and that row has the database's OID. A dump brings its own row.
+ * activates the copy.  A database is a copy unless taskq.instance has exactly
+ * one row and that row has the database's OID.  A dump brings its own row.
  * Since a restore may load other rows before that one, in several sessions,
  * any COPY into a table of the extension changes the row that is present.
  *
@@ -63,7 +63,7 @@ static TqStmt stmt_roles_gone = {
 	{OIDOID}};
 
 /*
- * Role numbers in a copy are those of another cluster. If a role of the same
+ * Role numbers in a copy are those of another cluster.  If a role of the same
  * name exists here, it takes the number (of two rows with one name, the newer
  * one); each other row gets a number of its own that no role has.
  */
@@ -180,7 +180,7 @@ raise_sequences(void)
 
 /*
  * Rows have been loaded without the knowledge of sessions and shared memory.
- * Once this commits, the database is a copy. Returns true unless it was one
+ * Once this commits, the database is a copy.  Returns true unless it was one
  * before.
  */
 bool

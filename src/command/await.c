@@ -4,14 +4,14 @@
  *		the base of flow/view/await_workflow.c.
  *
  * Each check is a transaction of its own, which commits before the session
- * sleeps. A sleeping session therefore holds no snapshot and nothing else that
- * holds back vacuum. For this reason all of these are procedures that must be
- * able to commit; inside a transaction block, or in a transaction that has
- * written, they raise 25001.
+ * sleeps.  A sleeping session therefore holds no snapshot and nothing else
+ * that holds back vacuum.  For this reason all of these are procedures that
+ * must be able to commit; inside a transaction block, or in a transaction that
+ * has written, they raise 25001.
  *
  * A transaction that ends a task reports the end at commit (shared/waiter.c),
  * including the task's final state, because the task may leave no other trace:
- * with retention none it is deleted. If a task is gone and its end was not
+ * with retention none it is deleted.  If a task is gone and its end was not
  * reported, its fate is unknown and the state is null.
  *
  * A standby receives no such reports, so a session there checks once a second.
@@ -100,7 +100,7 @@ taskq_call(PG_FUNCTION_ARGS)
 
 /*
  * Check, and sleep until the end of the task or instance is reported; this
- * session may have created it just now. Returns false if time ran out.
+ * session may have created it just now.  Returns false if time ran out.
  */
 bool
 tq_await_end(TqAwait *await, int64 timeout)

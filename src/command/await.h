@@ -17,7 +17,7 @@ typedef struct TqAwait
 	int64 id;
 	bool  known; /* it exists or existed, and may be read */
 	/*
-	 * Check once, in a transaction of its own, without a snapshot. Raises an
+	 * Check once, in a transaction of its own, without a snapshot.  Raises an
 	 * error if the object does not exist or the caller may not read it.
 	 * Returns true if it has ended or is gone; tq_waiter_ended returns the
 	 * final state if that was reported.

@@ -4,8 +4,8 @@
  *		taskq_extend_many, taskq_complete_and_claim.
  *
  * Tasks are written in the order of their ids, so that two calls cannot
- * deadlock, and returned in the caller's order. A problem with one task is
- * reported in its row. With strict, any problem fails the call (TQ010): the
+ * deadlock, and returned in the caller's order.  A problem with one task is
+ * reported in its row.  With strict, any problem fails the call (TQ010): the
  * error names all problems and nothing is changed.
  *
  * Copyright (c) 2026, the taskq developers

@@ -2,9 +2,9 @@
  * checkpoint.c
  *		taskq_checkpoints: the most recent checkpoints of a step.
  *
- * A task keeps its newest checkpoint in full. A step of a workflow also keeps
+ * A task keeps its newest checkpoint in full.  A step of a workflow also keeps
  * a list of them, in a part of taskq.large: for each checkpoint its time,
- * attempt and size, and its members cursor and items if they are small. A
+ * attempt and size, and its members cursor and items if they are small.  A
  * plain task has no such list and pays nothing for it.
  *
  * Copyright (c) 2026, the taskq developers

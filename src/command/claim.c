@@ -3,16 +3,16 @@
  *		taskq_claim: hand out tasks.
  *
  * A claim finds the queue, checks the caller's right and resolves the worker's
- * name (worker.c). Under the lock for limits (limit.c), dispatch.c selects the
- * tasks and sets them to running (tq_state_enter). Their rows are returned
- * together with their values in taskq.large. A worker that claims from all of
- * its queues does this for one queue after the other, and each claim starts
- * with the next queue.
+ * name (worker.c).  Under the lock for limits (limit.c), dispatch.c selects
+ * the tasks and sets them to running (tq_state_enter).  Their rows are
+ * returned together with their values in taskq.large.  A worker that claims
+ * from all of its queues does this for one queue after the other, and each
+ * claim starts with the next queue.
  *
  * A claim with wait repeats the claim (wait.c), each time with a new snapshot
- * and in a call of its own, which releases its locks if it found no task. A
+ * and in a call of its own, which releases its locks if it found no task.  A
  * sleeping session thus holds no lock on a table or index: REINDEX and similar
- * commands do not wait for it, and producers do not wait for them. Rows that
+ * commands do not wait for it, and producers do not wait for them.  Rows that
  * must be written before a claim are only written once there is a task and the
  * limits allow it; otherwise the transaction would be assigned a transaction
  * id that it keeps as long as it waits.
@@ -255,9 +255,9 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 }
 
 /*
- * Claim from one of the worker's queues. After an error, claim from that queue
- * in savepoints, one task at a time, since rows that have been returned cannot
- * be withdrawn.
+ * Claim from one of the worker's queues.  After an error, claim from that
+ * queue in savepoints, one task at a time, since rows that have been returned
+ * cannot be withdrawn.
  */
 static void
 claim_one_of_all(OneOfAll *one)
@@ -321,7 +321,7 @@ claim_if_possible(OneOfAll *one)
 }
 
 /*
- * Find the worker. Returns false if nothing can be claimed: the worker is
+ * Find the worker.  Returns false if nothing can be claimed: the worker is
  * draining, or its name is a new label, which would have to be written, and no
  * task is ready yet.
  */
@@ -347,7 +347,7 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 }
 
 /*
- * Would a claim from the queue find a task now? Writes nothing; a claim that
+ * Would a claim from the queue find a task now?  Writes nothing; a claim that
  * waits records what it waits for.
  */
 bool
@@ -381,7 +381,7 @@ tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 
 /*
  * Begin a claim from a queue, with the current options of the queue and the
- * current limit of the worker. Returns false if nothing can be claimed.
+ * current limit of the worker.  Returns false if nothing can be claimed.
  */
 static bool
 begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,

@@ -2,12 +2,12 @@
  * claim_trouble.c
  *		Queues that a claim from all queues cannot claim from.
  *
- * A worker of all queues skips such a queue and serves the others. Its session
- * reports this with a WARNING, once a minute for each queue.
+ * A worker of all queues skips such a queue and serves the others.  Its
+ * session reports this with a WARNING, once a minute for each queue.
  *
- * Some causes are detected before the claim. Any other error ends the first
+ * Some causes are detected before the claim.  Any other error ends the first
  * claim that meets it, since a savepoint for every queue would make each claim
- * more expensive and assign it a second transaction id. The session remembers
+ * more expensive and assign it a second transaction id.  The session remembers
  * that queue and claims from it in a savepoint until that has succeeded.
  *
  * Copyright (c) 2026, the taskq developers
@@ -38,8 +38,8 @@ static Trouble *find_or_make(const char *name);
 static bool     is_of_queue(int sqlerrcode);
 
 /*
- * Can the limits of the queue and of the worker be enforced? If not, the claim
- * skips the queue.
+ * Can the limits of the queue and of the worker be enforced?  If not, the
+ * claim skips the queue.
  */
 bool
 tq_claim_trouble_check(const TqQueue *queue, const TqWorker *worker)

@@ -2,10 +2,10 @@
  * dead_letter.c
  *		Copies of dead tasks, for queues with dead_letter_queue.
  *
- * A hook of engine/state.h reports that a task has died. At the end of the
+ * A hook of engine/state.h reports that a task has died.  At the end of the
  * call that moved it, a copy is submitted to the other queue in the same
- * transaction; its headers name its origin. A copy is marked, and is not
- * copied if it dies itself. Each copy is submitted in a savepoint of its own:
+ * transaction; its headers name its origin.  A copy is marked, and is not
+ * copied if it dies itself.  Each copy is submitted in a savepoint of its own:
  * if that fails, the failure is logged and the task stays dead.
  *
  * Copyright (c) 2026, the taskq developers

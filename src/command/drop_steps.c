@@ -32,7 +32,7 @@ static void cancel(TqCall *call, int64 task_id);
 static int  wait_no_longer(int patience_ms);
 
 /*
- * Cancel the live steps of a queue, with all consequences. Raises 55P03 if
+ * Cancel the live steps of a queue, with all consequences.  Raises 55P03 if
  * another transaction would have to be waited for longer than patience_ms.
  */
 void

@@ -4,9 +4,9 @@
  *		what a worker reports while it holds a task.
  *
  * Every function takes (task_id, token) and raises TQ001 unless the task is
- * running under that token. The task is read with a new snapshot, and the
- * write applies only to the version of the row that was read. A stale worker
- * therefore changes nothing, no matter what happens concurrently. The
+ * running under that token.  The task is read with a new snapshot, and the
+ * write applies only to the version of the row that was read.  A stale worker
+ * therefore changes nothing, no matter what happens concurrently.  The
  * functions for many tasks (bulk.c) do the same for each task, and get a
  * problem with one task as an SQLSTATE.
  *
@@ -191,7 +191,7 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 }
 
 /*
- * End the attempt of one task as decided. If that is not possible, raise the
+ * End the attempt of one task as decided.  If that is not possible, raise the
  * error or return its SQLSTATE; return 0 on success.
  */
 int
@@ -222,9 +222,9 @@ tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 }
 
 /*
- * Extend the lease of a task to now + lease. If lease is 0, use the lease of
+ * Extend the lease of a task to now + lease.  If lease is 0, use the lease of
  * the task or of the queue; a task that is held as long as its worker lives is
- * left alone. Errors as above.
+ * left alone.  Errors as above.
  */
 int
 tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
@@ -274,7 +274,7 @@ decide(FunctionCallInfo fcinfo, const char *function,
 }
 
 /*
- * Read the task. Raises TQ001 unless it is running under the token, with the
+ * Read the task.  Raises TQ001 unless it is running under the token, with the
  * same message if the caller has no right on its queue.
  */
 static int

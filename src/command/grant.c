@@ -2,8 +2,8 @@
  * grant.c
  *		Rights on queues: grant, revoke.
  *
- * Rights are only granted by taskq_grant. It writes taskq.queue_grant and
- * grants EXECUTE on the functions that the right requires. Every change is
+ * Rights are only granted by taskq_grant.  It writes taskq.queue_grant and
+ * grants EXECUTE on the functions that the right requires.  Every change is
  * announced to all sessions (base/catalog.c).
  *
  * Copyright (c) 2026, the taskq developers
@@ -191,7 +191,7 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 }
 
 /*
- * Grant EXECUTE to all roles in taskq.queue_grant, as the owner. A copy needs
+ * Grant EXECUTE to all roles in taskq.queue_grant, as the owner.  A copy needs
  * this: a dump contains these privileges, but if one role is missing, the
  * restoring statement fails for all roles that it names.
  */

@@ -5,11 +5,11 @@
  *		taskq_unpoison.
  *
  * Each function reads the task, prepares the row and its move, and calls
- * tq_state_enter. If the row has changed in between, it starts again with a
- * new snapshot. The table of moves (state.c) and the stricter actions[] say
+ * tq_state_enter.  If the row has changed in between, it starts again with a
+ * new snapshot.  The table of moves (state.c) and the stricter actions[] say
  * which states an action applies to.
  *
- * Poison is a reason of a dead task. The reason that the task had before is
+ * Poison is a reason of a dead task.  The reason that the task had before is
  * kept in the upper bits of its flags.
  *
  * Copyright (c) 2026, the taskq developers
@@ -206,9 +206,9 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 #endif
 
 /*
- * Find a task, live or finished, that current_user may manage. Raises TQ002 if
- * there is no such task, with the same message if the caller has no right on
- * its queue.
+ * Find a task, live or finished, that current_user may manage.  Raises TQ002
+ * if there is no such task, with the same message if the caller has no right
+ * on its queue.
  */
 TqQueue *
 tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
@@ -223,7 +223,7 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 }
 
 /*
- * Apply the action to a task, or raise an error if that is not possible. If
+ * Apply the action to a task, or raise an error if that is not possible.  If
  * the action can make a finished task live, the caller holds the lock of
  * tq_queue_lock_insertions, so that its queue cannot be dropped concurrently.
  */
@@ -269,10 +269,10 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 }
 
 /*
- * Must the locks of the step's instance and of its key be taken first? A step
+ * Must the locks of the step's instance and of its key be taken first?  A step
  * that is retried or resolved may have finished while the session waited for
- * them. A step that is put on hold may have to wait for other tasks of its key
- * when it resumes.
+ * them.  A step that is put on hold may have to wait for other tasks of its
+ * key when it resumes.
  */
 static bool
 may_repair(const TqQueue *queue, const TqTask *task, TqAction action)
@@ -381,7 +381,7 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 
 /*
  * Has the task already been asked to stop, or marked as poison, with the same
- * message? Rewriting the row for each occurrence of its id in a list would
+ * message?  Rewriting the row for each occurrence of its id in a list would
  * become more expensive each time.
  */
 static bool
@@ -415,7 +415,7 @@ request_stop(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * Make the task pending, immediately unless it was suspended and due later. A
+ * Make the task pending, immediately unless it was suspended and due later.  A
  * deadline that has passed is removed, since it would end the task again
  * immediately.
  */
@@ -446,7 +446,7 @@ prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
 }
 
 /*
- * Move the old task first, since the new one takes over its reference. Read
+ * Move the old task first, since the new one takes over its reference.  Read
  * its contents before that, since the move may delete it.
  */
 static bool

@@ -4,7 +4,7 @@
  *		of one state.
  *
  * Tasks are read in pages of ids, so that memory use does not depend on their
- * number. Tasks that have changed in the meantime are skipped, and so are
+ * number.  Tasks that have changed in the meantime are skipped, and so are
  * poison tasks and tasks whose reference another task has taken.
  *
  * Copyright (c) 2026, the taskq developers
@@ -372,7 +372,7 @@ read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 					   nulls, true);
 }
 
-/* Read a page of ids. If references is not NULL, add those of the tasks. */
+/* Read a page of ids.  If references is not NULL, add those of the tasks. */
 static int
 read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
 		  Bitmapset **references)

@@ -3,7 +3,7 @@
  *		taskq_manage_many: change a list of tasks.
  *
  * Each task is changed in a savepoint, in the order of ids, so that two calls
- * cannot deadlock; a problem with one task is reported in its row. If an id
+ * cannot deadlock; a problem with one task is reported in its row.  If an id
  * occurs again, it has the problem of its first occurrence, if there was one.
  *
  * Copyright (c) 2026, the taskq developers
@@ -129,7 +129,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 /*
  * Find the existing tasks of the list, so that the others need not be looked
- * up one by one. Lock the instances, keys and references of all tasks before
+ * up one by one.  Lock the instances, keys and references of all tasks before
  * the first one is moved.
  */
 static void

@@ -2,7 +2,7 @@
  * purge.c
  *		taskq_purge: remove tasks.
  *
- * Finished tasks are deleted from the archive. Waiting tasks, if the caller
+ * Finished tasks are deleted from the archive.  Waiting tasks, if the caller
  * names their states, are removed by tq_state_remove, which is not a move.
  * Running tasks are never removed.
  *
@@ -128,7 +128,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(removed);
 }
 
-/* Read the states; the default is all final states. Never running. */
+/* Read the states; the default is all final states.  Never running. */
 static void
 read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 {

@@ -6,7 +6,7 @@
  * for submits in progress: it locks taskq.queue_change, which each insertion
  * of a task locks too. alter_queue does the same if it changes how tasks of a
  * key wait for each other, and then also waits for transactions that move
- * tasks with keys. Both try to get the lock for 50 ms at a time, so that
+ * tasks with keys.  Both try to get the lock for 50 ms at a time, so that
  * submits queued behind them never wait for long, and give up after 5 s, or
  * after lock_timeout if that is shorter.
  *
@@ -327,7 +327,7 @@ taskq_resume(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return the number of a queue that current_user may change. For '*' that is
+ * Return the number of a queue that current_user may change.  For '*' that is
  * 0, and its row is created if it is missing.
  */
 int32
@@ -348,7 +348,7 @@ tq_queue_admin_to_change(const char *name, TqRight right)
 }
 
 /*
- * The extension submits to the queue named in the options. Only a role that
+ * The extension submits to the queue named in the options.  Only a role that
  * can submit there may name it.
  */
 static void
@@ -421,8 +421,8 @@ row_of_all_queues(void)
 
 /*
  * Wait for submits in progress, and block later ones until the transaction
- * ends. With force, also lock the rows of the queue's tasks, and only succeed
- * if no other transaction holds one. Never wait for long at a time: a session
+ * ends.  With force, also lock the rows of the queue's tasks, and only succeed
+ * if no other transaction holds one.  Never wait for long at a time: a session
  * that waits for this lock, or holds it while waiting, blocks every producer.
  */
 static void

@@ -2,11 +2,11 @@
  * ready.c
  *		taskq_wait: sleep until there is a task to claim.
  *
- * Each check is a transaction of its own. Between two checks the session holds
- * no snapshot and no lock, so it holds back neither vacuum nor changes of the
- * extension's objects. Only a procedure can do that, not a function.
+ * Each check is a transaction of its own.  Between two checks the session
+ * holds no snapshot and no lock, so it holds back neither vacuum nor changes
+ * of the extension's objects.  Only a procedure can do that, not a function.
  *
- * A check claims nothing. It reports what a claim would get, considering
+ * A check claims nothing.  It reports what a claim would get, considering
  * limits and pauses; the first session to claim gets the task.
  *
  * Copyright (c) 2026, the taskq developers
@@ -78,7 +78,7 @@ taskq_wait(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is there a task that such a claim could get, and in which lane? Does not
+ * Is there a task that such a claim could get, and in which lane?  Does not
  * consider limits.
  */
 bool
@@ -96,7 +96,7 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
 }
 
 /*
- * Do limits allow another task to be claimed? If the number of running tasks
+ * Do limits allow another task to be claimed?  If the number of running tasks
  * is unknown, count them; if it becomes unknown again, the claim finds that
  * out.
  */

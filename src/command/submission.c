@@ -69,7 +69,7 @@ static char *member_words(const TqEntryKind *kind);
 static Datum tags_of_list(JsonbValue *value);
 
 /*
- * Check everything that does not depend on the queue. If default_queue is
+ * Check everything that does not depend on the queue.  If default_queue is
  * NULL, the queue is required.
  */
 void
@@ -369,7 +369,7 @@ tq_submission_carried(TqSubmission *sub, TqTask *origin)
 }
 
 /*
- * Describe the same task again, submitted by current_user and due now. A
+ * Describe the same task again, submitted by current_user and due now.  A
  * deadline that has passed is left out; one that counts from the submit starts
  * again.
  */

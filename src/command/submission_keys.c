@@ -2,9 +2,9 @@
  * submission_keys.c
  *		Keys and references in a list of tasks to submit.
  *
- * They are read before the first task is written, for two reasons. First,
+ * They are read before the first task is written, for two reasons.  First,
  * locks of several keys or references are taken together and in one order, so
- * that two lists cannot deadlock. Second, a task that a later entry of the
+ * that two lists cannot deadlock.  Second, a task that a later entry of the
  * list would delete need not be written.
  *
  * Copyright (c) 2026, the taskq developers
@@ -38,7 +38,7 @@ static int   compare_list_keys(const void *a, const void *b);
 static char *word_of(const JsonbValue *entry, const char *name);
 
 /*
- * Read the keys in the list. A problem with an entry is reported when the
+ * Read the keys in the list.  A problem with an entry is reported when the
  * entry is submitted.
  */
 void

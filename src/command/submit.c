@@ -6,11 +6,12 @@
  * waits for (queue.c), map the tags to a lane (queue.c), assign the id (id.c),
  * and insert the row with tq_state_submit.
  *
- * An index makes references unique among the live tasks of a queue. A finished
- * task may keep its reference for longer (reference_window); such tasks are in
- * archive_keep. (A task that was recreated has passed its reference on.)
- * archive_keep is checked after the row is inserted: from then on no other
- * task can take the reference, and any earlier holder has finished.
+ * An index makes references unique among the live tasks of a queue.  A
+ * finished task may keep its reference for longer (reference_window); such
+ * tasks are in archive_keep.  (A task that was recreated has passed its
+ * reference on.) archive_keep is checked after the row is inserted: from then
+ * on no other task can take the reference, and any earlier holder has
+ * finished.
  *
  * In a list, tasks without a reference cannot conflict with any other task, so
  * their rows are written together (store/multi_insert.c).
@@ -261,8 +262,8 @@ refuse_late(const TqSubmission *sub)
 
 /*
  * Lock the key before the id is assigned, so that ids within the key rise in
- * the order in which sessions got its lock. Also lock the key of a holder that
- * will be changed.
+ * the order in which sessions got its lock.  Also lock the key of a holder
+ * that will be changed.
  */
 static void
 lock_key(TqCall *call, const TqSubmission *sub)
@@ -333,7 +334,7 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * Move earlier tasks of the key out of the way of the new one. Sets
+ * Move earlier tasks of the key out of the way of the new one.  Sets
  * holder->task_id to the task whose reference the new task takes over, or 0.
  * Returns false, and moves nothing, if another task has the reference.
  */
@@ -378,8 +379,9 @@ tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 }
 
 /*
- * Replace everything that a later submit with the same reference replaces. The
- * result is different work: attempts restart, and the checkpoint is removed.
+ * Replace everything that a later submit with the same reference replaces.
+ * The result is different work: attempts restart, and the checkpoint is
+ * removed.
  */
 static void
 replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
@@ -425,8 +427,8 @@ replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 }
 
 /*
- * on_conflict update and merge. If the holder waits, it gets the new payload
- * and settings, and the function returns true. If it is running, it loses its
+ * on_conflict update and merge.  If the holder waits, it gets the new payload
+ * and settings, and the function returns true.  If it is running, it loses its
  * reference, and the function returns false, as it does if the holder has
  * changed in the meantime: the caller then submits the task again.
  */
@@ -467,7 +469,7 @@ change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 
 /*
  * Does a finished task newer than the one with id replaced have the reference,
- * within its window? A task that has been replaced has passed its reference
+ * within its window?  A task that has been replaced has passed its reference
  * on, and so have the tasks before it.
  */
 bool
@@ -508,7 +510,7 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 
 /*
  * Submit a copy of a dead task with its contents, on behalf of the original
- * submitter. No limit of the other queue applies.
+ * submitter.  No limit of the other queue applies.
  */
 void
 tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
@@ -534,7 +536,7 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 }
 
 /*
- * Submit the description that tq_submission_again has read. Raises TQ006 if
+ * Submit the description that tq_submission_again has read.  Raises TQ006 if
  * another task has its reference.
  */
 void

@@ -3,9 +3,9 @@
  *		Many tasks in one call: taskq_submit_many, taskq_submit_tasks.
  *
  * Tasks are written in list order, so two lists with the same references could
- * wait for each other. Locking all references of every list would make any two
- * lists wait. Therefore a list with several references is first tried in a
- * savepoint that waits only briefly for each lock. If that fails, the
+ * wait for each other.  Locking all references of every list would make any
+ * two lists wait.  Therefore a list with several references is first tried in
+ * a savepoint that waits only briefly for each lock.  If that fails, the
  * savepoint is rolled back, the references are locked in one order
  * (name_lock.c), and the list is written after that.
  *
@@ -106,7 +106,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * A list of objects, each with the arguments of taskq_submit as members. All
+ * A list of objects, each with the arguments of taskq_submit as members.  All
  * or nothing: the first problem ends the call.
  */
 Datum
@@ -192,8 +192,8 @@ submit_tasks(void *arg)
 }
 
 /*
- * Returns false if there is no id to return. An entry that a later one deletes
- * is checked, but not written.
+ * Returns false if there is no id to return.  An entry that a later one
+ * deletes is checked, but not written.
  */
 static bool
 submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)

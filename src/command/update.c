@@ -3,8 +3,8 @@
  *		taskq_update_task: change the settings of a waiting task.
  *
  * The members have the names of taskq_submit's arguments; null resets a
- * setting to the queue's default or removes it. Settings that are not named
- * remain, including the task's position among tasks of its priority. If the
+ * setting to the queue's default or removes it.  Settings that are not named
+ * remain, including the task's position among tasks of its priority.  If the
  * queue or the reference changes, the row is removed and inserted again: the
  * reference is tested like that of a new task.
  *
@@ -121,7 +121,7 @@ tq_update_read(JsonbValue *entry, const char *list, const char *others,
 }
 
 /*
- * Apply the changes to the task in memory. Returns its new queue, and sets
+ * Apply the changes to the task in memory.  Returns its new queue, and sets
  * *due_at to when it is due.
  */
 TqQueue *
@@ -244,7 +244,7 @@ set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 }
 
 /*
- * Set when the task is due and its deadline; *due_at is 0 for now. Option
+ * Set when the task is due and its deadline; *due_at is 0 for now.  Option
  * deadline_in counts from this change.
  */
 static void
@@ -298,7 +298,7 @@ put_or_drop(TqTask *task, TqColumn col, bool given, Datum value)
 
 /*
  * Write a waiting task that tq_update_apply has changed; return false if the
- * row has changed since it was read. If another task has the reference that
+ * row has changed since it was read.  If another task has the reference that
  * the task gets or keeps, *taken is set to that reference and the caller must
  * end the transaction; if taken is NULL, raise TQ006 instead.
  */

@@ -96,8 +96,8 @@ SELECT pg_temp.finds('pending', $$
     INSERT INTO taskq.lane (lane_id, queue_id, tags)
     SELECT -7, 12345, '{}';
     UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}$$,
-    'lane has another number than its tags: lane -7, queue 12345; '
     'lane has no queue: lane -7, queue 12345; '
+    || 'number of lane does not match its tags: lane -7, queue 12345; '
     'task has no queue: task {id}, queue 12345');
 SELECT pg_temp.finds('pending',
     'UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}',
@@ -129,19 +129,18 @@ SELECT pg_temp.finds(r, format('UPDATE taskq.task SET %s WHERE task_id = {id}', 
 -- When can it be claimed?
 SELECT pg_temp.finds('pending',
     format('UPDATE taskq.task SET available_at = %L WHERE task_id = {id}', a),
-    CASE a WHEN 'infinity'
-         THEN 'pending task has a due time that no timer knows: task {id}; ' ELSE '' END
-    || 'pending task has no position: task {id}')
+    'pending task has no position: task {id}' || CASE a WHEN 'infinity'
+         THEN '; pending task has no timer for its due time: task {id}' ELSE '' END)
   FROM unnest(ARRAY['-infinity', 'infinity']) a;
 SELECT pg_temp.finds('suspended',
     'UPDATE taskq.task SET available_at = now() WHERE task_id = {id}',
     'task that cannot be claimed has a position: task {id}');
 SELECT pg_temp.finds('delayed',
     'UPDATE taskq.task SET wake_at = NULL WHERE task_id = {id}',
-    'pending task has a due time that no timer knows: task {id}');
+    'pending task has no timer for its due time: task {id}');
 SELECT pg_temp.finds('delayed',
     'UPDATE taskq.task SET wake_at = wake_at + interval ''1 s'' WHERE task_id = {id}',
-    'pending task has a due time that no timer knows: task {id}');
+    'pending task has no timer for its due time: task {id}');
 
 -- Attempts.
 SELECT pg_temp.finds('pending',
@@ -240,7 +239,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'UPDATE taskq.queue SET options = ''{"retry": 5}'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
     ('pending', 'UPDATE taskq.queue SET options = ''[]'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
     ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{b,a}'')', 'tags are no sorted set: lane 1, queue {q}'),
-    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{a}'')', 'lane has another number than its tags: lane 1, queue {q}'),
+    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{a}'')', 'number of lane does not match its tags: lane 1, queue {q}'),
     ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, -3, ''{a}'')', 'lane has no queue: lane 1, queue -3'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES (-3, 0, 1)', 'grant is on no queue: queue -3, role 0'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, -3, 1)', 'grant is to an unknown role: queue {q}, role -3'),
@@ -254,14 +253,14 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, -1, ''{}'', now(), now())', 'worker has an unknown role: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, max_running) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 0)', 'worker has a limit that cannot be: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 3, 0, ''{b,a}'', now())', 'tags are no sorted set: worker -1'),
-    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'living worker has no slot: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'active worker has no heartbeat entry: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 1, 1, ''{}'', now(), 1, 1)', 'bound worker outlives its connection: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_session) VALUES (-1, ''x'', 2, 1, ''{}'', now(), 1)', 'worker is bound to a connection that cannot be: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 1, 1)', 'worker is bound to a connection that cannot be: worker -1'),
     ('running', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, 1, ''{}'', now(), now() - interval ''1 h'');'
      'UPDATE taskq.task SET worker_id = -1 WHERE task_id = {id}', 'running task outlives its worker: task {id}'),
     ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 1, 1, 0, 0, 0, 0, 0)', 'change of state cannot be: transition -1, task {id}'),
-    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is no legal move: task {id}, from redundant to running'),
+    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is not a legal move: task {id}, from redundant to running'),
     ('pending', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 16, now())', 'leaf that is being filled is not known: leaf 16'),
     ('pending', 'DELETE FROM taskq.instance', 'instance is not known: taskq.instance is empty'),
     ('pending', 'SELECT setval(''taskq.task_id_seq'', 1, false)', 'sequence is behind its table: taskq.task_id_seq'),

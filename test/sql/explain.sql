@@ -213,7 +213,7 @@ SELECT taskq_alter_queue('t', '{"order": "random"}');
 SELECT why(:c);
 SELECT claim('t', tags => '{red}');
 SELECT taskq_alter_queue('t', '{"order": "lifo"}');
-SELECT why(:c) ~ 'the next one' AS next;
+SELECT why(:c) ~ 'next for a claim' AS next;
 SELECT taskq_explain_claim('t', tags => '{red}') ~ :'c' AS gets_c;
 -- claims
 SELECT taskq_cancel(:b), taskq_cancel(:c);

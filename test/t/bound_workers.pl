@@ -96,7 +96,7 @@ is($client->query_safe("SELECT taskq_register('w', '{q}', bound => true)"), '0',
 is($sql->("SELECT worker, state, bound FROM taskq.workers"), 'w|active|t', 'and is shown as such');
 my $id = held_by('w');
 my $token = $sql->("SELECT token FROM taskq_get($id)");
-like($sql->("SELECT taskq_explain($id)"), qr/worker "w" holds it while it lives, which ends with its connection/,
+like($sql->("SELECT taskq_explain($id)"), qr/worker "w" holds it as long as its connection lasts/,
 	'taskq_explain tells it');
 $client->query_safe('DISCARD ALL');
 must(seen_to(), 'another one ends');

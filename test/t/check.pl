@@ -137,17 +137,17 @@ $planted->(
 	  . " WHERE reference = 'waits'",
 	"UPDATE taskq.task SET state = 1, attempt = 0, token = 0, claimed_at = '-infinity', lease_until = 'infinity'"
 	  . " WHERE reference = 'waits'",
-	'running task is not in the registry',
+	'running task has no entry in shared memory',
 	'number of live tasks is wrong',
 	'number of reserved claims is wrong');
 $planted->(
 	"UPDATE taskq.task SET token = token + 1 WHERE reference = 'a'",
 	"UPDATE taskq.task SET token = token - 1 WHERE reference = 'a'",
-	'registry knows another claim of a running task');
+	'shared memory has another claim of a running task');
 $planted->(
 	"UPDATE taskq.task SET lease_until = lease_until - interval '1 min' WHERE reference = 'b'",
 	"UPDATE taskq.task SET lease_until = lease_until + interval '1 min' WHERE reference = 'b'",
-	'registry knows a later end of a running task');
+	'shared memory has a later lease end of a running task');
 
 # A late reader of rows does not put an old claim in the place of a new one:
 # the background worker is held with the row in its hand.

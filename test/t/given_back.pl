@@ -113,7 +113,7 @@ ok( within(30, sub {
 $sql->("BEGIN; SELECT taskq_deregister('left'); PREPARE TRANSACTION 'ends'; COMMIT PREPARED 'ends'");
 my $left = drop_prepared('left');
 is( $sql->("SELECT problem, detail FROM taskq_check() WHERE problem LIKE 'shared memory%' ORDER BY 2"),
-	join("\n", map { "shared memory has an entry of what is gone|$_" } "counter of queue $left", "counter of worker $worker", "metrics of queue $left"),
+	join("\n", map { "shared memory has an entry of a removed object|$_" } "counter of queue $left", "counter of worker $worker", "metrics of queue $left"),
 	'taskq_check() names entries that have leaked');
 kill 'CONT', $process;
 is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'which are removed');

@@ -121,14 +121,14 @@ $sql->('SELECT count(*) FROM taskq.queues');
 $set->('taskq.debug_clock_skew', '1h');
 $sql->("SELECT count(*) FROM taskq_claim('busy')");
 fails('an hour later', $node, {
-	background_worker => qr/^Process $worker is there, but its last turn began 1 h .*ago/,
+	background_worker => qr/^Process $worker is running, but its last turn began 1 h .*ago/,
 	leases => qr/^1 running tasks are past .* first for 55 min/,
 	deadlines => qr/^1 waiting tasks are past .* first for (59 min|1 h)/,
 	retention => qr/^1 finished tasks should have been removed, the first (58|59) min/,
-	silent_workers => qr/ 1 tasks of workers that are dead or have left|^1 tasks of workers that are dead or have left/,
-	claims => qr/^(Queue "held": 1 tasks are ready.*handed out 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last one was handed out 1 h.*ago\.) Start workers/,
+	silent_workers => qr/\b1 tasks of dead or deregistered workers/,
+	claims => qr/^(Queue "held": 1 tasks are ready.*last claim was 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last claim was 1 h.*ago\.) Start workers/,
 	snapshots => qr/held for 1 h.*application "long report", idle in transaction/,
-	prepared_transactions => qr/^1 are open, the oldest for 1 h.*: "forgotten" of user/ });
+	prepared_transactions => qr/^1 prepared transactions are open, the oldest for 1 h.*: "forgotten" of user/ });
 $sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": false}'); SELECT taskq_alter_queue('left', '{\"expect_workers\": true}')");
 like({ health($node) }->{claims}, qr/^Queue "left": [^"]*$/, 'a default, and a queue of its own');
 $sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": null}')");
@@ -168,7 +168,7 @@ $sql->('VACUUM taskq.task');
 $sql->('ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 5000, autovacuum_enabled = off)');
 fails('no autovacuum for the table', $node, {
 	settings => qr/^autovacuum is off/,
-	vacuum => qr/Autovacuum is switched off for taskq\.task/ });
+	vacuum => qr/Autovacuum is disabled for taskq\.task/ });
 $sql->('ALTER TABLE taskq.task RESET (autovacuum_enabled)');
 $set->('autovacuum', 'on');
 fails('old transaction ids', $node, { transaction_ids => qr/^The oldest transaction id .* is 3000\d{5} old, / }, 'postgres',
@@ -231,7 +231,7 @@ $sql->('DROP DATABASE wider');
 $set->('max_wal_size', '32MB');
 $sql->("SELECT pg_create_physical_replication_slot('nobody', true)");
 $sql->("SELECT pg_logical_emit_message(false, 'x', 'x'); SELECT pg_switch_wal()") for 1 .. 4;
-fails('a slot without a user', $node, { replication_slots => qr/^Slot "nobody", which nobody uses, keeps more WAL/ });
+fails('a slot without a user', $node, { replication_slots => qr/^Slot "nobody", which is not in use, keeps more WAL/ });
 $sql->("SELECT pg_drop_replication_slot('nobody')");
 well('later', $node);
 
@@ -253,8 +253,8 @@ $sql->('CREATE DATABASE copied TEMPLATE other');
 # a worker comes, and leaves when it has seen that it must not be there
 within(30, sub { my %found = health($node, 'copied'); exists $found{background_worker} });
 fails('a copy', $node, {
-	activated => qr/nobody has activated/,
-	background_worker => qr/none until this database is activated/ }, 'copied');
+	activated => qr/has not been activated/,
+	background_worker => qr/No background worker runs until this database is activated/ }, 'copied');
 $node->safe_psql('copied', 'SELECT taskq_activate()');
 well('an activated copy', $node, 'copied');
 $node->stop('fast');
@@ -273,15 +273,15 @@ my $small = start_node(
 my $small_sql = sub { $small->safe_psql('postgres', shift) };
 well('a small server', $small);
 $small_sql->("SELECT taskq_register('a')");
-fails('a worker too many', $small, { worker_slots => qr/^1 of taskq.max_workers, 1, are in use.*53400/ });
+fails('a worker too many', $small, { worker_slots => qr/^1 of "taskq\.max_workers" \(1\) are in use.*53400/ });
 $small_sql->("SELECT taskq_deregister('a')");
 $small_sql->("SELECT taskq_submit('q' || n, delay => '1 d') FROM generate_series(1, 15) n");
 $small_sql->('SELECT count(*) FROM taskq.queues');
-fails('a queue too many', $small, { counters => qr/^16 of taskq.max_counters, 16, / });
+fails('a queue too many', $small, { counters => qr/^16 of "taskq\.max_counters" \(16\) / });
 $small_sql->("SELECT taskq_drop_queue('q' || n, force => true) FROM generate_series(1, 15) n");
 $small_sql->("SELECT count(*) FROM taskq_submit_many('q', array_fill('1'::jsonb, ARRAY[120]));");
 $small_sql->("SELECT count(*) FROM taskq_claim('q', max_tasks => 120)");
-fails('a task too many', $small, { running_tasks => qr/^120 of taskq.max_running_tracked, 128, / });
+fails('a task too many', $small, { running_tasks => qr/^120 of "taskq\.max_running_tracked" \(128\) / });
 $small_sql->("SELECT taskq_drop_queue('q', force => true)");
 well('with room again', $small);
 
@@ -318,7 +318,7 @@ waiters_of($small);
 my @waiters = map { start("CALL taskq_wait('nothing', '5 min');") } 1 .. 5;
 ok(asleep(@waiters), 'five sessions sleep');
 fails('a session too many', $small, {
-	waiting => qr/^5 sessions wait in the server, which has 5 connections .*soon nobody else can connect.*increase max_connections/ });
+	waiting => qr/^5 sessions wait in the server, which has 5 connections .*other clients will soon be unable to connect.*increase "max_connections"/ });
 give_up(@waiters);
 well('nobody waits', $small);
 
@@ -326,8 +326,8 @@ $small_sql->('CREATE DATABASE second');
 $small->safe_psql('second', 'CREATE EXTENSION taskq');
 my %found;
 ok(within(60, sub { %found = health($small); return $found{databases} }), 'one database too many');
-like($found{databases}, qr/increase taskq.max_databases, now 1/, 'and it says what to do');
-like({ health($small, 'second') }->{background_worker} // '', qr/^There is none: leases do not end/,
+like($found{databases}, qr/Increase "taskq\.max_databases" \(currently 1\)/, 'and it says what to do');
+like({ health($small, 'second') }->{background_worker} // '', qr/^No background worker is running: expired leases/,
 	'that one has no background worker');
 $failed_once{databases} = 1;
 $small->safe_psql('second', 'DROP EXTENSION taskq');
@@ -337,7 +337,7 @@ $small->safe_psql('postgres', "SELECT taskq_register('lives on')");
 $small->append_conf('postgresql.conf', 'max_worker_processes = 1');
 $small->restart;
 ok(within(60, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
-like($found{process_slots}, qr/increase max_worker_processes, now 1/, 'and it says what to do');
+like($found{process_slots}, qr/Increase "max_worker_processes" \(currently 1\)/, 'and it says what to do');
 is($small->safe_psql('postgres', 'SELECT problem, detail FROM taskq_check()'), '',
 	'that nobody looks after a worker is not a disagreement');
 $small->safe_psql('postgres', "SELECT taskq_deregister('lives on')");
@@ -345,15 +345,15 @@ $failed_once{process_slots} = 1;
 $small->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $small->restart;
 fails('no slot', $small, {
-	background_worker => qr/^There is none: leases do not end/,
-	launcher => qr/max_worker_processes \(now 0\)/ });
+	background_worker => qr/^No background worker is running: expired leases/,
+	launcher => qr/"max_worker_processes" \(currently 0\)/ });
 
 $small->append_conf('postgresql.conf', "max_worker_processes = 8\nshared_preload_libraries = ''");
 $small->restart;
 fails('not preloaded', $small, {
 	preloaded => qr/Add taskq to shared_preload_libraries/,
-	background_worker => qr/because the library is not preloaded/,
-	launcher => qr/because the library is not preloaded/ });
+	background_worker => qr/because taskq is not loaded via shared_preload_libraries/,
+	launcher => qr/because taskq is not loaded via shared_preload_libraries/ });
 $small->stop('fast');
 
 is(join(' ', sort keys %failed_once), join(' ', sort @CHECKS), 'every check was not well once');

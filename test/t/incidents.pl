@@ -218,7 +218,7 @@ sub finds
 	my ($form, $how, @patterns) = @_;
 	my $said = runs($form, 'Find', %$how);
 
-	within(30, sub { $said !~ /a transaction that is still open is changing it/ || !($said = runs($form, 'Find', %$how)) })
+	within(30, sub { $said !~ /an open transaction is changing it/ || !($said = runs($form, 'Find', %$how)) })
 	  if $how->{again};
 	unlike($said, qr/ERROR:/, "$form->[0]: it can be looked for") or diag($said);
 	like($said, $_, "$form->[0]: the cause is named") for @patterns;
@@ -290,7 +290,7 @@ SQL
 		qr/^Task $bomb of queue "mail" has been running .*Its last error: "the worker died"\.$/m,
 		qr/\|mailer\|the worker died$/m);
 	mends($form);
-	mended($form, qr/^Task $bomb .* is dead since $time \(poison\): it has reached attempt \d+ of 100, with the words "kills its workers"; its last error: "the worker died"/m,
+	mended($form, qr/^Task $bomb .* has been dead since $time \(poison\): it was at attempt \d+ of 100, with message "kills its workers"; its last error: "the worker died"/m,
 		qr/would get a task now: $next\.$/m);
 	$sql->("SELECT taskq_retry_all('mail')");
 	ok(client($worker), "$form->[0]: the worker lives");
@@ -341,9 +341,9 @@ $plays{'Stuck queue'} = sub {
 
 	# nobody asks: since a while ago
 	setting('taskq.debug_clock_skew', '10min');
-	finds($form, {}, qr/^Queue "mail": 2 tasks are ready, the first for .*handed out/m,
+	finds($form, {}, qr/^Queue "mail": 2 tasks are ready, the first for .*last claim was/m,
 		qr/would get a task now: $next\./,
-		qr/^Task $id .*it is ready, but no registered worker takes tasks of queue "mail"/m);
+		qr/^Task $id .*it is ready, but no worker is registered for queue "mail"/m);
 	flows($form, 'mailer');
 	mended($form, qr/\A(?!.*Queue "mail")/s, qr/the queue is empty/);
 	setting('taskq.debug_clock_skew', '0');
@@ -361,10 +361,10 @@ $plays{'Wrong tags'} = sub {
 	beating('mailer');
 
 	finds($form, {}, qr/^\{smpt\}\|2\|$id$/m,
-		qr/^Task $id .*no worker of queue "mail" \(1\) has its tags \{smpt\}; register one with tags => '\{smpt\}'\./m,
+		qr/^Task $id .*no worker of queue "mail" \(1 registered\) has its tags \{smpt\}; register one with tags => '\{smpt\}'\./m,
 		qr/by worker "mailer" with tags \{eu,smtp\} gets nothing now: every ready task, such as $id, needs other tags/);
 	mends($form);
-	mended($form, qr/^Task $id .*it is ready, and the next one that a claim gets.*1 registered worker may claim it/m,
+	mended($form, qr/^Task $id .*it is ready, and next for a claim.*1 registered worker can claim it/m,
 		qr/would get a task now: $id\./);
 	flows($form, 'mailer', '{smtp,eu}');
 	return;
@@ -378,7 +378,7 @@ $plays{'Forgotten pause'} = sub {
 	$sql->("SELECT taskq_register('mailer'), taskq_pause('mail', 'bounces'), taskq_pause('*', 'moving house')");
 	is($sql->("SELECT count(*) FROM taskq_claim('mail', 'mailer')"), '0', "$form->[0]: nothing is handed out");
 	finds($form, {}, qr/^f\|All queues are paused.*moving house.*Queue "mail" is paused \(bounces\)/m,
-		qr/gets nothing now: all queues are paused since $time, because: "moving house".*The queue's own pause has to end, too/m);
+		qr/gets nothing now: all queues have been paused since $time, with reason "moving house".*The queue itself is paused, too/m);
 	mends($form);
 	mended($form, qr/would get a task now: $id\./);
 	flows($form, 'mailer');
@@ -439,11 +439,11 @@ $plays{'Missing background worker'} = sub {
 	my ($id) = split /\n/, $sql->("SELECT task_id FROM taskq_claim('mail', 'mailer', lease => '1 ms')");
 	begin_session();
 	my $said;
-	ok( within(30, sub { $said = runs($form, 'Find'); return $said =~ /^process_slots/m && $said =~ /lease ended/ }),
+	ok( within(30, sub { $said = runs($form, 'Find'); return $said =~ /^process_slots/m && $said =~ /lease expired/ }),
 		"$form->[0]: it is not there");
-	finds($form, {}, qr/^process_slots\|No background worker slot was free .*increase max_worker_processes, now 1\.$/m,
-		qr/^background_worker\|There is none/m,
-		qr/^$id\|mailer\|$time\|Task $id .*its lease ended at $time, and nothing takes it back: the background worker of this database does not run; increase max_worker_processes, now 1, and restart the server\./m);
+	finds($form, {}, qr/^process_slots\|No background worker slot was free .*Increase "max_worker_processes" \(currently 1\) and restart the server\.$/m,
+		qr/^background_worker\|No background worker is running/m,
+		qr/^$id\|mailer\|$time\|Task $id .*its lease expired at $time, and it is not reclaimed: the background worker of this database is not running; increase "max_worker_processes" \(currently 1\) and restart the server\./m);
 	is(state_of($id), 'running', "$form->[0]: nothing takes the task back");
 	mends($form);
 	is(state_of($id), 'pending', "$form->[0]: now it is taken back");
@@ -480,7 +480,7 @@ SQL
 	mends($form, blocks => [0]);
 	ok(within(30, sub { $sql->("SELECT ready FROM taskq.queues WHERE queue = 'mail'") eq '0' }), "$form->[0]: all wait");
 	my $id = $sql->("SELECT min(task_id) FROM taskq_list('mail', 'pending')");
-	like($sql->("SELECT taskq_explain($id)"), qr/has failed with "connection refused"; the next one may begin at $time/,
+	like($sql->("SELECT taskq_explain($id)"), qr/has failed with "connection refused"; the next attempt can start at $time/,
 		"$form->[0]: and that is told");
 	is($sql->("SELECT count(*) FROM taskq_list('mail', 'pending')"), '10', "$form->[0]: none is lost");
 	$sql->('DELETE FROM outage');
@@ -522,7 +522,7 @@ $plays{'Lost connection: Of a worker'} = sub {
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^$backend\|active\|Lock\|/m);
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 			ok(within(20, sub { state_of($id) eq 'done' }), "$form->[0]: nobody is there for the answer");
-			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" is done since/m);
+			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" has been done since/m);
 			like(runs($form, 'Fix'), qr/ERROR:  task $id is not held under this token/, "$form->[0]: once more does no harm");
 		}
 		else
@@ -534,7 +534,7 @@ $plays{'Lost connection: Of a worker'} = sub {
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^Task $id .* worker "mailer" holds it/m);
 			mends($form);
 		}
-		mended($form, qr/^Task $id of queue "mail" is done since $time/m);
+		mended($form, qr/^Task $id of queue "mail" has been done since $time/m);
 		$blocker->quit;
 	}
 	submit(2);
@@ -553,8 +553,8 @@ $plays{'Lost connection: Of an administrator'} = sub {
 	$lost->{run}->signal('STOP');
 	is($sql->("SELECT count(*) FROM taskq_claim('mail')"), '0', "$form->[0]: nobody gets the task");
 	finds($form, {}, qr/^$backend\|[^|]*\|idle in transaction\|$time/m,
-		qr/gets nothing now: every ready task \(1\) is being changed by a transaction that is still open/,
-		qr/^Task $id .*a transaction that is still open is changing it/m);
+		qr/gets nothing now: every ready task \(1\) is being changed by an open transaction/,
+		qr/^Task $id .*an open transaction is changing it/m);
 	mends($form);
 	mended($form, qr/would get a task now: $id\./);
 	$lost->{run}->signal('KILL');

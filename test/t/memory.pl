@@ -47,7 +47,7 @@ $sql->("UPDATE taskq.task SET state = 3, token = 1, attempt = 1, claimed_at = no
 is($sql->('SELECT problem, detail FROM taskq_check() ORDER BY 1, 2'), join("\n",
 		'number of live tasks is wrong|queue 1, pending: 1 in memory, 0 rows',
 		'number of live tasks is wrong|queue 1, running: 0 in memory, 1 rows',
-		'running task is not in the registry|task 1'),
+		'running task has no entry in shared memory|task 1'),
 	'taskq_check tells what memory does not know');
 $sql->('SELECT taskq.debug_wipe()');
 ok(within(20, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()') eq '1|t' }),

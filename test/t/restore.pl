@@ -159,7 +159,7 @@ complete('copied', 'copied');
 # --- taskq_check finds a task that claims do not see
 my $hidden = $in->('copied', "SELECT taskq_submit('hidden')");
 $in->('copied', "SELECT taskq.debug_dead($hidden)");
-is($in->('copied', 'SELECT problem, detail FROM taskq_check()'), "claims pass over a pending task|task $hidden", 'a hidden task is found');
+is($in->('copied', 'SELECT problem, detail FROM taskq_check()'), "claims skip a pending task|task $hidden", 'a hidden task is found');
 
 # --- an apply worker that prepares and commits
 $in->('postgres', 'CREATE DATABASE feeds');
