@@ -11,7 +11,7 @@
 
 TqStepHooks tq_step_hooks = {NULL};
 
-/* TQ005 for what would take a step out of its workflow. */
+/* Raise TQ005 for an action that would remove a step from its workflow. */
 void
 tq_step_refuse(const TqTask *task, const char *wanted)
 {
