@@ -1,30 +1,30 @@
 /*
  * finished_count.c
- *		How many finished tasks there are: counted now and then.
+ *		Numbers of finished tasks, counted from time to time.
  *
- * Ten million rows cannot be counted for each look at taskq.queues, and a
- * number that every finishing call keeps would cost each of them.  So this
- * duty counts the leaves of the archive into taskq.finished_count, and
- * taskq.queues says as of when.  It counts small numbers itself
+ * Ten million rows cannot be counted for each query of taskq.queues, and a
+ * number updated by every finishing call would make each call more expensive.
+ * So this duty counts the leaves of the archive into taskq.finished_count, and
+ * taskq.queues shows when that was. taskq.queues counts small numbers itself
  * (queue_counts.c).
  *
- * All numbers are of one moment: that of a snapshot, under which all leaves
- * are counted that may have changed.  Most leaves do not change for long.  One
- * is as it was counted if nobody has changed it since (shared/leaf_change.c),
- * which is asked again when the snapshot is taken.  The server's statistics
- * tell of changes that others than the extension have made, and of all of them
- * without preloading; but they lag behind.  So they are a reason to count, and
- * no proof that a leaf has not changed: without preloading all leaves are
- * counted if any may have changed.
+ * All numbers are counted with one snapshot, which is used for all leaves that
+ * may have changed.  Most leaves do not change for a long time.  A count of a
+ * leaf is still valid if no transaction has changed the leaf since
+ * (shared/leaf_change.c), which is checked again when the snapshot is taken.
+ * The server's statistics report changes made by other means than the
+ * extension, and without preloading all changes; but they lag behind.  They
+ * can cause a count, but do not prove that a leaf has not changed: without
+ * preloading all leaves are counted if any may have changed.
  *
  * A leaf that a transaction was changing when the snapshot was taken is
- * counted again by the next turn.
+ * counted again in the next turn.
  *
- * What the leaf had that retention truncates is taken from these numbers, for
- * the metrics, after a count of what has changed.
+ * When retention truncates a leaf, its tasks are subtracted from these
+ * numbers, for the metrics, after the changed leaves have been counted.
  *
- * Counting takes at most one hundredth of the time: after a turn, the next
- * one waits a hundred times as long as that has taken.
+ * Counting takes at most one hundredth of the time: after a turn, the next one
+ * waits a hundred times as long as the turn took.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -46,9 +46,9 @@
 #include "shared/leaf_change.h"
 #include "xact/metric_note.h"
 
-#define REST 100 /* times as long as counting has taken */
+#define REST 100 /* multiple of the time that counting took */
 
-/* What the statistics say of a leaf. */
+/* The state of a leaf in the statistics. */
 #define SIGN(leaf)                                                            \
 	"concat_ws(' ', pg_relation_filenode(" leaf "),"                          \
 	" pg_stat_get_tuples_inserted(" leaf "),"                                 \
@@ -56,8 +56,8 @@
 	" pg_stat_get_tuples_deleted(" leaf "))"
 
 /*
- * What is known of a leaf now, and whether it was different, or too long ago,
- * when it was counted.
+ * Read the current state of a leaf, and whether it differs from that at the
+ * last count, or the last count is too old.
  */
 static TqStmt stmt_look = {
 	"SELECT s.sign, l.sign IS DISTINCT FROM s.sign"
@@ -70,7 +70,7 @@ static TqStmt stmt_look = {
 static TqStmt stmt_forget = {
 	"DELETE FROM taskq.finished_count WHERE bucket = $1::smallint", {INT4OID}};
 
-/* Of the leaves only that one is read. */
+/* Reads only that leaf. */
 static TqStmt stmt_count = {
 	"SELECT coalesce(array_agg(queue_id), '{}'),"
 	"       coalesce(array_agg(done), '{}'), coalesce(array_agg(dead), '{}'),"
@@ -93,7 +93,7 @@ static TqStmt stmt_numbers = {
 	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint"
 	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id"};
 
-/* Null when a leaf was never counted. */
+/* Null if any leaf was never counted. */
 static TqStmt stmt_as_of = {"SELECT CASE WHEN count(*) = $1"
 							"            THEN max(counted_at) END"
 							"  FROM taskq.finished_leaf",
@@ -105,22 +105,22 @@ static TqStmt stmt_counted = {
 	"    SET counted_at = excluded.counted_at, sign = excluded.sign",
 	{INT4OID, TIMESTAMPTZOID, TEXTOID}};
 
-/* Not of queues that were dropped. */
+/* Excludes queues that were dropped. */
 static TqStmt stmt_leaf = {
 	"SELECT c.queue_id, c.total FROM taskq.finished_count c"
 	" WHERE c.bucket = $1::smallint"
 	"   AND EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = c.queue_id)",
 	{INT4OID}};
 
-/* What a count knows of a leaf. */
+/* What a count knows about a leaf. */
 typedef struct Leaf
 {
-	uint64 changes; /* 0: not known */
-	char  *sign;    /* empty: to be counted again */
+	uint64 changes; /* 0: unknown */
+	char  *sign;    /* empty: must be counted again */
 	bool   changed; /* since it was counted */
 } Leaf;
 
-/* Not before this time again; monotonic clock. */
+/* Do not count before this time; monotonic clock. */
 static int64 rest_until = 0;
 
 static bool        lock_numbers(void);
@@ -132,15 +132,15 @@ static void        count_leaf(int number, TimestampTz now, const Leaf *leaf);
 static TimestampTz read_as_of(void);
 
 /*
- * Count what may have changed, in the current transaction.  It acts on no
- * tasks: returns 0.
+ * Count what may have changed, in the current transaction.  Acts on no tasks:
+ * returns 0.
  */
 int64
 tq_finished_count(int limit)
 {
 	int64 begun = tq_clock_monotonic();
 
-	/* somebody else is counting: no need to do it twice */
+	/* another session is counting */
 	if (begun < rest_until || !lock_numbers())
 		return 0;
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -151,9 +151,9 @@ tq_finished_count(int limit)
 }
 
 /*
- * Before a leaf is truncated: keep others from counting, since a snapshot does
- * not see the rows of before, and count for the metrics.  False when another
- * transaction is counting.
+ * Call before a leaf is truncated: keep other sessions from counting, since a
+ * snapshot does not see the earlier rows, and count for the metrics.  Returns
+ * false if another transaction is counting.
  */
 bool
 tq_finished_count_settle(void)
@@ -165,7 +165,7 @@ tq_finished_count_settle(void)
 	return true;
 }
 
-/* The tasks of a leaf are removed, all of them. */
+/* All tasks of a leaf are removed. */
 void
 tq_finished_count_cleaned(int leaf)
 {
@@ -181,7 +181,10 @@ tq_finished_count_cleaned(int leaf)
 	tq_spi_leave(&spi);
 }
 
-/* To the end of the transaction; false when somebody else counts. */
+/*
+ * Lock until the end of the transaction; return false if another session is
+ * counting.
+ */
 static bool
 lock_numbers(void)
 {
@@ -191,7 +194,7 @@ lock_numbers(void)
 		   ConditionalLockRelationOid(table, ShareUpdateExclusiveLock);
 }
 
-/* Count the leaves that may have changed, all as of now. */
+/* Count the leaves that may have changed, all with the current snapshot. */
 static void
 count_changed(void)
 {
@@ -210,7 +213,7 @@ count_changed(void)
 		return;
 	PushCopiedSnapshot(GetLatestSnapshot());
 	now = tq_clock_wall();
-	/* what this transaction has done is not committed at that moment */
+	/* exclude this transaction's own changes, which are not committed then */
 	GetActiveSnapshot()->curcid = FirstCommandId;
 	for (int i = 0; i < lengthof(leaves); i++)
 	{
@@ -242,7 +245,7 @@ is_behind(void)
 	return seen != last;
 }
 
-/* Before the snapshot that it may be counted with: see leaf_change.c. */
+/* Call before taking the snapshot for counting: see leaf_change.c. */
 static void
 look_at(int number, Leaf *leaf)
 {
@@ -264,7 +267,7 @@ look_at(int number, Leaf *leaf)
 		leaf->sign = "";
 }
 
-/* By an open transaction: this one, another one, or a prepared one. */
+/* Is an open transaction changing it: this one, another, or a prepared one? */
 static bool
 is_being_changed(int number)
 {
@@ -278,7 +281,7 @@ is_being_changed(int number)
 	return count > 0;
 }
 
-/* As the active snapshot sees it. */
+/* Count a leaf as the active snapshot sees it. */
 static void
 count_leaf(int number, TimestampTz now, const Leaf *leaf)
 {
@@ -298,7 +301,10 @@ count_leaf(int number, TimestampTz now, const Leaf *leaf)
 	tq_spi_leave(&spi);
 }
 
-/* When the numbers were right that the active snapshot sees; 0: never. */
+/*
+ * Return the time for which the numbers seen by the active snapshot are
+ * correct; 0: never.
+ */
 static TimestampTz
 read_as_of(void)
 {
@@ -314,8 +320,8 @@ read_as_of(void)
 }
 
 /*
- * The numbers as they were counted last, by queue; *as_of is 0 when they are
- * not known.
+ * Read the numbers of the last count, by queue; *as_of is 0 if they are
+ * unknown.
  */
 TqFinished *
 tq_finished_count_read(int *count, TimestampTz *as_of)

@@ -1,6 +1,6 @@
 /*
  * finished_count.h
- *		How many finished tasks there are.
+ *		Numbers of finished tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
