@@ -204,7 +204,7 @@ BEGIN
         RETURN lower(left(of_right, 1));
     ELSIF message = 'permission denied for this task' AND detail = format('The right "%s" on its queue is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
-    ELSIF message LIKE 'permission denied for this worker%' THEN
+    ELSIF message LIKE 'permission denied for worker%' THEN
         RETURN 'n';
     ELSIF message LIKE 'permission denied to activate%' THEN
         RETURN '!';
