@@ -4,16 +4,16 @@
 # not run must be named in %elsewhere.  How a page says what it prints:
 #
 # - SQL stands in blocks ```sql, and nowhere else.
-# - What a block prints is told by the paragraph that follows when it begins
-#   with "→": in its first sentence each piece in back quotes is a line, "an
-#   empty value" an empty one, "nothing" is no line at all.  When it ends with
-#   ":" a block without a language shows the lines.  Columns are divided by
-#   " | ", NULLs at the end of a line are left out, "…" stands for anything.
-#   (SQLSTATE `X`) tells that of the last error.  The NOTICE of a queue that
-#   was created is left out, as the pages say where it comes for the first time.
-# - A block without "→" may print anything.  No block raises an error that the
-#   page does not tell of.
-# - "Wait two seconds" and "after a second" are waited for.
+# - What a block prints is told by the paragraph that follows if it begins with
+# "→": in its first sentence each piece in back quotes is a line, "an empty
+# value" an empty one, "nothing" no line at all. If it ends with ":" a block
+# without a language shows the lines. Columns are separated by " | ", NULLs at
+# the end of a line are left out, "…" stands for anything. (SQLSTATE `X`) is
+# that of the last error. The NOTICE of a queue that was created is left out, as
+# the pages say where it occurs for the first time.
+# - A block without "→" may print anything. No block raises an error that the
+# page does not mention.
+# - The test waits where a page says "Wait two seconds" or "after a second".
 # - Lines of blocks ```console that begin with "$ " are run by a shell on the
 #   pages of doc/operate.  DATABASE is the database of the page.
 #
@@ -68,8 +68,8 @@ sub pieces
 	return grep { $_ } @pieces;
 }
 
-# expected(PARAGRAPH, NEXT): the lines, and the SQLSTATE; nothing when the
-# page does not say
+# expected(PARAGRAPH, NEXT): the lines, and the SQLSTATE; nothing if the page
+# does not say
 sub expected
 {
 	my ($said, $next) = @_;
@@ -94,7 +94,7 @@ sub matches
 	return $got =~ /^$pattern$/s;
 }
 
-# run_block(NODE, SQL): lines that it prints, and the last SQLSTATE
+# run_block(NODE, SQL): the lines that it prints, and the last SQLSTATE
 sub run_block
 {
 	my ($node, $sql) = @_;
@@ -151,7 +151,7 @@ sub run_commands
 	return ($good, slurp_file("$directory/out"));
 }
 
-# A server that commands have restarted, or replaced, ends.
+# A server that the commands have restarted or replaced is stopped.
 sub stop_restarted
 {
 	my ($node, $directory) = @_;
@@ -162,7 +162,7 @@ sub stop_restarted
 	return;
 }
 
-# Roles outlive the database: the next page may create roles of these names.
+# Roles outlive the database: the next page may create roles of the same names.
 sub drop_page
 {
 	my ($node) = @_;
@@ -236,7 +236,7 @@ sub run_page
 		  or diag("it prints:\n", map({ "  $_\n" } @$got), "the page says:\n", map { "  $_\n" } @{ $wanted // [] });
 		is($state, $wanted_state, "$page:$number: the SQLSTATE") if $wanted_state;
 	}
-	is("@hidden", '', "$page: SQL stands in blocks that are called so");
+	is("@hidden", '', "$page: SQL stands in blocks marked as SQL");
 	return if !@sql;
 	cmp_ok($compared, '>', 0, "$page: $compared of $blocks blocks say what they print");
 	my $there = $node->safe_psql('page', "SELECT count(*) FROM pg_extension WHERE extname = 'taskq'");

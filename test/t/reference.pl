@@ -1,11 +1,11 @@
-# The pages of doc/reference and the extension say the same: signatures, rows,
-# states, reasons, options, settings, rights, errors.  None is missing on either
-# side, and each is defined in one place: a signature, a row of a table, a
-# heading.
+# The pages of doc/reference and the extension agree on signatures, rows,
+# states, reasons, options, settings, rights and errors.  Nothing is missing on
+# either side, and each is defined in one place: a signature, a row of a table,
+# a heading.
 #
-# A signature is read where a line of a block of SQL begins with its name, or
-# in back quotes where RETURNS or OUT follows.  It is made a function of a
-# scratch schema, and so compared as the catalog writes it.
+# A signature is read where a line of a block of SQL begins with its name, or in
+# back quotes where RETURNS or OUT follows. It is created as a function of a
+# scratch schema, and so compared as the catalog prints it.
 use strict;
 use warnings;
 use FindBin;
@@ -118,7 +118,7 @@ my $name = qr/(?:PROCEDURE\s+)?(?:taskq_\w+|taskq\.\w+)/;
 		my ($kind, $its, $inside, $result) =
 		  /^(PROCEDURE )?(taskq_\w+|taskq\.\w+) ?\((.*?)\)( RETURNS .*)?$/s
 		  or fail("no signature: $_"), next;
-		ok(!exists $said{$its}, "$its: is there once");
+		ok(!exists $said{$its}, "$its: it occurs once");
 		$said{$its} =
 			$its =~ /\./ && !$result && $inside !~ /\b(?:OUT|INOUT) /
 		  ? { row => $inside }
@@ -126,7 +126,7 @@ my $name = qr/(?:PROCEDURE\s+)?(?:taskq_\w+|taskq\.\w+)/;
 	}
 }
 
-# What the page says, made in the schema that is named as the page
+# What the page says, created in the schema that the page names
 $node->safe_psql('postgres', 'CREATE SCHEMA reference');
 for my $its (sort keys %said)
 {
@@ -138,8 +138,8 @@ for my $its (sort keys %said)
 	is($err, '', "$its: the signature is SQL") if $rc;
 }
 
-# Public: the functions outside of schema taskq, and what everybody may use
-# in it
+# Public: the functions outside of schema taskq, and those in it that every role
+# may use
 my $functions = <<'SQL';
 SELECT CASE WHEN p.pronamespace = 'taskq'::regnamespace THEN 'taskq.' ELSE '' END || p.proname,
        CASE p.prokind WHEN 'p' THEN 'PROCEDURE ' ELSE '' END
@@ -186,7 +186,7 @@ agree('reasons',
 	{ map { $_->[0] => '' } rows('SELECT taskq.reason_name(n::smallint) FROM generate_series(0, 999) n'
 			  . ' WHERE taskq.reason_name(n::smallint) IS NOT NULL') });
 
-# Options: the names, what each may be and what it is not.
+# Options: their names, which values are valid and which are not.
 
 sub option_names
 {
@@ -235,7 +235,7 @@ for my $row (@options)
 	my @bad = @good ? '"bogus"' : ();
 
 	push @good, map { json($_) } quoted($plain) if !@good && $plain !~ /[{]/;
-	# durations are not told from numbers but by the default and the unit
+	# durations differ from numbers only by the default and the unit
 	my $span = $plain =~ /\bs\b|µs|year|interval/;
 	if ($plain =~ /^(-?\d+)(?:| (?:µs)) to (?:(\d+)\^)?(-?\d+)(?: years| bytes)?(?:,.*)?$/)
 	{
@@ -305,7 +305,7 @@ SELECT name, concat_ws(' ', boot_val, CASE WHEN min_val IS NULL THEN '' ELSE min
  WHERE name LIKE 'taskq.%' AND name NOT LIKE 'taskq.debug%' AND name <> 'taskq.fault_point'
 SQL
 
-# Rights: which functions EXECUTE comes for.
+# Rights: for which functions they give EXECUTE.
 
 my %rights;
 for my $row (table(section('Rights'), 'right'))
@@ -321,7 +321,8 @@ SELECT function, CASE WHEN rights & 1 > 0 THEN 'submit ' ELSE '' END
   FROM taskq.function_right
 SQL
 
-# Arguments of other types: refused as written, and taken as the page says.
+# Arguments of other types: refused as they are written, and accepted as the
+# page says.
 
 for my $row (table(section('Types of arguments'), 'written'))
 {
@@ -329,8 +330,8 @@ for my $row (table(section('Types of arguments'), 'written'))
 	is(code_of("BEGIN; SELECT count(*) FROM $_; ROLLBACK"), '', "$_ is one") for quoted($row->[1]);
 }
 
-# Errors: those of class TQ with their names, and the server's that the code
-# raises itself.
+# Errors: those of class TQ with their names, and the server's ones that the
+# code raises itself.
 
 my (%errors, %named);
 once('errors', map { split /, /, $_->[0] } table(section('Errors'), 'SQLSTATE'));
@@ -352,7 +353,7 @@ chomp(my $share = `pg_config --sharedir`);
 my %code_of = content("$share/errcodes.txt") =~ /^(\w{5})\s+\w\s+(ERRCODE_\w+)/mg;
 my %known = %code_of;
 %code_of = reverse %code_of;
-# raised for the server's sake or caught, and the debug build's
+# raised on behalf of the server or caught, and the debug build's
 my %aside = map { $_ => 1 } qw(ERRCODE_ADMIN_SHUTDOWN ERRCODE_QUERY_CANCELED
   ERRCODE_OUT_OF_MEMORY ERRCODE_EXTERNAL_ROUTINE_EXCEPTION
   ERRCODE_UNDEFINED_OBJECT ERRCODE_OPERATOR_INTERVENTION ERRCODE_INSUFFICIENT_RESOURCES ERRCODE_TO_CATEGORY
@@ -368,7 +369,7 @@ my @missing = grep { !/^XX/ && !exists $errors{$_} }
   map { $code_of{$_} // "$_?" } grep { !$aside{$_} } sort keys %raised;
 is("@missing", '', 'every other SQLSTATE that the code raises is in the reference');
 my @strange = grep { !/^TQ/ && !$known{$_} } sort keys %errors;
-is("@strange", '', 'and those of the reference exist');
+is("@strange", '', 'every SQLSTATE of the reference exists');
 
 sound($node);
 $node->stop;

@@ -68,7 +68,7 @@ sub roles_of
 }
 
 # make_extension(NODE, DATABASE, MATRIX): the roles, and a database whose
-# extension belongs to one that is no superuser any more.
+# extension belongs to a role that is no longer a superuser.
 sub make_extension
 {
 	my ($node, $database, $m) = @_;
@@ -93,9 +93,9 @@ SQL
 	return;
 }
 
-# fill_queues(NODE, DATABASE, MATRIX): three queues alike, whose tasks carry
-# "secret of QUEUE" wherever they can, and "mark of QUEUE" in what monitors
-# may see; workers of all; and the grants.
+# fill_queues(NODE, DATABASE, MATRIX): three queues alike, whose tasks have
+# "secret of QUEUE" wherever they can, and "mark of QUEUE" in what monitors may
+# see; workers of all; and the grants.
 sub fill_queues
 {
 	my ($node, $database, $m) = @_;
@@ -184,7 +184,8 @@ SELECT taskq_grant('q3', 'owner_granted', '{submit,work,read,manage}');
 SELECT taskq_grant(q, 'revoked', '{submit,work,read,manage}') FROM unnest(ARRAY['q1', '*']) q;
 SELECT taskq_revoke(q, 'revoked', '{submit,work,read,manage}') FROM unnest(ARRAY['q1', '*']) q;
 SQL
-	# made once, taken back: what a call leaves behind when it is undone
+	# created once, and rolled back: the sequences that a rolled back call
+	# leaves advanced
 	$text .= <<'SQL';
 CREATE TABLE m.todo (n serial PRIMARY KEY, role text, call text, tells text, shut boolean);
 CREATE TYPE m.answer AS (code text, words text, helped boolean);
@@ -215,7 +216,7 @@ BEGIN
     RETURN CASE WHEN message LIKE 'cannot complete % task%' THEN state ELSE state || ': ' || message END;
 END
 $$;
--- a call as a role, undone; words: all that it told
+-- a call as a role, rolled back; words: everything that it returned
 CREATE FUNCTION m.ask(role text, call text, tells text, shut boolean, first text, OUT code text, OUT words text, OUT hint text) LANGUAGE plpgsql AS $$
 DECLARE
     message text;
@@ -287,7 +288,7 @@ sub tasks_of
 	return \%task;
 }
 
-# call_of(TASKS, TEXT, OBJECT, ROLE): (call, what it tells, ids in it)
+# call_of(TASKS, TEXT, OBJECT, ROLE): (call, what it returns, ids in it)
 sub call_of
 {
 	my ($task, $text, $object, $role) = @_;
@@ -311,7 +312,7 @@ sub call_of
 	}
 	elsif ($object =~ /^(mine|theirs|free)$/)
 	{
-		$put{worker} = { mine => "'worker of $role'", theirs => "'worker of stranger'", free => "'nobody has this name'" }->{$object};
+		$put{worker} = { mine => "'worker of $role'", theirs => "'worker of stranger'", free => "'an unused name'" }->{$object};
 	}
 	else
 	{
@@ -321,7 +322,7 @@ sub call_of
 	return ($call, $tells // 'NULL', @ids);
 }
 
-# told_of(WORDS, IDS...): with ids made alike
+# told_of(WORDS, IDS...): with the ids replaced by one and the same
 sub told_of
 {
 	my ($words, @ids) = @_;
@@ -335,8 +336,8 @@ my $processor_time = 0;
 
 sub processor_time { return $processor_time }
 
-# run_calls(NODE, DATABASE, MATRIX, [[role, class]...]): one hash for each
-# cell, with what came of it.
+# run_calls(NODE, DATABASE, MATRIX, [[role, class]...]): one hash for each cell,
+# with its result.
 sub run_calls
 {
 	my ($node, $database, $m, @roles) = @_;
