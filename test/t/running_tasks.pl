@@ -12,7 +12,7 @@ use TaskqTest;
 my $LONG = 45;    # seconds: far more than it takes
 
 my $node = start_node(
-	'registry',
+	'running_tasks',
 	'taskq.dead_threshold' => "'1h'",
 	'taskq.reaper_interval' => "'200ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
