@@ -37,6 +37,7 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/activation.h"
 #include "cache/role.h"
 #include "command/registration.h"
 #include "engine/call.h"
@@ -367,7 +368,8 @@ try_duty(const char *what, TqDuty duty, int limit)
 }
 
 /*
- * taskq_run_reapers(): one batch of each duty in this transaction.
+ * taskq_run_reapers(): one batch of each duty in this transaction, and none in
+ * a copy that has not been activated.
  */
 Datum
 taskq_run_reapers(PG_FUNCTION_ARGS)
@@ -394,11 +396,20 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},
 				  {"lanes", tq_forget_lane_batch, BATCH, false}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool           active;
 
 	tq_srf_begin(fcinfo);
 	PreventCommandIfReadOnly("taskq_run_reapers()");
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
+	active = tq_activation_allows_duties();
+	if (!active)
+		ereport(
+			NOTICE,
+			(errmsg(
+				 "taskq_run_reapers() does nothing, because this database is a copy that has not been activated"),
+			 errhint(
+				 "Background processing is disabled until a superuser calls taskq_activate().")));
 	for (int i = 0; i < lengthof(duties); i++)
 	{
 		Datum values[2];
@@ -407,10 +418,12 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		if (duties[i].removes && tq_guc_retention == 0)
 			continue;
 		values[0] = CStringGetTextDatum(duties[i].name);
-		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
+		values[1] =
+			Int64GetDatum(active ? duties[i].duty(duties[i].limit) : 0);
 		tq_srf_add(result, values, nulls);
 	}
-	(void) tq_finished_count(1);
+	if (active)
+		(void) tq_finished_count(1);
 	return (Datum) 0;
 }
 

@@ -104,6 +104,14 @@ $psql->($_, $pass) for @copies;
 my %passed = map { $_ => contents($target, $_) } @copies;
 ok(stays(20, sub { !grep { contents($target, $_) ne $passed{$_} } @copies }),
 	'no lease or deadline ends, no worker dies, nothing is removed in any copy');
+for my $copy (@copies)
+{
+	my ($status, $out, $err) = $target->psql($copy, 'SET client_min_messages = notice; SELECT sum(acted), count(*) > 9 FROM taskq_run_reapers()');
+	is($out, '0|t', "$copy: a call does no duty");
+	like($err, qr/NOTICE:  taskq_run_reapers\(\) does nothing, because this database is a copy that has not been activated\nHINT:  Background processing is disabled until a superuser calls taskq_activate\(\)\.$/,
+		'and says so');
+	is(contents($target, $copy), $passed{$copy}, 'nothing is changed');
+}
 is(join(' ', map { worker_pid($target, $_) } @copies), ' ' x (@copies - 1), 'no copy has a background worker');
 is(join(' ', map { $psql->($_, 'SELECT problem, detail FROM taskq_check()') } @copies), ' ' x (@copies - 1),
 	'taskq_check finds nothing in any of them');
