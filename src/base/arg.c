@@ -185,6 +185,7 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 	if (ARR_NDIM(array) > 1)
 		ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 						errmsg("%s must be a one-dimensional array", what)));
+	tq_arg_check_list(what, ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls,
 					  count);
@@ -196,6 +197,15 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 							errcontext("entry %s[%d]", what, i)));
 	}
 	return values;
+}
+
+/* Before memory is allocated for each of its entries. */
+void
+tq_arg_check_list(const char *list, int64 count)
+{
+	if (count > TQ_MAX_LIST)
+		tq_error_too_long(list, count, TQ_MAX_LIST,
+						  "Divide the list among several calls.");
 }
 
 /* 1 to max bytes without control characters. */

@@ -43,6 +43,7 @@ extern Datum *tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what,
 extern char **tq_arg_words(const Datum *values, int count, const char *list,
 						   const char *what, int max);
 
+extern void  tq_arg_check_list(const char *list, int64 count);
 extern void  tq_arg_check_word(const char *word, const char *what, int max);
 extern bool  tq_arg_word_is_valid(const char *word, int max);
 extern int64 tq_arg_interval_span(Interval *interval, const char *what,

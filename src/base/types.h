@@ -44,6 +44,7 @@ typedef enum TqRight
 #define TQ_MAX_TAGS 16         /* tags */
 #define TQ_MAX_SMALL_DOC 65536 /* headers, detail, info */
 #define TQ_MAX_ERROR_TEXT 8192
+#define TQ_MAX_LIST 1000000                            /* entries of a list */
 #define TQ_MAX_CLAIM 100000                            /* tasks of one claim */
 #define TQ_MAX_SPAN (INT64CONST(3653) * USECS_PER_DAY) /* 10 years */
 

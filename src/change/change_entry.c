@@ -62,6 +62,8 @@ tq_change_read(TqChange *change, Jsonb *const *lists)
 		if (!JB_ROOT_IS_ARRAY(lists[part]) || JB_ROOT_IS_SCALAR(lists[part]))
 			tq_error_invalid(tq_change_part_name((TqPart) part),
 							 "must be a list", NULL);
+		tq_arg_check_list(tq_change_part_name((TqPart) part),
+						  JB_ROOT_COUNT(lists[part]));
 		count += JB_ROOT_COUNT(lists[part]);
 	}
 	change->entries = MemoryContextAllocExtended(

@@ -212,6 +212,8 @@ read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 			ereport(ERROR,
 					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 					 errmsg("results must be a one-dimensional array")));
+		tq_arg_check_list("results",
+						  ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
 		deconstruct_array(array, JSONBOID, -1, false, TYPALIGN_INT, &results,
 						  &result_nulls, &results_count);
 		if (results_count != list->count)
@@ -250,6 +252,7 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 		tq_error_required("decisions");
 	if (!JB_ROOT_IS_ARRAY(doc) || JB_ROOT_IS_SCALAR(doc))
 		tq_error_invalid("decisions", "must be a list of objects", NULL);
+	tq_arg_check_list("decisions", JB_ROOT_COUNT(doc));
 	list->items = palloc0(sizeof(Entry) * (JB_ROOT_COUNT(doc) + 1));
 	list->count = list->ahead = 0;
 	list->name = "decisions";

@@ -122,6 +122,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_error_required("tasks");
 	if (!JB_ROOT_IS_ARRAY(list.tasks) || JB_ROOT_IS_SCALAR(list.tasks))
 		tq_error_invalid("tasks", "must be a list of objects", NULL);
+	tq_arg_check_list("tasks", JB_ROOT_COUNT(list.tasks));
 	tq_submission_keys_read(list.tasks, &keys);
 	list.ids = MemoryContextAllocHuge(CurrentMemoryContext,
 									  sizeof(int64) * (keys.count + 1));

@@ -55,6 +55,7 @@
 #define LAST_PAGE 10000
 #define ROW_COST 0.05
 #define LOOK_UP_COST 10
+#define MAX_LISTED (MaxAllocSize / sizeof(Datum)) /* one less than that */
 
 PG_FUNCTION_INFO_V1(taskq_scan_handler);
 
@@ -579,19 +580,24 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 static void
 apply_ids(TaskScan *scan, Oid type, Datum value)
 {
-	Oid    element = get_element_type(type);
-	int16  width;
-	bool   by_value;
-	char   alignment;
-	Datum *items;
-	bool  *nulls;
-	int    count;
-	int    kept = 0;
-	int64 *ids;
+	ArrayType *array = DatumGetArrayTypeP(value);
+	Oid        element = get_element_type(type);
+	int16      width;
+	bool       by_value;
+	char       alignment;
+	Datum     *items;
+	bool      *nulls;
+	int        count;
+	int        kept = 0;
+	int64     *ids;
 
+	if (ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) >= MAX_LISTED)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("list of task ids has more than %d elements",
+							   (int) MAX_LISTED - 1)));
 	get_typlenbyvalalign(element, &width, &by_value, &alignment);
-	deconstruct_array(DatumGetArrayTypeP(value), element, width, by_value,
-					  alignment, &items, &nulls, &count);
+	deconstruct_array(array, element, width, by_value, alignment, &items,
+					  &nulls, &count);
 	ids = palloc(sizeof(int64) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
