@@ -52,6 +52,7 @@ static int   note_count = 0;
 static int   note_room = 0;
 static int   offered_count = 0; /* notes with put */
 
+static bool  is_before(const TqLanePosition *a, const TqLanePosition *b);
 static Note *add_note(void);
 static void  drop_notes(SubTransactionId from);
 static int   compare_notes(const void *a, const void *b);
@@ -122,15 +123,12 @@ tq_position_note_first(int64 lane_id, int16 priority, bool last,
 	for (int i = 0; i < note_count; i++)
 	{
 		const TqLanePosition *after = &notes[i].after;
-		bool                  before;
 
 		if (!notes[i].put || after->lane_id != lane_id ||
 			after->priority != priority)
 			continue;
-		before = after->available_at < place->available_at ||
-				 (after->available_at == place->available_at &&
-				  after->task_id < place->task_id);
-		if (!found || before != last)
+		/* the caller's place has a value when one was found */
+		if (!found || is_before(after, place) != last)
 			*place = *after;
 		found = true;
 	}
@@ -189,6 +187,13 @@ tq_position_note_forget(void)
 	notes = NULL;
 	note_count = 0;
 	offered_count = 0;
+}
+
+static bool
+is_before(const TqLanePosition *a, const TqLanePosition *b)
+{
+	return a->available_at < b->available_at ||
+		   (a->available_at == b->available_at && a->task_id < b->task_id);
 }
 
 static Note *
