@@ -1,11 +1,11 @@
--- taskq_check() finds what somebody who may write the tables did to them.
+-- taskq_check() finds what a user who may write the tables did to them.
 BEGIN;
 SELECT plan(143);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
 
--- Tasks of every kind, all in order.
+-- Tasks of every kind, all correct.
 SELECT lives_ok($$
     SELECT taskq_submit('check', '{"n": 1}', reference => 'pending');
     SELECT taskq_submit('check', reference => 'delayed', delay => '1 h');
@@ -24,15 +24,15 @@ SELECT lives_ok($$
     SELECT taskq_submit('check lines', reference => 'first of k', key => 'k');
     SELECT taskq_submit('check lines', reference => 'second of k', key => 'k')$$,
     'tasks of every kind');
-SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found at first');
 SELECT results_eq($$
     SELECT state, count(*)::int FROM taskq.tasks WHERE queue = 'check'
      GROUP BY state ORDER BY state$$, $$VALUES
     ('dead', 1), ('done', 1), ('pending', 4), ('running', 1), ('suspended', 1)$$,
-    'they are what they should be');
+    'the tasks have the expected states');
 
--- Does the wrong, asks, and undoes it: exactly this is found.  {id} in the
--- details stands for the number of the task that has the reference.
+-- Do the damage, check, and roll it back: exactly this is found. {id} in the details stands for the
+-- number of the task with the reference.
 CREATE FUNCTION pg_temp.found(reference text, wrong text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,7 +59,7 @@ RETURNS SETOF text LANGUAGE sql AS $$
     SELECT is(pg_temp.found(reference, wrong), problem, problem || ' [' || regexp_replace(btrim(wrong, E'\n '), '\s+', ' ', 'g') || ']');
 $$;
 
--- Is the task where it should be, once?
+-- Is the task where it should be, and only once?
 SELECT pg_temp.finds('pending', $$
     INSERT INTO taskq.archive SELECT t.*, 16, now(), now() FROM taskq.task t
      WHERE t.task_id = {id};
@@ -112,7 +112,7 @@ SELECT alike(pg_temp.found('tagged', $$
     UPDATE taskq.task SET tags = '{NULL}' WHERE task_id = {id}$$),
     'tags are no sorted set: task {id}; task has no lane: task {id}, lane %', 'tags with a null');
 
--- Who holds a task?
+-- Which worker holds a task?
 SELECT pg_temp.finds('running', $$
     UPDATE taskq.task SET lease_until = 'infinity', worker_id = 0 WHERE task_id = {id}$$,
     'running task has no holder: task {id}');
@@ -126,7 +126,7 @@ SELECT pg_temp.finds(r, format('UPDATE taskq.task SET %s WHERE task_id = {id}', 
   FROM unnest(ARRAY['pending', 'suspended']) r,
        unnest(ARRAY['worker_id = 1', 'lease_until = now()', 'claimed_at = now()']) w;
 
--- When can it be claimed?
+-- When can a task be claimed?
 SELECT pg_temp.finds('pending',
     format('UPDATE taskq.task SET available_at = %L WHERE task_id = {id}', a),
     'pending task has no position: task {id}' || CASE a WHEN 'infinity'
@@ -164,8 +164,8 @@ SELECT pg_temp.finds('dead',
     'large part is missing: task {id}, part 5; '
     'value is in the row and in taskq.large: task {id}');
 
--- All the other problems that there are.  Others may be found besides: a
--- wrong row can be wrong in several ways.  {q} is the queue.
+-- All the other problems. Further ones may be found, too: a wrong row can be wrong in several ways.
+-- {q} is the queue.
 CREATE TEMP TABLE planted (n serial, reference text, wrong text, problem text);
 INSERT INTO planted (reference, wrong, problem)
 SELECT x.reference, format('UPDATE taskq.task SET %s WHERE task_id = {id}', x.change),
@@ -267,7 +267,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'SELECT setval(''taskq.queue_id_seq'', {q}, false)', 'sequence is behind its table: taskq.queue_id_seq'),
     ('pending', 'UPDATE pg_class SET relpersistence = ''u'' WHERE oid = ''taskq.task_wake_idx''::regclass', 'table is not logged: taskq.task_wake_idx'),
     ('pending', 'UPDATE pg_index SET indisvalid = false WHERE indexrelid = ''taskq.task_key_idx''::regclass', 'index cannot be used: taskq.task_key_idx'),
-    -- what an index misses
+    -- rows that an index misses
     ('pending', 'UPDATE pg_index SET indisready = false WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass;'
      'UPDATE taskq.task SET priority = 7 WHERE task_id = {id};'
      'UPDATE pg_index SET indisready = true WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass',
@@ -296,7 +296,7 @@ $$;
 SELECT pg_temp.is_found(reference, wrong, problem) FROM planted ORDER BY n;
 SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1))
             || ' kinds were planted here') FROM planted;
--- sequences do not roll back
+-- sequences are not rolled back
 DO $$
 BEGIN
     PERFORM setval('taskq.task_id_seq', max(task_id)) FROM taskq.tasks;
@@ -304,9 +304,9 @@ BEGIN
 END
 $$;
 
--- The running task is claimed in this transaction, and in a subtransaction
--- of it: that it is not in memory yet is no disagreement.
-SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+-- The running task is claimed in this transaction, and in a subtransaction of it: that it is not in
+-- memory yet is not a disagreement.
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found after the rollback');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,4 +1,4 @@
--- taskq_check() finds what somebody did to workflows: each problem planted.
+-- taskq_check() finds what a user did to workflows: each problem is planted.
 BEGIN;
 SELECT no_plan();
 
@@ -12,7 +12,7 @@ CREATE FUNCTION pg_temp.ends(failing boolean DEFAULT false) RETURNS text LANGUAG
     SELECT CASE WHEN failing THEN taskq_fail(task_id, token, 'no', retryable => false)
                 ELSE taskq_complete(task_id, token)::text END FROM taskq_claim('check flow') $$;
 CREATE TEMP TABLE flow (name text, id bigint);
--- one that lives, one that has ended well, one in error, one that is cancelled
+-- a live instance, a successful one, one in error, a cancelled one
 INSERT INTO flow SELECT 'done', taskq_start_workflow('check inner');
 SELECT pg_temp.ends();
 INSERT INTO flow SELECT 'error', taskq_start_workflow('check inner');
@@ -21,13 +21,13 @@ INSERT INTO flow SELECT 'cancelled', taskq_start_workflow('check');
 SELECT taskq_cancel_workflow(id) FROM flow WHERE name = 'cancelled';
 INSERT INTO flow SELECT 'live', taskq_start_workflow('check');
 INSERT INTO flow SELECT 'inner', workflow_id FROM taskq.workflow w JOIN flow f ON w.parent_id = f.id WHERE f.name = 'live';
--- one in which a step is dead, and what depends on it is to run
+-- one with a dead step, and a dependent step that will run
 SELECT taskq_define_workflow('{"name": "check on", "version": "1", "queue": "check flow", "steps": [{"name": "c", "continue_on_failure": true}, {"name": "n", "depends_on": ["c"]}]}');
 INSERT INTO flow SELECT 'on', taskq_start_workflow('check on', priority => 9);
 SELECT pg_temp.ends(true);
-SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found at first');
 
--- {a} is the task of step a of the live one, {live} that one, and so on
+-- {a} is the task of step a of the live instance, {live} that instance, and so on
 CREATE FUNCTION pg_temp.put_in(words text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     one record;
@@ -108,9 +108,9 @@ INSERT INTO planted (wrong, problem) VALUES
     ('INSERT INTO taskq.template VALUES (-1, ''x'', ''x'', ''1'', ''[]'', 1, now())', 'template cannot be read: template -1');
 SELECT pg_temp.finds(wrong, problem) FROM planted ORDER BY n;
 SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1)) || ' kinds were planted here') FROM planted;
-SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found after the rollback');
 
--- not while a transaction that goes on has another step of the workflow, or an edge
+-- not while an open transaction has another step of the workflow, or an edge
 SELECT is(pg_temp.found('UPDATE taskq.timer SET at = now() - interval ''1 h'' WHERE task_id = {s}; SELECT FROM taskq.' || what || ' FOR UPDATE'), NULL,
           'its time may wait: ' || what)
   FROM (VALUES ('task WHERE task_id = {a}'), ('task WHERE task_id = {s}'), ('edge WHERE workflow_id = {live}')) w (what);

@@ -33,16 +33,16 @@ SELECT is(pg_temp.calls('SELECT * FROM taskq.workflow_steps'), '8 rows: workflow
 SELECT is(pg_temp.calls('SELECT * FROM taskq.batch_progress'), '3 rows: batch_rows 5', 'taskq.batch_progress');
 SELECT is(pg_temp.calls('SELECT taskq_workflow(min(workflow_id)) FROM taskq.workflow'), '1 rows: workflow_look 1, workflow_step_rows 1', 'taskq_workflow()');
 
--- who may not read an instance finds nothing of it, also not by the functions
+-- a role that may not read an instance finds nothing of it, nor with the functions
 SET LOCAL ROLE taskq_views_test;
 SELECT results_eq('SELECT name FROM taskq.workflows ORDER BY workflow_id', ARRAY['seen', 'seen', 'seen'], 'a role sees what it may read');
-SELECT is((SELECT count(*)::integer FROM taskq.workflow_steps), 6, 'and the steps of that');
-SELECT is((SELECT count(*)::integer FROM taskq.batch_progress), 3, 'and its batches');
+SELECT is((SELECT count(*)::integer FROM taskq.workflow_steps), 6, 'a role sees the steps of these instances');
+SELECT is((SELECT count(*)::integer FROM taskq.batch_progress), 3, 'a role sees the batches of these instances');
 RESET ROLE;
 CREATE TEMP TABLE hidden AS SELECT w.workflow_id FROM taskq.workflows w WHERE w.name = 'hidden' LIMIT 1;
 GRANT SELECT ON hidden TO taskq_views_test;
 SET LOCAL ROLE taskq_views_test;
 SELECT results_eq('SELECT l.state, l.steps_total, l.sight, (SELECT count(*) FROM taskq.workflow_step_rows(workflow_id)) FROM hidden, taskq.workflow_look(workflow_id) l',
-    'SELECT NULL::text, NULL::bigint, NULL::integer, 0::bigint', 'the functions tell nothing else');
+    'SELECT NULL::text, NULL::bigint, NULL::integer, 0::bigint', 'the functions show nothing else');
 SELECT * FROM finish();
 ROLLBACK;
