@@ -211,7 +211,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");
-	/* of all at once: keys and tasks are locked in one order */
+	/* of all together: keys and tasks are locked in one order */
 	returned = tq_reclaim_held_by(&call, ended, false);
 	if (!tq_liveness_alive(worker_id))
 		ereport(

@@ -38,7 +38,7 @@ typedef struct TqKey
 	int           astray_count;
 	bool          full;      /* a new task must wait */
 	int           room;      /* for at least so many new tasks */
-	bool          unsettled; /* decide who is next at the call's end */
+	bool          unsettled; /* next task is decided at the call's end */
 	int64         foremost;  /* of those that wait for it; 0: none */
 	struct TqKey *next_unsettled;
 } TqKey;

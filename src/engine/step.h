@@ -43,7 +43,7 @@ struct TqExplain;
 /* The workflow layer sets these at load time. */
 typedef struct TqStepHooks
 {
-	/* a step is about to be repaired or, if the hook permits, suspended */
+	/* a step is about to be repaired or suspended: lock its instance */
 	void (*returning)(TqCall *call, const TqTask *task);
 	/* some tasks of a list may be steps, and are about to be moved */
 	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
