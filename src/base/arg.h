@@ -1,9 +1,9 @@
 /*
  * arg.h
- *		Arguments of SQL functions, checked as the contract says.
+ *		Arguments of SQL functions, checked as the contract requires.
  *
- * A required argument that is null raises 22004, a bad value 22023, what is
- * too long TQ009.  Results are in the current memory context.
+ * A required argument that is null raises 22004, a bad value 22023, and a
+ * value that is too long TQ009.  Results are in the current memory context.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@
 typedef struct TqTags
 {
 	int    count;
-	char **tags; /* sorted, different */
+	char **tags; /* sorted, without duplicates */
 } TqTags;
 
 extern char  *tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,

@@ -1,6 +1,6 @@
 /*
  * types.h
- *		The words of the extension: states, reasons, rights, limits.
+ *		States, reasons, rights and limits of the extension.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,7 +37,7 @@ typedef enum TqRight
 
 #define TQ_RIGHT_ALL 15
 
-/* Limits of the contract, in bytes where nothing else is said. */
+/* Limits of the contract, in bytes unless noted otherwise. */
 #define TQ_MAX_NAME 200
 #define TQ_MAX_KEY 500
 #define TQ_MAX_TAG 63

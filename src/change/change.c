@@ -214,7 +214,7 @@ check_row(TqChange *change, TqEntry *entry)
 		return;
 	}
 	if ((rights & TQ_RIGHT_WORK) == 0)
-		tq_error_task_right(TQ_RIGHT_WORK);
+		tq_error_task_right(entry->id, TQ_RIGHT_WORK);
 	if (entry->part == TQ_PART_DEPENDS)
 		return;
 	if (is_owned_by_other(change, &task))
@@ -358,17 +358,17 @@ delete_task(TqChange *change, TqEntry *entry)
 	if (entry->part != TQ_PART_DELETES)
 		return;
 	queue = reread(change, entry->id, &task);
-	tq_step_refuse(&task, "changed by taskq_change()");
+	tq_step_refuse(&task, "change");
 	if (is_ours(change, &task))
 	{
 		move.to = TQ_STATE_DONE;
-		move.wanted = "completed";
+		move.wanted = "complete";
 	}
 	else
 	{
 		move.to = TQ_STATE_CANCELLED;
 		move.reason = TQ_REASON_DELETED;
-		move.wanted = "deleted";
+		move.wanted = "delete";
 	}
 	if (!tq_state_enter(change->call, queue, &task, &move))
 		tq_error_serialization();
@@ -407,7 +407,7 @@ update_task(TqChange *change, const TqEntry *entry)
 	bool  released = false;
 	char *taken = NULL;
 
-	tq_step_refuse(&task, "changed by taskq_change()");
+	tq_step_refuse(&task, "change");
 	if (entry->lease > 0 && !moves && is_ours(change, &task))
 	{
 		(void) tq_update_apply(&task, changes, &due_at);
@@ -452,7 +452,7 @@ release(TqChange *change, int64 task_id)
 	bool     stop = tq_failure_stop_asked(&task);
 
 	move.to = stop ? TQ_STATE_CANCELLED : TQ_STATE_PENDING;
-	move.wanted = "released";
+	move.wanted = "release";
 	move.end = TQ_END_RELEASED;
 	move.due_at = tq_failure_place(&task);
 	/* a claim that has ended counts as an attempt */

@@ -467,8 +467,8 @@ check_size(const TqDocument *doc)
 											 : tq_queue_defaults();
 
 	if (doc->content != NULL && VARSIZE(doc->content) > options->max_payload)
-		tq_error_too_large("content", VARSIZE(doc->content),
-						   options->max_payload);
+		tq_error_max_payload("content", VARSIZE(doc->content),
+							 options->max_payload);
 }
 
 static bool

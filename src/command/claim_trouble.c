@@ -52,8 +52,8 @@ tq_claim_trouble_check(const TqQueue *queue, const TqWorker *worker)
 	if (!tq_limit_is_possible(&limit))
 		warn(
 			queue->name, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-			"its limits require taskq to be loaded via shared_preload_libraries",
-			"Add taskq to shared_preload_libraries and restart the server.");
+			"its limits require taskq to be loaded via \"shared_preload_libraries\"",
+			"Add taskq to \"shared_preload_libraries\" and restart the server.");
 	else if (!tq_limit_has_room(&limit))
 		warn(queue->name, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
 			 "all counters for queues and workers with limits are in use",

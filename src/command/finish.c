@@ -299,7 +299,7 @@ hold(TqCall *call, int64 task_id, int64 token, bool raise, TqQueue **queue,
 	if (raise && problem == ERRCODE_TQ_LEASE_LOST)
 		tq_error_lease_lost(task_id);
 	if (raise && problem != 0)
-		tq_error_task_right(TQ_RIGHT_WORK);
+		tq_error_task_right(task_id, TQ_RIGHT_WORK);
 	return problem;
 }
 
@@ -324,12 +324,12 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 	switch (decision->outcome)
 	{
 		case TQ_FINISH_COMPLETE:
-			move->wanted = "completed";
+			move->wanted = "complete";
 			move->to = TQ_STATE_DONE;
 			move->trace = decision->trace;
 			break;
 		case TQ_FINISH_FAIL:
-			move->wanted = "failed";
+			move->wanted = "fail";
 			tq_failure_add_error(task, decision->error, decision->detail,
 								 tq_worker_name(task->f.worker_id));
 			if (!decision->retryable && !stop)
@@ -343,7 +343,7 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 								decision->retry_in);
 			break;
 		case TQ_FINISH_RELEASE:
-			move->wanted = "released";
+			move->wanted = "release";
 			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
 			move->due_at =
@@ -353,12 +353,12 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_SUSPEND:
-			move->wanted = "suspended";
+			move->wanted = "suspend";
 			move->to = TQ_STATE_SUSPENDED;
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_FILTER:
-			move->wanted = "filtered";
+			move->wanted = "filter";
 			move->to = TQ_STATE_FILTERED;
 			break;
 	}

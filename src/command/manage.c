@@ -50,22 +50,22 @@ static const struct
 {
 	int         states;
 	bool        forcible;
-	const char *wanted; /* "task 7 is done and cannot be ..." */
+	const char *wanted; /* "cannot ... task 7 because it is done" */
 } actions[] = {
 	[TQ_ACTION_CANCEL] = {WAITING | IN(TQ_STATE_SUSPENDED) |
 							  IN(TQ_STATE_RUNNING),
-						  true, "cancelled"},
-	[TQ_ACTION_RETRY] = {FINISHED | IN(TQ_STATE_SUSPENDED), true, "retried"},
+						  true, "cancel"},
+	[TQ_ACTION_RETRY] = {FINISHED | IN(TQ_STATE_SUSPENDED), true, "retry"},
 	[TQ_ACTION_RECREATE] = {FINISHED | IN(TQ_STATE_SUSPENDED), false,
-							"recreated"},
+							"recreate"},
 	[TQ_ACTION_RESOLVE] = {WAITING | IN(TQ_STATE_SUSPENDED) |
 							   IN(TQ_STATE_DEAD) | IN(TQ_STATE_FILTERED),
-						   true, "resolved"},
-	[TQ_ACTION_HOLD] = {WAITING, false, "held"},
+						   true, "resolve"},
+	[TQ_ACTION_HOLD] = {WAITING, false, "hold"},
 	[TQ_ACTION_POISON] = {WAITING | IN(TQ_STATE_SUSPENDED) | IN(TQ_STATE_DEAD),
-						  false, "poisoned"},
-	[TQ_ACTION_UNPOISON] = {IN(TQ_STATE_DEAD), false, "unpoisoned"},
-	[TQ_ACTION_DELETE] = {REMOVABLE, false, "deleted"},
+						  false, "poison"},
+	[TQ_ACTION_UNPOISON] = {IN(TQ_STATE_DEAD), false, "unpoison"},
+	[TQ_ACTION_DELETE] = {REMOVABLE, false, "delete"},
 };
 
 PG_FUNCTION_INFO_V1(taskq_cancel);
@@ -188,7 +188,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 		TqMove   move = {0};
 
 		move.to = to;
-		move.wanted = tq_state_name(to);
+		move.wanted = "move";
 		move.claimed_at = tq_clock_dispatch();
 		move.lease_until = DT_NOEND;
 		if (task.archived && tq_step_is(&task))

@@ -503,7 +503,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 	move.reason = act->to == TQ_STATE_SUSPENDED ? TQ_REASON_HELD
 				  : act->to == TQ_STATE_PENDING ? TQ_REASON_NONE
 												: TQ_REASON_MANUAL;
-	move.wanted = "reassigned";
+	move.wanted = "reassign";
 	if (task->archived)
 	{
 		tq_key_lock_task(call, choice->queue, task);

@@ -413,5 +413,5 @@ void
 tq_submission_check_size(const TqQueue *queue, const char *what, int64 size)
 {
 	if (size > queue->options.max_payload)
-		tq_error_too_large(what, size, queue->options.max_payload);
+		tq_error_max_payload(what, size, queue->options.max_payload);
 }

@@ -76,13 +76,13 @@ taskq_update_task(PG_FUNCTION_ARGS)
 		if (!TQ_STATE_IS_LIVE(task.f.state) ||
 			task.f.state == TQ_STATE_RUNNING)
 			tq_error_invalid_transition(task_id, (TqState) task.f.state,
-										"changed");
+										"change");
 		if (has_version && version != task.f.version)
 			tq_error_version(task_id, version, task.f.version);
 		if (!changes.any)
 			break;
 		if (changes.named[TQ_SUBMIT_QUEUE])
-			tq_step_refuse(&task, "moved");
+			tq_step_refuse(&task, "move");
 		queue = tq_update_apply(&task, &changes, &due_at);
 		tq_key_lock_change(&call, &task, queue);
 		if (tq_update_write(&call, queue, &task, &changes, due_at, NULL))

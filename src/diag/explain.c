@@ -181,7 +181,7 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 	{
 		if (rights == 0)
 			tq_error_no_such_task(task_id);
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task_id, TQ_RIGHT_READ);
 	}
 	return queue;
 }

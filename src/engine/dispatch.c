@@ -694,7 +694,7 @@ take_within_limits(Walk *walk, TqTask *task)
 	if (lease == 0 && !dispatch->while_alive)
 		lease = tq_state_options(dispatch->queue, task, &room)->lease;
 	move.to = TQ_STATE_RUNNING;
-	move.wanted = "claimed";
+	move.wanted = "claim";
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
 	move.claimed_at = tq_clock_dispatch();

@@ -58,7 +58,7 @@ tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 		if (reserved == TQ_RESERVE_DONE)
 		{
 			move.to = TQ_STATE_RUNNING;
-			move.wanted = "claimed";
+			move.wanted = "claim";
 			move.worker_id = worker->worker_id;
 			move.claimed_at = tq_clock_dispatch();
 			move.lease_until = tq_span_after(move.claimed_at, lease);

@@ -73,7 +73,7 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 	TqOptions        room;
 	const TqOptions *options = tq_state_options(queue, task, &room);
 
-	move->wanted = "failed";
+	move->wanted = "fail";
 	move->end = TQ_END_FAILURE;
 	if (tq_failure_stop_asked(task))
 	{

@@ -21,7 +21,7 @@ typedef struct TqMove
 {
 	TqState     to;
 	TqReason    reason;
-	const char *wanted;  /* word for the error: "claimed" */
+	const char *wanted;  /* verb for the error: "claim" */
 	bool        no_wait; /* give up on a row that is being changed */
 
 	/* to running */

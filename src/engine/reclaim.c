@@ -252,7 +252,7 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 
 	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING
 													   : TQ_STATE_CANCELLED;
-	move.wanted = "given back";
+	move.wanted = "return";
 	move.due_at = tq_failure_place(task);
 	move.end = TQ_END_RELEASED;
 	task->f.attempt = Max(task->f.attempt - 1, 0);

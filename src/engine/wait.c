@@ -330,9 +330,9 @@ notice_unloaded(void)
 	ereport(
 		NOTICE,
 		(errmsg(
-			 "taskq is not loaded via shared_preload_libraries, so waiting sessions poll once a second"),
+			 "taskq is not loaded via \"shared_preload_libraries\", so waiting sessions poll once a second"),
 		 errhint(
-			 "Add taskq to shared_preload_libraries and restart the server.")));
+			 "Add taskq to \"shared_preload_libraries\" and restart the server.")));
 }
 
 static void

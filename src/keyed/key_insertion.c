@@ -329,7 +329,7 @@ touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 			return;
 		TQ_DEBUG_POINT("insertion_found");
 		move.to = TQ_STATE_REDUNDANT;
-		move.wanted = "superseded";
+		move.wanted = "supersede";
 		done = insertion == TQ_INSERTION_DELETE
 				   ? tq_state_remove(call, queue, &task)
 				   : tq_state_enter(call, queue, &task, &move);
@@ -385,7 +385,7 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 
 			CHECK_FOR_INTERRUPTS();
 			move.to = TQ_STATE_REDUNDANT;
-			move.wanted = "replaced";
+			move.wanted = "replace";
 			if (has_reference(&task, reference))
 				*replaced = Max(*replaced, ids[i]);
 			if (tq_archive_take(&task) &&

@@ -590,7 +590,7 @@ release(TqKeyQueue *line, int64 task_id)
 	else
 	{
 		move.to = TQ_STATE_PENDING;
-		move.wanted = "released";
+		move.wanted = "release";
 		move.key.in_line = true;
 		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
@@ -616,7 +616,7 @@ move_back(TqKeyQueue *line, int64 task_id, bool wait)
 			task.f.state != TQ_STATE_PENDING)
 			return false;
 		move.to = TQ_STATE_BLOCKED;
-		move.wanted = "blocked";
+		move.wanted = "block";
 		move.key.in_line = true;
 		move.key.waits = true;
 		move.no_wait = !wait;

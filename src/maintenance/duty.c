@@ -626,7 +626,7 @@ end_at_deadline(TqCall *call, void *arg)
 		return false;
 	move.to = TQ_STATE_DEAD;
 	move.reason = TQ_REASON_DEADLINE;
-	move.wanted = "ended at its deadline";
+	move.wanted = "expire";
 	move.no_wait = true;
 	one->busy = !tq_key_try_task(call, queue, &task) ||
 				!tq_state_enter(call, queue, &task, &move);

@@ -405,7 +405,7 @@ may_see(Look *look, const TqTask *task)
 		tq_visibility_reads(&look->info.sight, task->f.queue_id))
 		return true;
 	if (tq_role_rights(queue) != 0)
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task->f.task_id, TQ_RIGHT_READ);
 	return false;
 }
 

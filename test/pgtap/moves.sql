@@ -141,7 +141,7 @@ BEGIN
             what || ': the rest of the row fits');
     ELSE
         RETURN NEXT is(answer,
-            format('TQ005 task %s is %s and cannot be %s', id, origin, target),
+            format('TQ005 cannot move task %s because it is %s', id, origin),
             what || ' is refused');
         RETURN NEXT is(places, 1, what || ': one row');
         RETURN NEXT is(after.place || after.whole, before.place || before.whole,

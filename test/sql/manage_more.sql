@@ -144,7 +144,7 @@ SELECT jsonb_strip_nulls(to_jsonb(g) - ARRAY['task_id', 'state', 'reason', 'mess
 $$;
 SELECT taskq_update_task(:id, '{"priority": 4}', :version);
 SELECT t.settings(:id);
-SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: task ID has changed' AS has_changed;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: version of task ID has changed' AS has_changed;
 SELECT taskq_update_task(:id, '{"payload": {"p": 2}, "data": "\\x02", "headers": null, "tags": ["y", "z", "y"], "key": null, "correlation_id": "d", "deadline": null, "options": null, "max_attempts": 9}');
 SELECT t.settings(:id);
 SELECT taskq_update_task(:id, '{"payload": null, "data": null, "tags": null, "priority": null, "max_attempts": null, "run_at": null}');

@@ -159,7 +159,7 @@ SELECT l.n, l.relation FROM taskq.tasks, LATERAL t.lineage(task_id) l WHERE queu
 -- a task that the role may not read is left out
 SET ROLE regress_taskq_view_read;
 SELECT l.n, l.relation FROM t.v, LATERAL t.lineage(id) l WHERE v.n = 3 ORDER BY l.relation, l.n;
-SELECT t.try(format('SELECT taskq_lineage(%s)', id)) = format('TQ002: task %s does not exist | {"task_id": %s}', id, id) AS none FROM t.v WHERE n = 9;
+SELECT t.try(format('SELECT taskq_lineage(%s)', id)) = format('TQ002: task %s does not exist | {"task_id": %s} | It may have been removed by retention, or you have no privilege on its queue.', id, id) AS none FROM t.v WHERE n = 9;
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION taskq_lineage(bigint) TO regress_taskq_view_work, regress_taskq_view_monitor;
 SET ROLE regress_taskq_view_work;

@@ -302,8 +302,8 @@ $set_small->('taskq.dead_threshold', '60', '1min');
 well('longer than a threshold in milliseconds', $small);
 $set_small->('taskq.stale_threshold', '30s');
 for my $bad (
-	[ '30s', qr/taskq\.dead_threshold, 30s, is not longer than taskq\.stale_threshold, 30s: workers are declared dead without/ ],
-	[ '9s', qr/taskq\.dead_threshold, 9s, is not longer than .* third of taskq\.stale_threshold, 30s: workers that beat on time/ ])
+	[ '30s', qr/"taskq\.dead_threshold" \(30s\) is not longer than "taskq\.stale_threshold" \(30s\): workers are declared dead without/ ],
+	[ '9s', qr/"taskq\.dead_threshold" \(9s\) is not longer than .* third of "taskq\.stale_threshold" \(30s\): workers that send heartbeats on time/ ])
 {
 	$set_small->('taskq.dead_threshold', $bad->[0]);
 	fails("dead_threshold $bad->[0]", $small, { settings => qr/^$bad->[1]/ });

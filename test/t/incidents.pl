@@ -524,7 +524,7 @@ $plays{'Lost connection: Of a worker'} = sub {
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 			ok(within(20, sub { state_of($id) eq 'done' }), "$form->[0]: the client has gone before the answer");
 			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" has been done since/m);
-			like(runs($form, 'Fix'), qr/ERROR:  task $id is not held under this token/, "$form->[0]: a second call does no harm");
+			like(runs($form, 'Fix'), qr/ERROR:  claim on task $id is no longer valid/, "$form->[0]: a second call does no harm");
 		}
 		else
 		{

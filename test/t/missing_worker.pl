@@ -34,9 +34,9 @@ my $one = awaits_worker($node, 'one', 0, 15, 'the first gets the slot');
 my $position = -s $node->logfile;
 $node->safe_psql('two', 'CREATE EXTENSION taskq');
 my $found = $node->wait_for_log(
-	qr/no background worker slot is free for database "two"/, $position);
+	qr/could not start background worker for database "two": no free slot/, $position);
 ok($found, 'the log says that the second gets none');
-like(log_since($node, $position), qr/HINT:  Increase max_worker_processes/,
+like(log_since($node, $position), qr/HINT:  Increase "max_worker_processes"/,
 	'the log says what to do');
 is($node->safe_psql('postgres', $workers), 'one', 'the second database has no worker');
 is(worker($node, 'one'), $one, 'the first database keeps its worker');

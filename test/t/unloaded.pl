@@ -115,7 +115,7 @@ $sql->("SELECT taskq_drop_queue('old snapshot', true)");
 $first->quit;
 
 # --- what needs memory raises an error
-my $hint = qr/ERROR:  55000: .*HINT:  Set shared_preload_libraries = 'taskq'/s;
+my $hint = qr/ERROR:  55000: .*HINT:  Add taskq to "shared_preload_libraries"/s;
 for my $call ("taskq_create_queue('x', '{\"max_running\": 1}')", "taskq_alter_queue('q', '{\"max_running\": 1}')",
 	"taskq_alter_queue('*', '{\"rate_limit\": {\"count\": 1, \"per\": \"1 s\"}}')", "taskq_alter_queue('q', '{\"max_depth\": 1}')",
 	"taskq_alter_queue('q', '{\"notify\": true}')", "taskq_register('x', max_running => 1)", "taskq_register('x', bound => true)",

@@ -265,7 +265,7 @@ $sql->("SELECT taskq_register('w')");
 $w = claimer("'q', 'w'");
 $sql->("SELECT taskq_register('w')");
 is(answer($w), 'TQ007', 'a worker that another process replaces');
-like(slurp_file($node->logfile), qr/ERROR:  worker "w" was registered anew meanwhile$/m, 'it gets an error');
+like(slurp_file($node->logfile), qr/ERROR:  worker "w" has been registered by another process$/m, 'it gets an error');
 $sql->("SELECT taskq_register('w', queues => '{q}', keep => true)");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_deregister('w')");

@@ -215,7 +215,7 @@ move_child(TqAdvance *a, const TqStep *step, TqQueue *queue, TqTask *task,
 	TqMove move = {0};
 
 	tq_step_make_begin(&a->flow, step, queue, task, &move);
-	move.wanted = "begun";
+	move.wanted = "begin";
 	move.no_wait = task->f.task_id != locked_task;
 	/* the edge lock is held: only a row that is locked already may be waited
 	 * for */

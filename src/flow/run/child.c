@@ -91,7 +91,7 @@ tq_child_revived(TqCall *call, const TqFlow *flow)
 	if (!tq_archive_take(&task))
 		tq_error_serialization();
 	move.to = TQ_STATE_SUSPENDED;
-	move.wanted = "brought back";
+	move.wanted = "bring back";
 	move.flow.released = true;
 	if (!tq_state_enter(call, queue, &task, &move))
 		tq_error_serialization();
@@ -143,7 +143,7 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 {
 	Jsonb *result = child->end.result;
 
-	move->wanted = "ended";
+	move->wanted = "end";
 	if (child->state != TQ_FLOW_DONE && child->state != TQ_FLOW_RESOLVED)
 	{
 		tq_step_fill_reject(

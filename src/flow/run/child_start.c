@@ -277,7 +277,7 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 	if (!tq_flow_find_child(task_id, &child))
 		task.f.flags &= ~TQ_FLAG_WAITED;
 	tq_step_fill_reject(&task, &move, wrong);
-	move.wanted = "rejected";
+	move.wanted = "reject";
 	(void) tq_state_enter(call, queue, &task, &move);
 	TQ_DEBUG_POINT("child_rejected");
 }

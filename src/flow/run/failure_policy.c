@@ -246,6 +246,6 @@ bring_back(TqCall *call, int64 task_id)
 		return false;
 	}
 	move.to = TQ_STATE_BLOCKED;
-	move.wanted = "brought back";
+	move.wanted = "bring back";
 	return tq_state_enter(call, queue, &task, &move);
 }

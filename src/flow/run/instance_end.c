@@ -433,7 +433,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			queue = tq_queue_by_id(task.f.queue_id);
 			move.to = TQ_STATE_CANCELLED;
 			move.reason = TQ_REASON_DEPENDENCY_FAILED;
-			move.wanted = "cancelled";
+			move.wanted = "cancel";
 			if (queue == NULL || tq_state_enter(call, queue, &task, &move))
 				break;
 		}

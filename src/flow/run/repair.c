@@ -426,7 +426,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	}
 	tq_large_drop(task, TQ_COL_RESULT);
 	move.to = TQ_STATE_BLOCKED;
-	move.wanted = "sent back";
+	move.wanted = "send back";
 	move.flow.sent_back = true;
 	if (!tq_state_enter(r->call, queue, task, &move))
 		return false;
@@ -451,8 +451,8 @@ refuse(const TqTask *task, const TqMove *move, const char *hint)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
-					task->f.task_id, state, move->wanted),
+			 errmsg("cannot %s task " INT64_FORMAT " because it is %s",
+					move->wanted, task->f.task_id, state),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 					   task->f.task_id, state),
 			 errhint("%s", hint)));

@@ -520,7 +520,7 @@ tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
 				tq_error_serialization();
 			continue;
 		}
-		move.wanted = "signalled";
+		move.wanted = "signal";
 		tq_wait_step_end(&flow->template->steps[place], &task, payload, &move);
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;

@@ -152,7 +152,7 @@ ring(TqCall *call, void *arg)
 		return timer->tried;
 	}
 	move.no_wait = true;
-	move.wanted = "ended by its timer";
+	move.wanted = "time out";
 	move.to = TQ_STATE_DONE;
 	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
 	{

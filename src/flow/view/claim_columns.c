@@ -243,7 +243,7 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 		tq_error_no_such_task(task_id);
 	*held = (rights & TQ_RIGHT_WORK) != 0 && is_held(&task);
 	if (!*held && (rights & TQ_RIGHT_READ) == 0)
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task_id, TQ_RIGHT_READ);
 	if (tq_step_is(&task))
 		step = tq_flow_step_of(&task, flow);
 	if (step == NULL)

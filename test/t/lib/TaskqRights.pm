@@ -203,14 +203,14 @@ BEGIN
         RETURN '.';
     ELSIF message = 'permission denied for this workflow' AND detail = format('The right "%s" on the queues of its steps is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
-    ELSIF message = 'permission denied for this task' AND detail = format('The right "%s" on its queue is missing.', of_right) THEN
+    ELSIF message ~ '^permission denied for task [0-9]+$' AND detail = format('Privilege "%s" on its queue is required.', of_right) THEN
         RETURN lower(left(of_right, 1));
     ELSIF message LIKE 'permission denied for worker%' THEN
         RETURN 'n';
     ELSIF message LIKE 'permission denied to activate%' THEN
         RETURN '!';
-    ELSIF hint = format('Somebody who may manage the queue can run: SELECT taskq_grant(%L, %L, ''{%s}'');', queue, role, of_right)
-        AND detail = format('The right "%s" is missing.', of_right) THEN
+    ELSIF hint = format('Ask a role that can manage the queue to run: SELECT taskq_grant(%L, %L, ''{%s}'');', queue, role, of_right)
+        AND detail = format('Privilege "%s" is required.', of_right) THEN
         RETURN upper(left(of_right, 1)) || queue;
     END IF;
     RETURN CASE WHEN message LIKE 'cannot complete % task%' THEN state ELSE state || ': ' || message END;
