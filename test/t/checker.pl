@@ -407,10 +407,10 @@ clean('the server was not running then', @bound, @killed, claim('u', 1000, 1005,
 clean('the worker was not bound', "P w\n", @registered, @killed, claim('u', 1000, 1005, [], outcome => $nothing), @comes_back);
 
 # --- 18 and 19
-reports('the audit has repaired something', '18', "R at=1 audited=5 repaired=1\n");
-reports('the audit reports a task', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  taskq: claims passed over task 5, which could be claimed\n");
-clean('the audit found nothing', "R at=1 audited=5 repaired=0\n");
-reports('taskq_check reports a problem', '19', "K live tasks are not those of memory queue q\n");
+reports('the audit has mended', '18', "R at=1 audited=5 repaired=1\n");
+reports('the audit says so', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  taskq: claims passed over task 5, which could be claimed\n");
+clean('the audit has looked', "R at=1 audited=5 repaired=0\n");
+reports('taskq_check reports something', '19', "K live tasks are not those of memory queue q\n");
 is(Chaos::Report::audited({ audits => [ map { { at => $_->[0], audited => $_->[1] } } [ 9, 4 ], [ 1, 5 ], [ 2, 9 ], [ 8, 2 ] ] }), 13, 'what the audit has read, over two starts');
 
 # --- 20: a and b have one key; a was submitted first, and comes first

@@ -3,7 +3,7 @@
 # transactions; and what the background worker does when claims would skip a
 # task by mistake.
 #
-# expect-log: XX000 taskq worker (LOG: .*claims passed over task|DETAIL: .*It can be claimed now|CONTEXT:)
+# expect-log: XX000 taskq worker (LOG: .*claims skipped claimable task|DETAIL: .*The task can be claimed from now on|CONTEXT:)
 use strict;
 use warnings;
 use FindBin;
@@ -160,7 +160,7 @@ is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '2', 'a c
 ok(within(60, sub { $numbers->('repaired') > 0 }), 'the background worker repairs that');
 is($sql->("SELECT payload FROM taskq_claim('wrong', max_tasks => 5)"), '1', 'the task is claimed');
 is($numbers->('repaired'), 1, 'once');
-my @lines = slurp_file($node->logfile) =~ /(XX000 .*claims passed over task $id)/g;
+my @lines = slurp_file($node->logfile) =~ /(XX000 .*claims skipped claimable task $id)/g;
 is(scalar @lines, 1, 'the repair is logged once');
 
 # A claim commits just while the background worker checks who has the task: it

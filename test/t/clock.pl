@@ -153,6 +153,6 @@ is($sql->("SELECT string_agg(task_id::text, ' ' ORDER BY claimed_at) FROM taskq.
 	join(' ', $ahead[1], $ahead[0], @behind), 'the tasks were claimed in order');
 ok(within($LONG, sub { $sql->("SELECT attempt || state FROM taskq.tasks WHERE queue = 'running'") eq '1pending' }), 'a lease ends');
 sound($node);
-like(slurp_file($node->logfile), qr/the clock by which tasks are due is \d+ s ahead/, 'the log reports the clock');
+like(slurp_file($node->logfile), qr/dispatch clock is \d+ s ahead/, 'the log reports the clock');
 $node->stop;
 done_testing();

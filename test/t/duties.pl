@@ -193,7 +193,7 @@ $node->reload;
 $id = $sql->("SELECT taskq_submit('faulty')");
 $sql->("SELECT taskq_claim('faulty', lease => '100 ms')");
 ok(within(20, sub { slurp_file($node->logfile) =~ /fault at "duty_ends"/ }), 'a duty meets an error');
-like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "ends"/s, 'the error is logged with its context');
+like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "expired leases"/s, 'the error is logged with its context');
 my $late_id = $sql->("SELECT taskq_submit('late', deadline => clock_timestamp() + interval '100 ms')");
 ok(within(20, sub { $state->($late_id) eq 'dead' }), 'other duties continue');
 $node->append_conf('postgresql.conf', "taskq.fault_point = ''");

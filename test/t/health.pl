@@ -313,7 +313,7 @@ $set_small->('taskq.stale_threshold', '2s');
 well('both thresholds are shorter', $small);
 $set_small->('taskq.dead_threshold', '2min');
 $set_small->('taskq.stale_threshold', '30s');
-is(() = slurp_file($small->logfile) =~ /WARNING:  taskq\.dead_threshold/g, 2, 'one WARNING for each change');
+is(() = slurp_file($small->logfile) =~ /WARNING:  "taskq\.dead_threshold"/g, 2, 'one WARNING for each change');
 
 # Three of the eight connections are reserved.
 waiters_of($small);

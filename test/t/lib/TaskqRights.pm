@@ -261,8 +261,8 @@ BEGIN
     FOR todo IN SELECT * FROM m.todo ORDER BY n LOOP
         got := m.ask(todo.role, todo.call, todo.tells, todo.shut, NULL);
         helped := NULL;
-        IF got.hint LIKE '%can run: %' THEN
-            again := m.ask(todo.role, todo.call, todo.tells, todo.shut, substring(got.hint from 'can run: (.*);$'));
+        IF got.hint LIKE '%to run: %' THEN
+            again := m.ask(todo.role, todo.call, todo.tells, todo.shut, substring(got.hint from 'to run: (.*);$'));
             helped := CASE WHEN again.code = got.code OR again.code LIKE '42%' THEN again.words ELSE 'ok' END;
         END IF;
         RETURN NEXT json_build_array(todo.n, got.code, got.words, helped);

@@ -604,7 +604,7 @@ sub bounded_recovery
 }
 
 # What the audit says of a task that it had to mend
-my $repair = qr/claims passed over task/;
+my $repair = qr/claims skipped claimable task/;
 
 # PostgreSQL's own: a backend that ends has given up its socket; when the server
 # is stopped at once just then, it wants to say so, and cannot.
