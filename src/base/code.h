@@ -3,7 +3,7 @@
  *		The numbers that tables store for states and reasons.
  *
  * Rows contain these numbers, so a number is never reused with another
- * meaning. They are defined only in this file:
+ * meaning.  They are defined only in this file:
  *
  * - C uses the enums;
  * - texts of statements in C have TQ_SQL_STATE_RUNNING;

@@ -3,9 +3,9 @@
  *		Are duties allowed in this database?
  *
  * taskq.instance stores the OID of its database.  A copy (a restored dump,
- * CREATE DATABASE with a template) contains the row of another database. Until
- * taskq_activate() has been called in the copy, duties must not run there,
- * since workers of the original may hold the copied tasks.
+ * CREATE DATABASE with a template) contains the row of another database.
+ * Until taskq_activate() has been called in the copy, duties must not run
+ * there, since workers of the original may hold the copied tasks.
  *
  * Nothing is cached.
  *

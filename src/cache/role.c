@@ -8,7 +8,7 @@
  * rights.
  *
  * Grants are cached by the session until the next announced change, and the
- * numbers of roles as long as the extension is the same (base/catalog.c). A
+ * numbers of roles as long as the extension is the same (base/catalog.c).  A
  * number assigned by this transaction is forgotten when the transaction, or
  * the savepoint, rolls back (tq_xact_on_rollback), and when it is prepared.
  *

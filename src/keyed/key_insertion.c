@@ -8,10 +8,10 @@
  *	delete		all but running ones are removed, from the archive too
  *
  * The caller has the key's lock, and has not drawn the new task's id yet: so
- * every task of the key that is found here is an earlier one.  In a queue
- * that orders tasks by their keys nobody else can be making one of the key.
- * In the others an append takes no lock: one that is under way is waited for,
- * since it may have come first, and one that begins now counts as later.
+ * every task of the key that is found here is an earlier one.  In a queue that
+ * orders tasks by their keys nobody else can be making one of the key.  In the
+ * others an append takes no lock: one that is under way is waited for, since
+ * it may have come first, and one that begins now counts as later.
  *
  * Those that others are claiming or ending are waited for, and looked at
  * again; who is running then stays.  So is who is taking, or giving away, the

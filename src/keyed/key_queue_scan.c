@@ -21,8 +21,8 @@
  * What may hold a key, two indexes have: one of suspended tasks, one of dead
  * ones.
  *
- * Blocked tasks that wait for something else have not TQ_FLAG_IN_LINE, and
- * are not seen here.
+ * Blocked tasks that wait for something else have not TQ_FLAG_IN_LINE, and are
+ * not seen here.
  *
  * Copyright (c) 2026, the taskq developers
  */

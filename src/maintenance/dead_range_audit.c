@@ -7,7 +7,7 @@
  * so the background worker scans the ranges of its database, repeatedly while
  * claims are made: SLICE index entries at a time, with a PAUSE between two
  * slices, which is 10,000 entries in a second, and a longer one between two
- * passes. Nothing depends on the audit; what it finds is a defect of this
+ * passes.  Nothing depends on the audit; what it finds is a defect of this
  * extension, or comes from a row that was changed by hand.
  *
  * A task that a snapshot sees as pending in a range may have been put there by

@@ -9,11 +9,11 @@
  *
  * - a live task: only running tasks have a worker.
  * - a task in archive_keep: there is an index on the worker.
- * - a task in a rotating leaf, or a change of a state: there is no index, since
- *	 it would slow every finish.  But all references to a worker in these leaves
- *	 date from before its end, or within two hours of the time in its label, and
- *	 the leaves are emptied in the order of time.  So they do not reference a
- *	 worker whose last use was two hours before their oldest row.
+ * - a task in a rotating leaf, or a change of a state: there is no index, as
+ *	 it would slow every finish.  But all references to a worker in these
+ *	 leaves date from before its end, or within two hours of the time in its
+ *	 label, and the leaves are emptied in the order of time.  So they do not
+ *	 reference a worker whose last use was two hours before their oldest row.
  * - a task or a change that is not visible yet: its transaction began before
  *	 the worker's end, or found the label in use.  So the last use must be two
  *	 hours before the oldest transaction began.

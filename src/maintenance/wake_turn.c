@@ -1,6 +1,6 @@
 /*
  * wake_turn.c
- *		Timely wake-ups of waiting and listening sessions by the background worker.
+ *		Wake-ups of waiting and listening sessions by the background worker.
  *
  * Timers (timer.c) wake sessions that wait, NOTIFY (notify.c) sessions that
  * listen.  A long turn must not delay either, so both run between any two

@@ -1,6 +1,6 @@
 /*
  * wake_turn.h
- *		Timely wake-ups of waiting and listening sessions by the background worker.
+ *		Wake-ups of waiting and listening sessions by the background worker.
  *
  * Copyright (c) 2026, the taskq developers
  */

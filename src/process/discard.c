@@ -2,9 +2,9 @@
  * discard.c
  *		DISCARD ALL.
  *
- * A connection pool sends it before it gives the session to another client. It
- * clears what the session keeps for the previous client: the workers that it
- * has registered.
+ * A connection pool sends it before it gives the session to another client.
+ * It clears what the session keeps for the previous client: the workers that
+ * it has registered.
  *
  * Copyright (c) 2026, the taskq developers
  */

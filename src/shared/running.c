@@ -169,9 +169,9 @@ tq_running_forget_database(Oid database)
 }
 
 /*
- * A claim has committed, or its end has moved.  Whoever reads rows to put
- * them may come late with an old version: that never replaces a newer one.
- * Cannot fail.
+ * A claim has committed, or its end has moved.  Whoever reads rows to put them
+ * may come late with an old version: that never replaces a newer one.  Cannot
+ * fail.
  */
 void
 tq_running_put(const TqRunning *running)
