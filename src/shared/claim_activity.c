@@ -35,7 +35,8 @@ tq_claim_activity_init(void)
 {
 	bool found;
 
-	marks = ShmemInitStruct("taskq pulse", tq_claim_activity_size(), &found);
+	marks = ShmemInitStruct("taskq claim activity", tq_claim_activity_size(),
+							&found);
 	for (int i = 0; !found && i < MARKS; i++)
 		pg_atomic_init_u32(&marks[i], 0);
 }

@@ -92,7 +92,7 @@ tq_claim_ring_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq rings", sizeof(RingShared), &found);
+	shared = ShmemInitStruct("taskq claim rings", sizeof(RingShared), &found);
 	if (found)
 		return;
 	memset(shared, 0, sizeof(RingShared));

@@ -77,7 +77,7 @@ tq_key_floor_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq heads", sizeof(HeadShared), &found);
+	shared = ShmemInitStruct("taskq key floors", sizeof(HeadShared), &found);
 	if (found)
 		return;
 	memset(shared, 0, sizeof(HeadShared));

@@ -411,7 +411,7 @@ static void
 load(void)
 {
 	FILE       *file = AllocateFile(METRIC_FILE, PG_BINARY_R);
-	const char *problem = "The last shutdown left none.";
+	const char *problem = "The last shutdown saved none.";
 	bool        done = false;
 
 	if (file != NULL && !was_shut_down())
@@ -428,7 +428,7 @@ load(void)
 		ereport(LOG, (errcode_for_file_access(),
 					  errmsg("could not open file \"%s\": %m", METRIC_FILE)));
 	if (!done)
-		ereport(LOG, (errmsg("taskq: metrics begin at zero"),
+		ereport(LOG, (errmsg("taskq: metrics start at zero"),
 					  errdetail_log("%s", problem)));
 	if (access(METRIC_FILE, F_OK) == 0)
 		durable_unlink(METRIC_FILE, LOG);
@@ -441,8 +441,7 @@ read_file(FILE *file, const char **problem)
 	pg_crc32c crc;
 	pg_crc32c stored;
 
-	*problem =
-		"What the last shutdown left is of another version, or damaged.";
+	*problem = "The saved metrics are from another version, or damaged.";
 	INIT_CRC32C(crc);
 	if (!read_part(file, &head, sizeof(head), &crc) ||
 		memcmp(head.magic, file_magic, sizeof(file_magic)) != 0 ||

@@ -87,7 +87,8 @@ tq_notify_flag_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq bells", tq_notify_flag_size(), &found);
+	shared =
+		ShmemInitStruct("taskq notify flags", tq_notify_flag_size(), &found);
 	if (!found)
 	{
 		memset(shared, 0, tq_notify_flag_size());

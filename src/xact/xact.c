@@ -530,7 +530,7 @@ refuse_bound(void)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg(
 					 "cannot PREPARE a transaction that has bound a worker to its connection"),
-				 errhint("Register the worker in a transaction of its own.")));
+				 errhint("Register the worker in a separate transaction.")));
 	}
 }
 

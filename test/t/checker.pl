@@ -408,7 +408,7 @@ clean('the worker was not bound', "P w\n", @registered, @killed, claim('u', 1000
 
 # --- 18 and 19
 reports('the audit has mended', '18', "R at=1 audited=5 repaired=1\n");
-reports('the audit says so', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  taskq: claims passed over task 5, which could be claimed\n");
+reports('the audit says so', '18', "L 2026-01-01 [77] XX000 taskq worker LOG:  taskq: claims skipped claimable task 5\n");
 clean('the audit has looked', "R at=1 audited=5 repaired=0\n");
 reports('taskq_check reports something', '19', "K live tasks are not those of memory queue q\n");
 is(Chaos::Report::audited({ audits => [ map { { at => $_->[0], audited => $_->[1] } } [ 9, 4 ], [ 1, 5 ], [ 2, 9 ], [ 8, 2 ] ] }), 13, 'what the audit has read, over two starts');

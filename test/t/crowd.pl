@@ -175,6 +175,6 @@ if ($limited == 0)
 waitpid $limited, 0;
 isnt($?, 0, 'the server does not start if it cannot get the memory for its settings');
 like(slurp_file($node->logfile),
-	qr/taskq asks for \d+ MB of shared memory.*\n.*DETAIL:.*taskq\.max_running_tracked, which is 100000000\.\n.*HINT:  Reduce taskq\.max_running_tracked/,
+	qr/could not allocate \d+ MB of shared memory for taskq.*\n.*DETAIL:.*"taskq\.max_running_tracked", which is 100000000\.\n.*HINT:  Reduce "taskq\.max_running_tracked"/,
 	'the error names the setting that asks for that much');
 done_testing();

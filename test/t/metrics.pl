@@ -143,7 +143,7 @@ for my $mode ('fast', 'smart')
 }
 $sql->("SELECT taskq_submit('many')");
 like($counted->('many'), qr/tasks.submitted 3002$/, 'they continue to count');
-unlike(slurp_file($node->logfile), qr/metrics begin at zero(?:.|\n)*metrics begin at zero/, 'they started at zero only once');
+unlike(slurp_file($node->logfile), qr/metrics start at zero(?:.|\n)*metrics start at zero/, 'they started at zero only once');
 
 # --- what is in memory at the very end of a shutdown is kept
 my $held = $node->background_psql('postgres');
@@ -167,7 +167,7 @@ my $pid = $victim->query('SELECT pg_backend_pid()');
 kill 'KILL', $pid;
 eval { $victim->quit };
 ok(recovered($node, 1, 60), 'the server comes back from a crash');
-like(slurp_file($node->logfile, $offset), qr/taskq: metrics begin at zero/, 'the log says that metrics start at zero');
+like(slurp_file($node->logfile, $offset), qr/taskq: metrics start at zero/, 'the log says that metrics start at zero');
 is($counted->('many'), '', 'the metrics are zero');
 is($sql->("SELECT count(*) > 0 AND bool_and(since > '$since') FROM taskq.metrics WHERE kind <> 'gauge'"), 't', 'the metrics show the time since then');
 $sql->("SELECT taskq_submit('many')");
@@ -176,7 +176,7 @@ $node->stop('immediate');
 ok(!-e $file, 'an immediate stop leaves no file');
 $node->start;
 is($counted->('many'), '', 'the metrics are zero');
-like(slurp_file($node->logfile, $offset), qr/taskq: metrics begin at zero/, 'the log says so, too');
+like(slurp_file($node->logfile, $offset), qr/taskq: metrics start at zero/, 'the log says so, too');
 
 # --- a file that is damaged, or of another version
 $sql->("SELECT taskq_submit('many')");
@@ -191,7 +191,7 @@ for my $damage (sub { $_[0] =~ s/(.)(.{20})$/chr(ord($1) ^ 1) . $2/se }, sub { s
 	close $out;
 	$offset = -s $node->logfile;
 	$node->start;
-	like(slurp_file($node->logfile, $offset), qr/metrics begin at zero(?:.|\n)*damaged/, 'a damaged file is ignored');
+	like(slurp_file($node->logfile, $offset), qr/metrics start at zero(?:.|\n)*damaged/, 'a damaged file is ignored');
 	is($counted->('many'), '', 'all metrics are zero');
 }
 

@@ -42,7 +42,7 @@ is($node->safe_psql('postgres', $workers), 'one', 'the second database has no wo
 is(worker($node, 'one'), $one, 'the first database keeps its worker');
 $node->safe_psql('one', 'DROP EXTENSION taskq');
 awaits_worker($node, 'two', 0, 15, 'a slot becomes free: the second database gets a worker');
-is(() = log_since($node, $position) =~ /no background worker slot/g,
+is(() = log_since($node, $position) =~ /could not start background worker/g,
 	1, 'the log said so once');
 
 # entries of the worker directory
