@@ -35,7 +35,7 @@ flow_cost_round() {
 	done
 }
 
-# flow_cost_counts DATABASE: statements inside of calls, rows written, index scans
+# flow_cost_counts DATABASE: statements inside calls, rows written, index scans
 flow_cost_counts() {
 	local inside
 	inside=$(sql postgres -c "SELECT coalesce(sum(s.calls), 0)::bigint FROM pg_stat_statements s, pg_database d

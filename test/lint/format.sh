@@ -1,4 +1,4 @@
-# format: C as clang-format lays it out; "make format" mends it.
+# format: C as clang-format lays it out; "make format" fixes it.
 . test/run/tap.sh
 
 mapfile -t files < <(c_files)

@@ -3,7 +3,7 @@
 
 parts=$(find sql/parts -name '*.sql' | sort)
 
-# The statements that make functions and procedures, a line each, with the
+# The statements that create functions and procedures, a line each, with the
 # bodies cut out: "file: text"
 functions() {
 	local file

@@ -1,4 +1,4 @@
-# symbols: what the library exports bears its name.
+# symbols: the names of exported symbols.
 . test/run/tap.sh
 
 names=$(nm -D --defined-only "$TASKQ_LIBRARY" | awk '{print $3}')

@@ -1,4 +1,4 @@
-# tests: what is there is run, and what is to be run is there.
+# tests: every existing test is run, and every test to be run exists.
 . test/run/tap.sh
 
 scheduled() {
@@ -23,7 +23,7 @@ compare() {
 	none "$1: no name is there twice" "$(printf '%s\n' "$listed" | uniq -d)"
 }
 
-# without_expected TESTS DIRECTORY: names whose result nobody expects;
+# without_expected TESTS DIRECTORY: names without an expected result;
 # alternatives are NAME_0.out to NAME_9.out
 without_expected() {
 	local name
