@@ -86,7 +86,7 @@ make_unloaded() {
 	local patch
 	for patch in "$TASKQ_SRC"/test/unloaded/*.patch; do
 		patch -s -F 0 -p1 -d "$1" <"$patch" ||
-			die "${patch#"$TASKQ_SRC"/} does not go with its test any more"
+			die "${patch#"$TASKQ_SRC"/} no longer fits its test"
 	done
 	grep -vxF -f <(sed 's/^/test: /' "$TASKQ_SRC/test/unloaded/left_out") \
 		"$TASKQ_SRC/test/regress_schedule" >"$1/test/regress_schedule"
