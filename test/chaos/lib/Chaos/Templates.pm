@@ -59,13 +59,13 @@ our @definitions = (
 		{"name": "y2", "depends_on": ["y"]},
 		{"name": "join", "type": "deferred", "depends_on": ["x", "y2", "z"]},
 		{"name": "last", "depends_on": ["join"]}]}',
-	'{"name": "fork", "on_failure": "stop", "steps": [
+	'{"name": "ways", "on_failure": "stop", "steps": [
 		{"name": "first"},
-		{"name": "fork", "type": "decision", "depends_on": ["first"], "branches": [
+		{"name": "ways", "type": "decision", "depends_on": ["first"], "branches": [
 			{"when": "$.input.n < 50", "steps": ["small"]},
 			{"when": "$.input.n >= 40", "steps": ["large"]}]},
-		{"name": "small", "depends_on": ["fork"]},
-		{"name": "large", "depends_on": ["fork"]},
+		{"name": "small", "depends_on": ["ways"]},
+		{"name": "large", "depends_on": ["ways"]},
 		{"name": "join", "type": "deferred", "depends_on": ["small", "large"]}]}',
 	'{"name": "inner", "steps": [
 		{"name": "p"},
