@@ -201,7 +201,7 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 	return values;
 }
 
-/* Before memory is allocated for each of its entries. */
+/* To be called before memory is allocated for each entry of the list. */
 void
 tq_arg_check_list(const char *list, int64 count)
 {

@@ -18,7 +18,7 @@
  * or may have been forgotten, the claim leaves no candidates.
  *
  * A session whose snapshot is older than that of the claim that filled the
- * ring may not see a task that it removes, though the next session would.
+ * ring may not see a task that it removes, though a newer snapshot would.
  * That task must not fall behind the others, so the ring is emptied then
  * (engine/dispatch.c).  If a session that sees everything the filling claim
  * saw cannot use an entry, the entry is dead and is dropped.
