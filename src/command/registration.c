@@ -199,15 +199,11 @@ taskq_register(PG_FUNCTION_ARGS)
 			tq_worker_count(registration.queues, TQ_METRIC_WORKERS_REGISTERED);
 			break;
 		}
-		/*
-		 * another session was faster: its registration is the former one now
-		 */
+		/* another session was faster: its worker is the former one now */
 		tq_snapshot_renew();
 		tq_catalog_forget();
 	}
-	/*
-	 * if this rolls back, the former worker's next heartbeat creates an entry
-	 */
+	/* if this rolls back, the former's next heartbeat creates an entry */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");

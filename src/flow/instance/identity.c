@@ -4,8 +4,8 @@
  *
  * Its template says what that is: nothing, its input or a key; and a start may
  * give a key always.  It is unique by an index, over all versions of the
- * template.  An instance that ends gives it up, immediately or after a while; one
- * that had failed and is live again takes it again.
+ * template.  An instance that ends gives it up, immediately or after a while;
+ * one that had failed and is live again takes it again.
  *
  * Copyright (c) 2026, the taskq developers
  */

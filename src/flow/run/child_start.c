@@ -62,8 +62,8 @@ static bool  may_submit(Oid role, const char *name);
 static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
- * A step begins to wait, in this call.  A child that it has already is live, or
- * has completed; instead of one that has failed there is a new one.
+ * A step begins to wait, in this call.  A child that it has already is live,
+ * or has completed; instead of one that has failed there is a new one.
  */
 void
 tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
@@ -125,8 +125,8 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 }
 
 /*
- * False: another transaction is about to take its identity or to give it up, or
- * to create a queue of its steps.
+ * False: another transaction is about to take its identity or to give it up,
+ * or to create a queue of its steps.
  */
 static bool
 add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)

@@ -12,9 +12,9 @@
  * of the task.
  *
  * From then on the steps stay as they are: none of them is retried or
- * resolved, and no repair runs beside an end (instance_lock.c): so none is live
- * beside its own compensation.  A step that has succeeded is not tried again
- * once another one has failed: it is what would be taken back.
+ * resolved, and no repair runs beside an end (instance_lock.c): so none is
+ * live beside its own compensation.  A step that has succeeded is not tried
+ * again once another one has failed: it is what would be taken back.
  *
  * A compensation that dies, or is cancelled, ends the instance.  When it is
  * brought back, or resolved, the rest of the list follows.

@@ -369,8 +369,8 @@ is_live(const TqFlow *flow, const TqTask *task, bool all)
 
 /*
  * A row that another transaction (writer) is about to change or delete is
- * live, unless that transaction has already checked, and does not wait: it will
- * check again, and may wait for this one.  If it has ended since the row
+ * live, unless that transaction has already checked, and does not wait: it
+ * will check again, and may wait for this one.  If it has ended since the row
  * was read, nothing is known: neither the row nor the edges are there.
  */
 static TqGoing

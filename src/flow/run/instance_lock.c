@@ -156,8 +156,8 @@ tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
 
 /*
  * The same for a list of tasks, before any of them is moved: those of them
- * that are steps, on whose queues current_user has the right (0: none is asked)
- * and that are held under their tokens, if there are tokens.
+ * that are steps, on whose queues current_user has the right (0: none is
+ * asked) and that are held under their tokens, if there are tokens.
  */
 void
 tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,

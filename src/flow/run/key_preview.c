@@ -3,10 +3,10 @@
  *		What may follow from the move of a step, as far as its template says.
  *
  * A transaction that waits for a key later may hold what others wait for.  So
- * the keys of all that may begin, or be cancelled, by a move are noted when its instance
- * is locked (instance_lock.c), and locked with its own, in one order: also
- * those of instances that begin inside, and that are cancelled with what waits
- * for them.
+ * the keys of all that may begin, or be cancelled, by a move are noted when
+ * its instance is locked (instance_lock.c), and locked with its own, in one
+ * order: also those of instances that begin inside, and that are cancelled
+ * with what waits for them.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -10,17 +10,17 @@
  * A step that has succeeded, or was found irrelevant, or that passes on
  * although it is dead, may be tried again as long as nothing that depends on
  * it has begun: its children wait for it again, and so does the end of the
- * instance.  A child begins when it is
- * claimed, when it starts to wait for a signal, a timer or another workflow, or
- * when it is resolved.  A child that has come to an end without having begun,
- * since its condition was not true, one of its paths could not be followed or
- * the engine has decided, waits again, too, and what depends on it.  What a
- * decision or batch has chosen is undone (undo_choice.c).
+ * instance.  A child begins when it is claimed, when it starts to wait for a
+ * signal, a timer or another workflow, or when it is resolved.  A child that
+ * has come to an end without having begun, since its condition was not true,
+ * one of its paths could not be followed or the engine has decided, waits
+ * again, too, and what depends on it.  What a decision or batch has chosen is
+ * undone (undo_choice.c).
  *
  * A repair has locked the instance exclusively (instance_lock.c): no step of
  * it ends in the meantime, so that no transaction relies on deleted edges that
- * this one adds again.  But steps are claimed: the rows of children are changed, or locked,
- * before edges are added.
+ * this one adds again.  But steps are claimed: the rows of children are
+ * changed, or locked, before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -186,8 +186,8 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 }
 
 /*
- * TQ005 when no step would wait for it.  What is around has failed by it, or is
- * decided once more; all of them are locked exclusively.
+ * TQ005 when no step would wait for it.  What is around has failed by it, or
+ * is decided once more; all of them are locked exclusively.
  */
 static void
 check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
@@ -228,9 +228,8 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 /*
  * The result of an end that no longer counts is removed, also if the next end
  * has none.  A step that was never claimed has not begun: it begins as if its
- * last parent had just ended, though its condition is not evaluated
- * a second time.  What has waited for a signal, or a workflow, waits for another
- * one.
+ * last parent had just ended, though its condition is not evaluated a second
+ * time.  What has waited for a signal, or a workflow, waits for another one.
  */
 static void
 begin_again(const TqStep *step, TqTask *task, const TqMove *move,
