@@ -82,7 +82,7 @@ none 'src/README.md lists every file of src, or the C file of its header' "$(
 	c_files | while read -r file; do
 		printf '%s\n' "$listed" | grep -qxF -e "$file" -e "${file%.h}.c" || echo "$file"
 	done)"
-none 'src/README.md lists no file twice, and none that is gone' "$(
+none 'src/README.md lists no file twice, and only existing files' "$(
 	listed | sort | uniq -d
 	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 

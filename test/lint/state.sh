@@ -67,7 +67,7 @@ findings() {
 	} | sed 's/^[^:]*\/planted/planted/' | cut -c1-160
 }
 
-none 'no other writes a task, or its state' "$(
+none 'no other file writes a task, or its state' "$(
 	# shellcheck disable=SC2046 # names without blanks
 	findings $(c_files) $(find sql -name '*.sql' | sort))"
 none 'state.c writes the state' "$(
@@ -106,7 +106,7 @@ delete from
 	only taskq.archive;'
 noticed 'SQL that merges' sql 'MERGE INTO taskq.task USING x ON true WHEN MATCHED THEN DELETE;'
 passed 'a comparison' c '	if (task->f.state == TQ_STATE_DONE)'
-passed 'a look' c '	"SELECT task_id FROM taskq.task WHERE state = 3 FOR UPDATE"'
+passed 'a query' c '	"SELECT task_id FROM taskq.task WHERE state = 3 FOR UPDATE"'
 passed 'another table' c '	"DELETE FROM taskq.task_sign WHERE sign_id IN (SELECT 1)"'
 passed 'another table in SQL' sql "INSERT INTO taskq.archive_rotation VALUES (true);
 CREATE TABLE taskq.task (task_id bigint);"
