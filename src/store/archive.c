@@ -1,16 +1,16 @@
 /*
  * archive.c
- *		Rows of finished tasks: found, and taken out, by SQL.
+ *		Rows of finished tasks, found and taken out by SQL.
  *
- * A finished task is seldom needed again, and stands in one of seventeen
- * leaves, so the executor reads it.  (Adding one is done below the executor,
- * by tq_row_insert_archive.)  tq_archive_take deletes the row in the version
- * that was read, and waits for a transaction that does the same: the caller
- * that gets true owns the task, and passes it to tq_state_enter, which puts
- * it into taskq.task or another leaf, or to tq_state_forget.
+ * A finished task is seldom needed again, and is in one of seventeen leaves,
+ * so the executor reads it.  (tq_row_insert_archive adds one below the
+ * executor.) tq_archive_take deletes the row in the version that was read, and
+ * waits for a transaction that does the same.  A caller for which it returns
+ * true owns the task, and passes it to tq_state_enter, which puts it into
+ * taskq.task or another leaf, or to tq_state_forget.
  *
- * A call that needs the key of the task, or the lock of its instance, takes
- * these first.
+ * A call that needs the lock of the task's key, or of its instance, acquires
+ * it before.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,7 +36,10 @@ static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
 	" tags, options, payload, data, headers, result, checkpoint, errors,"     \
 	" message, bucket, finished_at, expires_at, recreated_as"
 
-/* By leaf: a deletion from all of them costs many times as much. */
+/*
+ * One statement for each leaf: deleting from all of them costs many times as
+ * much.
+ */
 #define TAKE_FROM(leaf)                                                       \
 	{                                                                         \
 		"DELETE FROM taskq.archive_" leaf                                     \
@@ -57,9 +60,9 @@ static TqStmt stmt_find_archived = {
 	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1", {INT8OID}};
 
 /*
- * Take a finished task, just read, out of the archive, waiting for whoever
- * is doing the same; false when it is not where it was read any more, or not
- * as it was read.
+ * Take a finished task, just read, out of the archive, waiting for a
+ * transaction that does the same.  False if the row has been moved or changed
+ * since it was read.
  */
 bool
 tq_archive_take(TqTask *task)
@@ -81,8 +84,8 @@ tq_archive_find(int64 task_id, TqTask *task)
 }
 
 /*
- * Live or finished.  One that comes back between both looks is nowhere, so
- * there is a second try.
+ * Find a live or finished task.  A task that becomes live between the two
+ * lookups is missed by both, so there is a second try.
  */
 bool
 tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task)
