@@ -1,12 +1,12 @@
 /*
  * advance_pass.c
- *		Delete the edges of steps that have ended.
+ *		Deletes the edges of steps that have ended.
  *
- * Under the edge lock.  A step that has finished deletes the edges to its
- * children, and each child is to be looked at.  One that has failed keeps them
- * and adds an edge that says so (TQ_EDGE_FAILURE), which is deleted when the
- * step is repaired.  One that has failed and continues does both: its children
- * begin, and the instance ends in error when no step is live.
+ * This runs under the edge lock.  A finished step deletes the edges to its
+ * children, and each child is then checked.  A failed step keeps its edges and
+ * adds an edge that records the failure (TQ_EDGE_FAILURE), which is deleted
+ * when the step is repaired.  A failed step that continues does both: its
+ * children begin, and the instance ends in error when no step is live.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ static void delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks);
 static void note_failure(TqAdvance *a, const TqMoved *end,
 						 TqAdvanceOutcome *outcome);
 
-/* Each of ends is processed once. */
+/* Processes each member of ends once. */
 void
 tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 				   TqChildLooks *looks)
@@ -40,7 +40,7 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 
 		outcome->revived = outcome->revived || end->revived;
 		outcome->last_step = end->step_id;
-		/* a step that had failed is live again, or was resolved */
+		/* a failed step is live again, or was resolved */
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			(void) tq_edge_delete(&a->edges, a->flow.workflow_id,
 								  TQ_EDGE_FAILURE, end->step_id);
@@ -63,7 +63,9 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 	}
 }
 
-/* Steps that were cancelled because of what has been repaired wait again. */
+/*
+ * Steps that were cancelled because of a failure wait again after its repair.
+ */
 static void
 bring_back(TqAdvance *a, TqChildLooks *looks)
 {
@@ -74,7 +76,7 @@ bring_back(TqAdvance *a, TqChildLooks *looks)
 		tq_move_queue_add_look(looks, steps[i], 0);
 }
 
-/* The children of the step wait for one parent less. */
+/* The children of the step wait for one parent fewer. */
 static void
 delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
 {
@@ -91,8 +93,9 @@ delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
 }
 
 /*
- * The instance waits for one step less.  After a step that has failed and
- * continues, all others may have ended before: only its failure was left.
+ * The instance waits for one step fewer.  If the step had failed and
+ * continues, all other steps may have ended earlier, and only its failure was
+ * left.
  */
 static void
 delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)

@@ -1,6 +1,6 @@
 /*
  * advance_settle.c
- *		What becomes of the instance, and of those inside and around it.
+ *		Settles the instance, and the instances inside and around it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,9 +18,9 @@ static void settle_other_instances(TqAdvance              *a,
 								   const TqAdvanceOutcome *outcome);
 
 /*
- * Under the edge lock, when all that follows is done: if a step has failed, is
- * any other one live?  The last one to end decides about the instance.  False:
- * that depends on the transaction *blocked_by.
+ * Runs under the edge lock, after all other changes.  If a step has failed, is
+ * any other step live?  The last one to end decides about the instance.
+ * Returns false if that depends on the transaction *blocked_by.
  */
 bool
 tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
@@ -43,9 +43,9 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 }
 
 /*
- * Not under the edge lock: a client may be slow to read a warning, and rows of
- * other instances may have to be waited for.  Cancelling comes first, or a
- * step would be started and cancelled at once.
+ * Runs without the edge lock, because a client may be slow to read a warning,
+ * and rows of other instances may require waits.  Cancelling comes first;
+ * otherwise a step would be started and immediately cancelled.
  */
 void
 tq_advance_settle(TqAdvance *a, const List *large,
