@@ -228,9 +228,7 @@ run_phases(TqAdvance *a, Progress *progress)
 	}
 	while (!run_round(a, progress))
 	{
-		/*
-		 * work that others leave to a savepoint is lost if that is rolled back
-		 */
+		/* a rollback to the savepoint would undo what others leave to it */
 		tq_step_savepoint_check_wait();
 		tq_edge_wait(workflow_id);
 		tq_edge_unlock(workflow_id);

@@ -12,7 +12,7 @@
 #include "flow/run/move_queue.h"
 #include "store/table.h"
 
-/* In place of the place of a batch: all steps of the instance. */
+/* Stands for all steps of the instance, in place of the index of a batch. */
 #define TQ_ALL_PLACES (-1)
 
 extern bool tq_failure_policy_counts_as_finished(const TqFlow  *flow,

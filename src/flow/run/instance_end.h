@@ -1,6 +1,6 @@
 /*
  * instance_end.h
- *		What state an instance is in.
+ *		Decides when an instance ends.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +16,7 @@ typedef enum TqGoing
 {
 	TQ_GOING_NOT,
 	TQ_GOING_ON,
-	TQ_GOING_UNKNOWN /* that is for another transaction to say */
+	TQ_GOING_UNKNOWN /* depends on another transaction */
 } TqGoing;
 
 extern TqGoing tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,

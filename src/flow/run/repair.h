@@ -1,6 +1,6 @@
 /*
  * repair.h
- *		Repairs steps that have finished: by another attempt, or by hand.
+ *		Repairs finished steps, by another attempt or by hand.
  *
  * Copyright (c) 2026, the taskq developers
  */

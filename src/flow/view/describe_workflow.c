@@ -1,13 +1,14 @@
 /*
  * describe_workflow.c
- *		taskq_workflow: an instance in one document, and how it stands.
+ *		taskq_workflow: an instance in one document, with a verdict.
  *
- * Beside what the views tell there are the numbers of its steps by state, a
- * verdict in words, what keeps it from its end, and the calls that help.
- * Numbers and verdict are those of all steps; blockers are those whose queue
- * the caller may read.  Unknown values are null.
+ * In addition to the data of the views, the document contains the numbers of
+ * steps by state, a verdict in words, what keeps the instance from its end,
+ * and the calls that help.  Numbers and verdict include all steps; blockers
+ * are included if the caller may read their queue.  Unknown values are null.
  *
- * All of that is of one moment: what the statement sees that calls it.
+ * The whole document shows one moment, that of the calling statement's
+ * snapshot.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,7 +28,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_workflow);
 
-#define MAX_BLOCKERS 20 /* that are told one by one */
+#define MAX_BLOCKERS 20 /* listed one by one */
 
 static TqStmt stmt_document = {
 	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
@@ -57,7 +58,7 @@ static TqStmt stmt_origin = {
 	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
 	{INT8OID}};
 
-/* A document while it is written. */
+/* A document being written. */
 typedef struct Writing
 {
 	JsonbParseState *state;
@@ -104,7 +105,10 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	PG_RETURN_JSONB_P(document);
 }
 
-/* The views are the caller's to see, the functions pg_catalog's. */
+/*
+ * Reads the views with the caller's privileges, and finds functions only in
+ * pg_catalog.
+ */
 static Jsonb *
 read_document(int64 workflow_id, Jsonb *description)
 {
@@ -157,7 +161,7 @@ description(TqFlow *flow)
 	return JsonbValueToJsonb(w.whole);
 }
 
-/* What it was started for; NULL: not given. */
+/* The parent_correlation_id of the instance; NULL: not given. */
 static char *
 origin(int64 workflow_id)
 {
@@ -188,7 +192,7 @@ put_key(Writing *w, const char *name)
 	put_words(w, WJB_KEY, name);
 }
 
-/* NULL: null */
+/* A null pointer becomes null. */
 static void
 put_words(Writing *w, JsonbIteratorToken as, const char *words)
 {
@@ -214,7 +218,9 @@ put_number(Writing *w, const char *name, int64 number)
 	(void) pushJsonbValue(&w->state, WJB_VALUE, &value);
 }
 
-/* Of steps by their states, of those that are not there, of compensations. */
+/*
+ * Numbers of steps by state, of steps that do not exist, and of compensations.
+ */
 static void
 put_counts(Writing *w, const TqFlowView *sight)
 {
@@ -245,7 +251,7 @@ put_counts(Writing *w, const TqFlowView *sight)
 	close_part(w, false);
 }
 
-/* How it stands. */
+/* The verdict in words. */
 static const char *
 verdict(const TqFlowView *sight, const TqTally *tally)
 {
@@ -290,7 +296,7 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 	return NULL;
 }
 
-/* Of one that compensates what it has done. */
+/* The verdict on an instance that compensates. */
 static const char *
 verdict_undone(const TqFlowView *sight, const char *steps)
 {
@@ -323,7 +329,7 @@ count_undone(const TqFlowView *sight)
 	return count;
 }
 
-/* Not those that were cancelled because of others. */
+/* Does not count steps that were cancelled because of others. */
 static int
 count_failed(const TqFlowView *sight)
 {
@@ -335,7 +341,7 @@ count_failed(const TqFlowView *sight)
 	return failed;
 }
 
-/* Has any of them failed that does not continue? */
+/* Has a step failed that does not continue? */
 static bool
 any_holds(const TqFlowView *sight)
 {
@@ -344,7 +350,7 @@ any_holds(const TqFlowView *sight)
 	return tq_blocker_root(sight, NULL, &hidden) != NULL || hidden;
 }
 
-/* The first ones with their reasons, and how many more there are. */
+/* The first blockers with their reasons, and the number of the others. */
 static void
 put_blockers(Writing *w, const TqFlowView *sight)
 {
@@ -393,7 +399,7 @@ put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step)
 	close_part(w, false);
 }
 
-/* What there is to be done: calls, each with what it does. */
+/* What to do next: calls, each with its effect. */
 static void
 put_next(Writing *w, const TqFlowView *sight)
 {
@@ -410,7 +416,7 @@ put_next(Writing *w, const TqFlowView *sight)
 		if ((!is_in_the_way(flow, step) && (ready || !step->is.ready)) ||
 			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
 			continue;
-		/* of those that workers can take, one is enough */
+		/* one step that workers can take is enough */
 		ready = ready || step->is.ready;
 		told += put_advice(w, flow, step);
 	}
@@ -427,7 +433,7 @@ put_next(Writing *w, const TqFlowView *sight)
 	close_part(w, true);
 }
 
-/* False: nothing can be done about it. */
+/* Returns false if there is nothing to advise. */
 static bool
 put_advice(Writing *w, TqFlow *flow, const TqStepRow *step)
 {
@@ -452,7 +458,7 @@ step_at(const TqFlowView *sight, int i)
 							: &sight->undone[i - sight->count];
 }
 
-/* Of one that has not ended, or can be repaired. */
+/* Is it a blocker that has not ended, or can be repaired? */
 static bool
 is_in_the_way(const TqFlow *flow, const TqStepRow *step)
 {
